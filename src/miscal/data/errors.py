@@ -1,0 +1,62 @@
+"""Every refusal and every warning of the library, and the one way their text is built.
+
+A message answers four questions: what was expected, where, what was found, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import warnings
+from collections.abc import Iterable
+
+
+class MiscalError(ValueError):
+    """Base of every refusal: the input, a parameter or a file is not what it must be."""
+
+
+class MissingExtra(MiscalError, ImportError):
+    """An optional package is needed for what was asked."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed.\nHint: pip install 'miscal[{extra}]'")
+
+
+class MiscalWarning(UserWarning):
+    """Base of every warning: the result stands, but read it with care."""
+
+
+def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> MiscalError:
+    """Build the error for one refusal.
+
+    >>> print(refusal("must lie in [0, 1]", where="'y_prob'", got="row 3 has 1.2", hint="logits? pass logit=True"))
+    'y_prob' must lie in [0, 1]; row 3 has 1.2.
+    Hint: logits? pass logit=True
+    """
+    text = f"{where} {what}".strip()
+    if got:
+        text += f"; {got}"
+    text += "."
+    if hint:
+        text += f"\nHint: {hint}"
+    return MiscalError(text)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Name the most similar of the known names, as the end of a hint, or list a few of them."""
+    names = [str(item) for item in known]
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    shown = ", ".join(f"'{item}'" for item in names[:8])
+    return f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
+
+
+def warn(text: str) -> None:
+    """Warn at the first line outside the library, so that the user sees their own call."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "miscal":
+        level += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, MiscalWarning, stacklevel=level + 1)
