@@ -1,0 +1,75 @@
+# `make` lists the targets. Set-up steps leave a stamp in .venv and run again only when their lock changes.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+# Reproductions of published tables read files that are not part of the repository.
+ifneq ($(wildcard ../shared/data),)
+export MISCAL_DATA ?= ../shared/data
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test system lint typing docs bench reproduce studies lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/dev $(STAMPS)/torch ## build .venv with every extra that the tests need
+
+demo: $(STAMPS)/demo ## audit the bundled flights and leave miscal-demo/report.html
+	$(BIN)/miscal demo
+
+test: setup system ## run every test, the doctests included
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+system: # the browser and the Java runtime that two groups of tests need
+	@bash scripts/system_packages.sh
+
+lint: setup ## check style, layers and the code budget
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/code_budget.py
+
+typing: setup ## check the types of src, strictly
+	$(BIN)/mypy
+
+docs: setup ## build the documentation into docs/_build, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: setup ## time the library against its peers, one table of ratios
+	$(BIN)/python benchmarks/run.py
+
+reproduce: setup ## recompute the published tables of the papers
+	$(BIN)/python studies/reproduce.py
+
+studies: setup ## rerun the studies whose results are committed (long)
+	$(BIN)/python studies/run.py
+
+lock: setup ## resolve the dependencies again and write requirements/*.lock
+	PATH="$(abspath $(BIN)):$$PATH" bash scripts/lock.sh
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) dist docs/_build miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------- set-up steps
+$(STAMPS)/venv:
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: $(STAMPS)/venv requirements/demo.lock pyproject.toml
+	bash scripts/install.sh requirements/demo.lock
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/venv requirements/dev.lock pyproject.toml
+	bash scripts/install.sh requirements/dev.lock
+	@touch $@ $(STAMPS)/demo
+
+$(STAMPS)/torch: $(STAMPS)/dev
+	bash scripts/install_torch.sh
+	@touch $@

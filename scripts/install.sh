@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Install one hashed lock into .venv, then miscal itself, editable. uv when it can be had, else pip.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lock=$1
+python=.venv/bin/python
+
+"$python" -m pip --version >/dev/null 2>&1 || "$python" -m ensurepip --upgrade >/dev/null
+
+with_uv() {
+    [ -x .venv/bin/uv ] || "$python" -m pip install --quiet --disable-pip-version-check uv || return 1
+    .venv/bin/uv pip install --python "$python" --require-hashes -r "$lock"
+}
+
+with_pip() {
+    "$python" -m pip install --disable-pip-version-check --require-hashes -r "$lock"
+}
+
+with_uv || { echo "uv could not install $lock; using pip"; with_pip; }
+"$python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
