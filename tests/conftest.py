@@ -1,0 +1,62 @@
+"""What every test may ask for: seeded numbers, files that are not part of the repository, a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Deterministic: a failure that one run finds, every run finds. `HYPOTHESIS_PROFILE=deep` looks further.
+_COMMON = {
+    "deadline": None,
+    "derandomize": True,
+    "database": None,
+    "print_blob": False,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+}
+settings.register_profile("ci", max_examples=50, **_COMMON)
+settings.register_profile("quick", max_examples=10, **_COMMON)
+settings.register_profile("deep", max_examples=2000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with a fixed seed, new for each test."""
+    return np.random.default_rng(20260701)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of files that reproductions of published tables read."""
+    named = os.environ.get("MISCAL_DATA", "")
+    if not named:
+        pytest.skip("MISCAL_DATA is not set: the published data are not part of the repository")
+    folder = (ROOT / named).resolve()  # a relative name is relative to the repository, an absolute one stays
+    if not folder.is_dir():
+        pytest.skip(f"MISCAL_DATA={named} is not a folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The system's Chromium, for playwright's `executable_path`."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    """A Java runtime, which a local Spark needs."""
+    found = shutil.which("java")
+    if found is None:
+        pytest.skip("no java on this machine: apt-get install openjdk-17-jre-headless")
+    return found

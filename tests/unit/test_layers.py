@@ -1,0 +1,65 @@
+"""The architecture is kept by machine: imports go downward, files and functions stay small."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, excesses, sizes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_imports_go_downward():
+    done = _lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_upward_import_is_seen(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src/miscal/kernels/wrong.py").write_text("from miscal.data import errors\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "src"))
+    done = _lint_imports(tmp_path)
+    assert done.returncode != 0
+    assert "miscal.kernels.wrong -> miscal.data.errors" in done.stdout.replace("\n", " ")
+
+
+def test_the_code_budget_is_kept():
+    assert excesses(ROOT / "src" / "miscal") == []
+
+
+def _function(statements: int) -> str:
+    body = "".join(f"    a{i} = {i}\n" for i in range(statements))
+    return f'def f():\n    """Text.\n\n    More text.\n    """\n    # why\n\n{body}'
+
+
+@pytest.mark.parametrize(("statements", "broken"), [(FUNCTION_LIMIT, False), (FUNCTION_LIMIT + 1, True)])
+def test_a_long_function_is_seen(tmp_path, statements, broken):
+    (tmp_path / "a.py").write_text(_function(statements))
+    found = excesses(tmp_path)
+    assert bool(found) == broken
+    assert all(excess.place.endswith("a.py::f") for excess in found)
+
+
+@pytest.mark.parametrize(("lines", "broken"), [(FILE_LIMIT, False), (FILE_LIMIT + 1, True)])
+def test_a_long_file_is_seen(tmp_path, lines, broken):
+    (tmp_path / "a.py").write_text('"""Text."""\n\n# why\n' + "a = 1\n" * lines)
+    assert bool(excesses(tmp_path)) == broken
+
+
+def test_docstrings_comments_and_blank_lines_do_not_count():
+    lines = ['"""Module."""', "", "class A:", '    """Class."""', "    def f(self):", '        """Text."""']
+    lines += ["        # why", '        return """', '    two lines"""', ""]
+    total, functions = sizes("\n".join(lines))
+    assert total == 4  # class, def, and the two lines of the returned string
+    assert functions == {"A.f": 2}
