@@ -1,0 +1,1 @@
+"""The rules of inference: what a p-value, a noise floor, an interval and a ranking mean, for every notion alike."""

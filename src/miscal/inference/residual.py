@@ -1,0 +1,123 @@
+"""The sign-flip null of a cell: residuals keep their size and lose their sign, one sign a cluster."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+
+TOO_SMALL, STUDENT, SIGN_FLIPS = 0, 1, 2
+FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
+
+
+class ResidualPValues(NamedTuple):
+    """P-values and how they were found: 0 too small, 1 studentised, 2 sign flips."""
+
+    p_value: Floats
+    kind: NDArray[np.int8]
+
+
+class Blocks(NamedTuple):
+    """Residual sums of clusters within cells, sorted by cell."""
+
+    offsets: Integers
+    residual: Floats
+
+
+def cluster_blocks(rows: CellRows) -> Blocks:
+    """Sum residuals over each cluster within each cell; without clusters each row is its own."""
+    residual = rows.residuals()
+    if rows.count is not None:
+        # A row that stands for several alike trials: each is independent unless a cluster says otherwise.
+        if rows.cluster is None:
+            repeated = np.repeat(residual, rows.count)
+            ends = np.concatenate([[0], np.cumsum(rows.count)])
+            return Blocks(ends[rows.offsets].astype(np.int64), repeated)
+        residual = residual * rows.count
+    if rows.cluster is None:
+        return Blocks(rows.offsets, residual)
+    from miscal.kernels.simulate import within_cluster_sums
+
+    sums, owner = np.empty(residual.size), np.empty(residual.size, dtype=np.int64)
+    runs = within_cluster_sums(rows.codes(), rows.cluster, residual, sums, owner)
+    offsets = np.searchsorted(owner[:runs], np.arange(rows.cells + 1)).astype(np.int64)
+    return Blocks(offsets, sums[:runs])
+
+
+def residual_p_values(
+    sums: CellSums,
+    rows: CellRows | None,
+    *,
+    binary: bool,
+    model_variance: bool,
+    events_needed: float,
+    draws: int,
+    stop: int,
+    seed: np.uint64,
+) -> ResidualPValues:
+    """Give p-values of cells under sign flips.
+
+    The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
+    degree of freedom than clusters; flips of the signs themselves below 25 clusters. Where Σw²p(1-p) is a floor
+    of the noise (0/1 outcomes, weights that do not depend on them) the larger of it and ΣD² is used: a cell with few
+    events shows residuals too small. Fewer than 25 effective events on a side: too small to judge, because
+    rare events are not symmetric.
+    """
+    total = sums.observed - sums.predicted
+    blocks = None if rows is None else cluster_blocks(rows)
+    if blocks is None:
+        number, squares = sums.rows.astype(np.float64), sums.residual2
+    else:
+        owner = np.repeat(np.arange(blocks.offsets.size - 1), np.diff(blocks.offsets))
+        number = np.diff(blocks.offsets).astype(np.float64)
+        squares = np.asarray(np.bincount(owner, blocks.residual**2, number.size), dtype=np.float64)
+    noise = np.maximum(squares, sums.variance) if model_variance else squares
+    p_value = _student(total, noise, number)
+    kind = np.full(number.size, STUDENT, dtype=np.int8)
+    few = (number < FEW_BLOCKS) & (number >= 2.0)
+    small = (number < 2.0) | ((blocks is None) & few)
+    if binary:
+        small |= _events(sums, rows, model_variance=model_variance) < events_needed
+    if blocks is not None and (few & ~small).any():
+        chosen = np.flatnonzero(few & ~small)
+        # The larger of the two: flips cannot see that the residuals themselves are too small.
+        p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, stop, seed))
+        kind[chosen] = SIGN_FLIPS
+    p_value[small] = np.nan
+    kind[small] = TOO_SMALL
+    return ResidualPValues(p_value, kind)
+
+
+def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
+    from scipy.special import ndtr, stdtr
+
+    freedom = np.maximum(number - 1.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = np.abs(total) / np.sqrt(noise)
+        # z <= √n always; Student's statistic in terms of z, so that the bound maps to infinity.
+        t = z * np.sqrt(freedom / np.maximum(number - z * z, 0.0))
+        tail = np.where(number > 1e6, ndtr(-z), stdtr(freedom, -np.nan_to_num(t, nan=0.0, posinf=1e300)))
+    # No assignment of n signs is rarer than 2 in 2^n.
+    floor = np.exp2(np.maximum(1.0 - number, -1000.0))
+    return np.asarray(np.clip(2.0 * tail, floor, 1.0))
+
+
+def _events(sums: CellSums, rows: CellRows | None, *, model_variance: bool) -> Floats:
+    expected = effective_events(sums)
+    if model_variance or rows is None:
+        return expected
+    # Weights that depend on the outcome say nothing of how many events there are: count them.
+    times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
+    events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
+    return np.asarray(np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events))
+
+
+def _flips(blocks: Blocks, cells: Integers, draws: int, stop: int, seed: np.uint64) -> Floats:
+    from miscal.kernels.simulate import flipped_cell_exceedances
+
+    counts = np.zeros((cells.size, 2), dtype=np.int64)
+    flipped_cell_exceedances(blocks.offsets, blocks.residual, cells, draws, stop, seed, counts)
+    return np.asarray((1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
