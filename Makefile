@@ -54,12 +54,14 @@ lock: setup ## resolve the dependencies again and write requirements/*.lock
 	PATH="$(abspath $(BIN)):$$PATH" bash scripts/lock.sh
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) dist docs/_build miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist docs/_build docs/reference/generated miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------- set-up steps
 $(STAMPS)/venv:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "miscal needs Python 3.11 or later: make PYTHON=python3.12 ..."; exit 1; }
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: $(STAMPS)/venv requirements/demo.lock pyproject.toml

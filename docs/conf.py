@@ -1,0 +1,81 @@
+"""How the documentation is built. The reference is written from the public names, so no name can be forgotten."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import miscal
+
+project = "miscal"
+author = "The miscal developers"
+copyright = "2026, The miscal developers"
+release = getattr(miscal, "__version__", "0.1.0")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "miscal"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+toc_object_entries = False
+
+# Where public names live, in the order in which a reader wants them.
+MODULES = {
+    "miscal": "Data, results and the audit",
+    "miscal.metrics": "Metrics",
+    "miscal.recalibrate": "Recalibrators",
+    "miscal.plots": "Displays",
+    "miscal.carriers": "Carriers",
+    "miscal.datasets": "Data sets",
+}
+HERE = Path(__file__).parent
+
+
+def public_names(module: ModuleType, seen: set[int]) -> list[str]:
+    """The names a module offers that no earlier module has offered, modules themselves left out."""
+    names = []
+    for name in getattr(module, "__all__", []):
+        thing = getattr(module, name)
+        if name.startswith("_") or inspect.ismodule(thing) or id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        names.append(name)
+    return names
+
+
+def entry(module: str, name: str) -> str:
+    """The directive that documents one name."""
+    thing = getattr(importlib.import_module(module), name)
+    if inspect.isclass(thing):
+        return f".. autoclass:: {module}.{name}\n   :members:\n"
+    return f".. autofunction:: {module}.{name}\n" if callable(thing) else f".. autodata:: {module}.{name}\n"
+
+
+def write_reference(_app: object) -> None:
+    """Write one page a module from its `__all__`, and the list of those pages."""
+    folder = HERE / "reference" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.md"):
+        old.unlink()
+    seen: set[int] = set()
+    pages = []
+    for module, title in MODULES.items():
+        names = public_names(importlib.import_module(module), seen)
+        if names:
+            entries = "\n".join(entry(module, name) for name in names)
+            (folder / f"{module}.md").write_text(f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n")
+            pages.append(module)
+    listing = "```{toctree}\n" + "".join(f"{page}\n" for page in pages) + "```\n" if pages else ""
+    (folder / "index.md").write_text(f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}")
+
+
+def setup(app: object) -> None:
+    """Write the reference before Sphinx looks for pages."""
+    app.connect("builder-inited", write_reference)  # type: ignore[attr-defined]
