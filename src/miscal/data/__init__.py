@@ -1,0 +1,1 @@
+"""Load and validate, once, at the door."""

@@ -22,6 +22,14 @@ class MissingExtra(MiscalError, ImportError):
         super().__init__(f"{what} needs {package}, which is not installed.\nHint: pip install 'miscal[{extra}]'")
 
 
+class MixedTypes(MiscalError):
+    """A vector holds values of several types, such as numbers and text."""
+
+    def __init__(self, where: str, above: str, row: int, value: object) -> None:
+        got = f"row {row} has {value!r} ({type(value).__name__}) after {above}"
+        super().__init__(f"{where} must hold values of one type; {got}.\nHint: convert it to numbers or to text first")
+
+
 class MiscalWarning(UserWarning):
     """Base of every warning: the result stands, but read it with care."""
 

@@ -1,0 +1,270 @@
+"""The rules for single vectors: probabilities, weights, counts; each returns the validated array or refuses.
+
+Rows are counted from 0 in every message. Vectors already of the right type are not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.errors import MiscalError, refusal
+from miscal.data.vectors import Vector, flat, library_of
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+SMALL = 1 << 14  # below this numpy answers at once and the compiled kernels need not be loaded
+SUM_TOLERANCE = 1e-4
+LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
+LARGEST_COUNT = 1 << 53
+
+
+def count_outside(values: Floats, low: float, high: float) -> int:
+    """Count the values outside [low, high], NaN among them."""
+    if values.size < SMALL:
+        return values.size - int(np.count_nonzero((values >= low) & (values <= high)))
+    from miscal.kernels import checks, threads
+
+    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_outside(values[i:j], low, high)))
+
+
+def span(values: Array) -> tuple[int, int]:
+    """Smallest and largest of a non-empty vector of integers."""
+    if values.size < SMALL or values.dtype not in (np.int64, np.uint8):
+        return int(values.min()), int(values.max())
+    from miscal.kernels import checks, threads
+
+    spans = threads.over_blocks(values.size, lambda i, j: checks.smallest_and_largest(values[i:j]))
+    return int(min(low for low, _ in spans)), int(max(high for _, high in spans))
+
+
+def first_row(rows: int, bad: Callable[[int, int], Array], block: int = 1 << 18) -> tuple[int, int]:
+    """Find the first row for which `bad(start, stop)` holds, and how many there are."""
+    first, total = -1, 0
+    for start in range(0, rows, block):
+        marks = bad(start, min(start + block, rows))
+        here = int(np.count_nonzero(marks))
+        if here and first < 0:
+            first = start + int(np.argmax(marks))
+        total += here
+    return first, total
+
+
+def row_refusal(what: str, where: str, row: int, value: Any, total: int = 1, hint: str = "") -> MiscalError:
+    """Refuse one row: 'row 3 has 1.2 (7 such rows, counted from 0)'."""
+    has = (
+        "is missing"
+        if value is None or value != value
+        else f"has {value if not isinstance(value, str) else repr(value)}"
+    )
+    return refusal(what, where=where, got=f"row {row} {has} ({_rows(total)})", hint=hint)
+
+
+def _rows(total: int) -> str:
+    return "rows are counted from 0" if total == 1 else f"{total:,} such rows, counted from 0"
+
+
+def first_null(vector: Any) -> int:
+    """Row of the first null of an Arrow array."""
+    return int(np.argmax(vector.is_null().to_numpy(zero_copy_only=False)))
+
+
+def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
+    """Take a vector as float64 with NaN for missing; `what` says what it should have been."""
+    if isinstance(vector, np.ndarray):
+        if vector.dtype.kind in "iuf":
+            return np.ascontiguousarray(vector, dtype=np.float64)
+        shown = vector[0] if vector.size else "nothing"
+        raise refusal(what, where=where, got=f"its dtype is {vector.dtype} (row 0 has {shown})", hint=hint)
+    import pyarrow as pa
+
+    kind = vector.type
+    if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        try:
+            converted = vector.cast(pa.float64(), safe=False)
+        except pa.ArrowException as error:
+            raise refusal(what, where=where, got=str(error), hint=hint) from error
+        return np.ascontiguousarray(converted.to_numpy(zero_copy_only=False))
+    row, value = _first_not_a_number(vector)
+    raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {value!r}", hint=hint)
+
+
+def _first_not_a_number(vector: Any) -> tuple[int, Any]:
+    """Show the row that made a column text: the first value that is not a number, else the first value."""
+    fallback: tuple[int, Any] | None = None
+    for row, value in enumerate(vector.to_pylist()):
+        if value is None:
+            continue
+        fallback = fallback or (row, value)
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row, value
+    return fallback or (0, None)
+
+
+PROBABILITY = "must hold probabilities, numbers in [0, 1]"
+UNIT = "must lie in [0, 1]"
+OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
+
+
+def probabilities(vector: Vector, where: str, hint: str = OUTSIDE_HINT) -> Floats:
+    """Validate one vector of probabilities."""
+    values = numbers(vector, where, PROBABILITY)
+    check_unit(values, where, hint)
+    return values
+
+
+def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT) -> None:
+    """Refuse what is not a finite number in [0, 1]."""
+    if not count_outside(values, 0.0, 1.0):
+        return
+    for test, what, advice in (
+        (np.isnan, "must not be missing", "drop these rows, or find out why the model gave no probability"),
+        (np.isinf, "must be finite", "an overflow in the model? find out where it comes from"),
+        (lambda v: (v < 0) | (v > 1), UNIT, hint),
+    ):
+        row, total = first_row(values.size, lambda i, j, t=test: t(values[i:j]))  # type: ignore[misc]
+        if total:
+            raise row_refusal(what, where, row, values[row], total, advice)
+
+
+def check_sums(matrix: Floats, where: str) -> None:
+    """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
+    if matrix.shape[0] < SMALL:
+        bad = int(np.count_nonzero(~(np.abs(matrix.sum(axis=1) - 1.0) <= SUM_TOLERANCE)))
+    else:
+        from miscal.kernels import checks, threads
+
+        bad = sum(threads.over_blocks(len(matrix), lambda i, j: checks.count_bad_sums(matrix[i:j], SUM_TOLERANCE)))
+    if not bad:
+        return
+    row, total = first_row(len(matrix), lambda i, j: ~(np.abs(matrix[i:j].sum(axis=1) - 1.0) <= SUM_TOLERANCE))
+    if not total:  # the kernel and numpy add in another order: the tolerance was met by a hair
+        return
+    raise row_refusal(
+        "must have rows that sum to 1 within 1e-4",
+        where,
+        row,
+        f"sum {matrix[row].sum():.6g}",
+        total,
+        "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
+    )
+
+
+def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
+    """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
+    if hasattr(thing, "to_native") and library_of(thing) == "narwhals":
+        thing = thing.to_native()
+    names = getattr(thing, "column_names", None)
+    names = getattr(thing, "columns", None) if names is None else names
+    if names is not None and not isinstance(thing, np.ndarray):
+        from miscal.data.sources import frame_of
+
+        frame = frame_of(thing, where)
+        vectors = {name: flat(frame[name], f"{where} column '{name}'") for name in frame}
+        return stack_probabilities(vectors, where), tuple(vectors)
+    if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
+        thing = _nested(thing, where)
+    if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
+        matrix = np.asarray(thing)
+        if matrix.dtype.kind not in "iuf":
+            raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
+        return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None
+    return probabilities(flat(thing, where), where), None
+
+
+def _nested(rows: Any, where: str) -> Array:
+    try:
+        matrix = np.asarray(rows)
+    except (ValueError, TypeError, OverflowError) as error:
+        width = len(rows[0])
+        row = next((i for i, r in enumerate(rows) if not hasattr(r, "__len__") or len(r) != width), 0)
+        raise refusal("must have rows of one length", where=where, got=f"row {row} differs from row 0") from error
+    if matrix.ndim == 2 and matrix.dtype.kind == "O":
+        for row, values in enumerate(rows):
+            if any(value is None for value in values):
+                raise refusal("must not be missing", where=where, got=f"row {row} is missing a value")
+    return matrix
+
+
+def stack_probabilities(vectors: dict[str, Vector], where: str) -> Floats:
+    """Put columns of probabilities side by side, checked."""
+    if not vectors:
+        raise refusal("must have at least one column", where=where, got="it has none")
+    singles = [probabilities(vector, f"{where} column '{name}'") for name, vector in vectors.items()]
+    matrix = np.stack(singles, axis=1)
+    return check_matrix(matrix, where)
+
+
+def check_matrix(matrix: Floats, where: str) -> Floats:
+    """Validate an (n, K) matrix of probabilities."""
+    if matrix.shape[1] < 2:
+        shape = f"it has shape {matrix.shape}"
+        raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
+    if count_outside(matrix.reshape(-1), 0.0, 1.0):
+        for test in (np.isfinite, None):
+            for k in range(matrix.shape[1]):
+                if test is None or not test(matrix[:, k]).all():
+                    check_unit(matrix[:, k], f"{where} column {k}")
+    check_sums(matrix, where)
+    return matrix
+
+
+def weights(thing: Any, where: str) -> tuple[Floats, int]:
+    """Validate sampling weights: finite, not negative, not all zero; also how many are zero."""
+    values = numbers(flat(thing, where), where, "must hold numbers")
+    if count_outside(values, 0.0, LARGEST_WEIGHT):
+        row, total = first_row(values.size, lambda i, j: ~((values[i:j] >= 0) & (values[i:j] <= LARGEST_WEIGHT)))
+        raise row_refusal(
+            "must be finite and not negative", where, row, values[row], total, "drop these rows or mend them"
+        )
+    zeros = _count_zeros(values)
+    if zeros == values.size and zeros:
+        raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
+    return values, zeros
+
+
+def _count_zeros(values: Floats) -> int:
+    if values.size < SMALL:
+        return values.size - int(np.count_nonzero(values))
+    from miscal.kernels import checks, threads
+
+    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_zeros(values[i:j])))
+
+
+def whole_numbers(thing: Any, where: str, what: str = "must hold whole numbers that are not negative") -> Integers:
+    """Validate a vector of counts as int64."""
+    vector = flat(thing, where)
+    if isinstance(vector, np.ndarray) and vector.dtype.kind in "iu" and vector.size:
+        low, high = span(vector)
+        if low >= 0 and high <= LARGEST_COUNT:
+            return np.ascontiguousarray(vector, dtype=np.int64)
+    if isinstance(vector, np.ndarray) and vector.dtype.kind == "b":
+        return vector.astype(np.int64)
+    values = numbers(vector, where, what)
+
+    def bad(i: int, j: int) -> Array:
+        part = values[i:j]
+        return ~((part >= 0) & (part <= LARGEST_COUNT) & (part == np.floor(part)))
+
+    row, total = first_row(values.size, bad)
+    if total:
+        raise row_refusal(what, where, row, values[row], total)
+    return values.astype(np.int64)
+
+
+def check_lengths(lengths: dict[str, int]) -> int:
+    """Refuse vectors of different lengths and no rows at all; return the number of rows."""
+    (first, rows), *others = lengths.items()
+    for where, length in others:
+        if length != rows:
+            raise refusal(f"must have as many rows as {first}", where=where, got=f"{length:,} against {rows:,}")
+    if rows == 0:
+        raise refusal("must have at least one row", where=first, got="it is empty")
+    return rows

@@ -1,0 +1,283 @@
+"""One column of the user's table, as the metrics want it: numbers, or codes with levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.checks import first_row, row_refusal
+from miscal.data.errors import MixedTypes, nearest, refusal, warn
+from miscal.data.vectors import Vector, flat
+
+Kind = Literal["numeric", "category", "boolean", "date"]
+Array = npt.NDArray[Any]
+
+EXACT = 1 << 53  # whole numbers beyond it would merge as float64
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column, converted once.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"numeric", "category", "boolean", "date"}
+    values : ndarray
+        numeric: float64, NaN where missing. date: float64 days since 1970-01-01, NaN where missing.
+        category, boolean: int32 codes into `levels`, -1 where missing.
+    levels : tuple
+        The levels in sorted order, so that codes do not depend on the order of rows (a stated order is kept).
+    integer : bool
+        The numbers were whole by type.
+    """
+
+    name: str
+    kind: Kind
+    values: Array
+    levels: tuple[Any, ...] = ()
+    integer: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nominal(self) -> bool:
+        """Whether the values are codes of levels."""
+        return self.kind in ("category", "boolean")
+
+    @property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Where values are missing (made anew at each call)."""
+        return self.values < 0 if self.nominal else np.isnan(self.values)
+
+    def take(self, rows: Array) -> Column:
+        """Return the same column at some rows (indices or a mask); the levels stay."""
+        return replace(self, values=_locked(self.values[rows]))
+
+    def as_levels(self) -> Column:
+        """Return the column as a category: each distinct number becomes a level.
+
+        >>> column("hour", [23, 7, 7]).as_levels().levels
+        (7, 23)
+        """
+        if self.nominal:
+            return self
+        codes, levels = factorise(self.values)
+        if self.integer:
+            levels = [int(level) for level in levels]
+        return replace(self, kind="category", values=_locked(codes), levels=tuple(levels))
+
+    def show(self, code: int) -> str:
+        """Word one level for people."""
+        return "missing" if code < 0 else str(self.levels[code])
+
+
+def column(name: str, values: Any, where: str | None = None) -> Column:
+    """Convert anything one-dimensional into a `Column`.
+
+    Numbers become "numeric" (whole numbers beyond 2**53 a category, because float64 would merge them), text,
+    categories and dictionaries "category", truth values "boolean", dates and times "date". Values of mixed types are
+    taken as text, with a warning. Infinite numbers are refused.
+
+    Examples
+    --------
+    >>> column("state", ["NY", "CA", None, "NY"])
+    Column(name='state', kind='category', values=array([ 1,  0, -1,  1], dtype=int32), levels=('CA', 'NY'), integer=False)
+    """
+    if isinstance(values, Column):
+        return replace(values, name=name)
+    where = where or f"column '{name}'"
+    try:
+        vector = flat(values, where)
+    except MixedTypes as mixture:
+        warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
+        import pyarrow as pa
+
+        vector = pa.array([None if v is None or v != v else str(v) for v in values], pa.large_string())
+    return _convert(name, vector, where, _stated_order(values))
+
+
+def _stated_order(values: Any) -> list[Any] | None:
+    """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "ordered", None) is True and hasattr(dtype, "categories"):
+        return list(dtype.categories)
+    if type(dtype).__name__ == "Enum" and hasattr(dtype, "categories"):
+        return list(dtype.categories)
+    return None
+
+
+def _convert(name: str, vector: Vector, where: str, order: list[Any] | None) -> Column:
+    if isinstance(vector, np.ndarray):
+        kind = vector.dtype.kind
+        if kind == "b":
+            return Column(name, "boolean", _locked(vector.astype(np.int32)), (False, True))
+        if kind in "Mm":
+            return _date(name, vector, where)
+        if kind in "iu":
+            return _whole(name, vector)
+        if kind == "f":
+            return _numeric(name, vector, where)
+        raise refusal("must hold numbers, text, truth values or dates", where=where, got=f"its dtype is {vector.dtype}")
+    import pyarrow as pa
+
+    is_ = pa.types
+    kind = vector.type
+    if is_.is_dictionary(kind) and order is None and not is_.is_string(kind.value_type):
+        pass
+    if is_.is_boolean(kind):
+        codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return Column(name, "boolean", _locked(codes), (False, True))
+    if is_.is_integer(kind) and not vector.null_count:
+        return _whole(name, vector.to_numpy(zero_copy_only=False))
+    if is_.is_integer(kind) and _too_large(vector):
+        return _category(name, vector, None)
+    if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
+        values = vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return _numeric(name, values, where, integer=is_.is_integer(kind))
+    if is_.is_temporal(kind):
+        return _arrow_date(name, vector, where)
+    if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
+        vector = _decoded(vector, where)
+    elif is_.is_nested(kind):
+        raise refusal("must hold one value a row", where=where, got=f"its type is {kind}")
+    return _category(name, vector, order)
+
+
+def _too_large(vector: Any) -> bool:
+    import pyarrow.compute as pc
+
+    span = pc.min_max(vector).as_py()
+    return span["min"] is not None and max(-span["min"], span["max"]) > EXACT
+
+
+def _whole(name: str, values: Array) -> Column:
+    if values.size and values.dtype.itemsize == 8 and max(-int(values.min()), int(values.max())) > EXACT:
+        codes, levels = factorise(values)
+        return Column(name, "category", _locked(codes), tuple(levels), integer=True)
+    return Column(name, "numeric", _locked(values.astype(np.float64)), integer=True)
+
+
+def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Column:
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    row, total = first_row(values.size, lambda i, j: np.isinf(values[i:j]))
+    if total:
+        raise row_refusal("must hold finite numbers", where, row, values[row], total, "mark missing values as NaN")
+    return Column(name, "numeric", _locked(values), integer=integer)
+
+
+def _date(name: str, values: Array, where: str) -> Column:
+    if values.dtype.kind == "m":
+        days = values / np.timedelta64(1, "D")
+        return Column(name, "numeric", _locked(np.asarray(days, dtype=np.float64)))
+    days = (values.astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
+    return Column(name, "date", _locked(np.asarray(days, dtype=np.float64)))
+
+
+def _arrow_date(name: str, vector: Any, where: str) -> Column:
+    import pyarrow as pa
+
+    if pa.types.is_date(vector.type) or pa.types.is_timestamp(vector.type):
+        # Zones are dropped: the days are those of universal time.
+        vector = vector.cast(pa.timestamp("us"), safe=False)
+        return _date(name, vector.to_numpy(zero_copy_only=False), where)
+    if pa.types.is_duration(vector.type):
+        return _date(name, vector.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False), where)
+    if pa.types.is_time(vector.type):
+        microseconds = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return Column(name, "numeric", _locked(microseconds.to_numpy(zero_copy_only=False) / 3.6e9))
+    raise refusal("must hold numbers, text, truth values or dates", where=where, got=f"its type is {vector.type}")
+
+
+def _decoded(vector: Any, where: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return vector.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowException as error:
+        raise refusal(
+            "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
+        ) from error
+
+
+def _category(name: str, vector: Any, order: list[Any] | None) -> Column:
+    codes, levels = factorise(vector, order)
+    return Column(name, "category", _locked(codes), tuple(levels))
+
+
+def factorise(vector: Vector, order: list[Any] | None = None) -> tuple[Array, list[Any]]:
+    """Return int32 codes and the sorted levels that occur; -1 where missing.
+
+    The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = vector if not isinstance(vector, np.ndarray) else pa.array(vector, from_pandas=True)
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    dictionary = encoded.dictionary
+    if pa.types.is_dictionary(array.type) and len(pc.unique(dictionary)) < len(dictionary):
+        encoded = dictionary.take(encoded.indices).dictionary_encode()
+        dictionary = encoded.dictionary
+    codes = encoded.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
+    if dictionary.null_count:  # a null inside the dictionary is a missing value too
+        used &= dictionary.is_valid().to_numpy(zero_copy_only=False)
+    levels = dictionary.to_pylist() if order is not None else None
+    if order is not None and levels is not None and set(levels) <= set(order):
+        place = {level: i for i, level in enumerate(order)}
+        sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
+    else:
+        sequence = pc.array_sort_indices(dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
+    sequence = sequence[used[sequence]]
+    rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
+    rank[sequence] = np.arange(len(sequence), dtype=np.int32)
+    return rank[codes], dictionary.take(pa.array(sequence)).to_pylist()
+
+
+def _locked(values: Array) -> Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+class Columns(Mapping[str, Column]):
+    """The columns beside the predictions, converted when first asked for."""
+
+    def __init__(self, raw: Mapping[str, Any], rows: Array | None = None) -> None:
+        self._raw = raw
+        self._rows = rows
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._made:
+            if name not in self._raw:
+                raise KeyError(name)
+            whole = self._raw[name]
+            made = whole if isinstance(whole, Column) else column(name, whole)
+            self._made[name] = made if self._rows is None else made.take(self._rows)
+        return self._made[name]
+
+    def find(self, name: str) -> Column:
+        """Return a column, or refuse an unknown name with the nearest one."""
+        if name not in self._raw:
+            raise refusal("is not among the columns", where=f"column '{name}'", hint=nearest(name, self._raw))
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __repr__(self) -> str:
+        return f"Columns({', '.join(self._raw)})"
+
+    def take(self, rows: Array) -> Columns:
+        """Return the columns at some rows; levels and codes stay those of all rows."""
+        return Columns(self, rows)

@@ -1,0 +1,204 @@
+"""From labels to class indices: which label is which class, and which is the event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.checks import first_null, first_row, row_refusal, span
+from miscal.data.columns import factorise
+from miscal.data.errors import nearest, refusal, warn
+from miscal.data.vectors import Vector
+
+Array = npt.NDArray[Any]
+Classes = tuple[Any, ...]
+
+MISSING_HINT = "drop the rows whose outcome is not known yet"
+
+
+def encode(
+    vector: Vector, n_classes: int, classes: Sequence[Any] | None, positive: Any, where: str
+) -> tuple[Array, Classes]:
+    """Return the class index of every row (uint8 or int64) and the classes in order."""
+    refuse_missing(vector, where)
+    if classes is None and positive is None:
+        return _indices(vector, n_classes, where), tuple(range(n_classes))
+    order = _classes(classes, n_classes) if classes is not None else None
+    codes, found = factorise(vector)
+    if order is None:
+        order = _from_positive(found, positive, n_classes, where)
+    index = [_place(label, order) for label in found]
+    if None in index:
+        _refuse_unknown(codes, index.index(None), found, order, where)
+    return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
+
+
+def refuse_missing(vector: Vector, where: str) -> None:
+    """Refuse a label that is null, NaN or not a time."""
+    row, total = -1, 0
+    if not isinstance(vector, np.ndarray):
+        if vector.null_count:
+            row, total = first_null(vector), vector.null_count
+    elif vector.dtype.kind == "f" and not vector.size == 0 and np.isnan(vector.min()):
+        row, total = first_row(vector.size, lambda i, j: np.isnan(vector[i:j]))
+    elif vector.dtype.kind in "Mm":
+        row, total = first_row(vector.size, lambda i, j: np.isnat(vector[i:j]))
+    elif vector.dtype.kind == "c":
+        raise refusal("must hold labels", where=where, got=f"its dtype is {vector.dtype} (row 0 has {vector[0]})")
+    if total:
+        raise row_refusal("must not be missing", where, row, None, total, MISSING_HINT)
+
+
+def _indices(vector: Vector, n_classes: int, where: str) -> Array:
+    """Take labels that already are 0..K-1."""
+    if not isinstance(vector, np.ndarray):
+        import pyarrow as pa
+
+        kind = vector.type
+        if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            _refuse_words(vector, n_classes, where)
+        vector = vector.to_numpy(zero_copy_only=False)
+    if vector.dtype.kind not in "biuf":
+        _refuse_words(vector, n_classes, where)
+    if vector.dtype == np.bool_:
+        return np.ascontiguousarray(vector).view(np.uint8)
+    if vector.size == 0:
+        return np.zeros(0, dtype=np.uint8)
+    if vector.dtype.kind == "f":
+        _check_whole(vector, n_classes, where)
+        return vector.astype(np.int64)
+    vector = np.ascontiguousarray(vector)
+    low, high = span(vector)
+    if low < 0 or high >= n_classes:
+        row, total = first_row(vector.size, lambda i, j: (vector[i:j] < 0) | (vector[i:j] >= n_classes))
+        raise row_refusal(_allowed(n_classes), where, row, vector[row], total, _labels_hint(vector, n_classes))
+    return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
+
+
+def _check_whole(values: Array, n_classes: int, where: str) -> None:
+    def bad(i: int, j: int) -> Array:
+        part = values[i:j]
+        return ~((part >= 0) & (part < n_classes) & (part == np.floor(part)))
+
+    row, total = first_row(values.size, bad)
+    if total:
+        raise row_refusal(_allowed(n_classes), where, row, values[row], total, _labels_hint(values, n_classes))
+
+
+def _allowed(n_classes: int) -> str:
+    if n_classes == 2:
+        return "must be 0 or 1 (or true and false)"
+    return f"must be a class index, a whole number from 0 to {n_classes - 1}"
+
+
+def _found(vector: Vector, most: int = 6) -> tuple[str, int]:
+    labels = factorise(vector)[1]
+    shown = ", ".join(repr(label) for label in labels[:most])
+    return shown + (", ..." if len(labels) > most else ""), len(labels)
+
+
+def _labels_hint(vector: Vector, n_classes: int) -> str:
+    shown, number = _found(vector)
+    if n_classes == 2 and number <= 2:
+        return f"name the event: positive=LABEL; labels found: {shown}"
+    if n_classes == 2 and number > 2:
+        return f"only two classes are possible with one column of probabilities; labels found: {shown}"
+    return f"name the classes in the order of the columns: classes=[...]; labels found: {shown}"
+
+
+def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
+    shown, _ = _found(vector)
+    if n_classes == 2:
+        what, hint = "holds words, so the event must be named", f"pass positive=LABEL; labels found: {shown}"
+    else:
+        what = "holds words, so the classes must be named"
+        hint = f"pass classes=[...] in the order of the columns of probabilities; labels found: {shown}"
+    value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
+    raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
+
+
+def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
+    if isinstance(classes, (str, bytes)) or not hasattr(classes, "__len__"):
+        raise refusal("must be a sequence of labels", where="'classes'", got=f"got {classes!r}")
+    order = tuple(item.item() if isinstance(item, np.generic) else item for item in classes)
+    if len(order) != n_classes:
+        columns = f"{n_classes} {'classes' if n_classes == 2 else 'columns of probabilities'}"
+        raise refusal("must name one label a class", where="'classes'", got=f"{len(order)} labels for {columns}")
+    for i, label in enumerate(order):
+        if label is None or label != label:
+            raise refusal("must not hold a missing label", where="'classes'", got=f"place {i} is missing")
+        if label in order[:i]:
+            raise refusal("must not repeat a label", where="'classes'", got=f"{label!r} occurs twice")
+    return order
+
+
+def _from_positive(found: list[Any], positive: Any, n_classes: int, where: str) -> Classes:
+    """Both classes from the labels found and the one that is the event."""
+    if n_classes != 2:
+        raise refusal(
+            "needs two classes",
+            where="'positive'",
+            got=f"there are {n_classes} columns of probabilities",
+            hint="pass classes=[...] in the order of the columns",
+        )
+    shown = ", ".join(repr(label) for label in found[:6])
+    if len(found) > 2:
+        raise refusal(
+            "must have two labels",
+            where=where,
+            got=f"it has {len(found):,}: {shown}",
+            hint="a spelling? or map the labels to 0 and 1 yourself",
+        )
+    event = [i for i, label in enumerate(found) if _same(label, positive)]
+    if not event and len(found) == 2:
+        hint = nearest(str(positive), [str(label) for label in found])
+        raise refusal("must be one of the labels", where="'positive'", got=f"got {positive!r} for {where}", hint=hint)
+    others = [label for i, label in enumerate(found) if i not in event]
+    return (others[0] if others else f"not {positive}", found[event[0]] if event else positive)
+
+
+def _same(label: Any, asked: Any) -> bool:
+    """Whether a label is the one asked for; a command line can only ask in words, so '1' matches 1."""
+    if isinstance(asked, str) and not isinstance(label, str):
+        words = str(label).casefold() if isinstance(label, bool) else str(label)
+        return words == (asked.casefold() if isinstance(label, bool) else asked)
+    return bool(label == asked)
+
+
+def _place(label: Any, order: Classes) -> int | None:
+    return next((i for i, known in enumerate(order) if _same(label, known)), None)
+
+
+def _refuse_unknown(codes: Array, code: int, found: list[Any], order: Classes, where: str) -> None:
+    row, total = first_row(codes.size, lambda i, j: codes[i:j] == code)
+    hint = nearest(str(found[code]), [str(label) for label in order])
+    raise row_refusal(f"must be one of the {len(order)} classes", where, row, found[code], total, hint)
+
+
+def warn_single(outcome: Array, classes: Classes, where: str) -> None:
+    """Warn when only one class occurs: allowed, and often a finding."""
+    low, high = span(outcome)
+    if low == high:
+        warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[low]!r}")
+
+
+def place_of(positive: Any, classes: Sequence[Any]) -> int:
+    """Place of the positive label among two classes."""
+    place = _place(positive, _classes(classes, 2))
+    if place is None:
+        hint = nearest(str(positive), [str(label) for label in classes])
+        raise refusal("must be one of 'classes'", where="'positive'", got=f"got {positive!r}", hint=hint)
+    return place
+
+
+def are_words(vector: Vector) -> bool:
+    """Whether the labels are text."""
+    if isinstance(vector, np.ndarray):
+        return vector.dtype.kind not in "biuf"
+    import pyarrow as pa
+
+    kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
