@@ -1,0 +1,107 @@
+"""Escaping by construction: text becomes markup only through `tag`, which escapes whatever is not markup yet."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+#: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_EMPTY = frozenset({"meta", "link", "br", "hr", "input", "col"})
+#: SVG leaves are written <path .../>: shorter, and right inside HTML as well.
+_LEAVES = frozenset({"path", "line", "rect", "circle", "polyline", "polygon"})
+
+
+class Safe(str):
+    """A string that is markup already and must not be escaped again."""
+
+    __slots__ = ()
+
+
+#: What an element may hold: text, markup, several of them, nothing.
+Child: TypeAlias = "str | Iterable[str | None] | None"
+
+
+def clean(text: object) -> str:
+    r"""Replace the characters that a page cannot hold.
+
+    Examples
+    --------
+    >>> clean("a\x00b")
+    'a\ufffdb'
+    """
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def escape(text: object) -> Safe:
+    """Turn any text into markup that shows it, in an element or in a quoted attribute.
+
+    Examples
+    --------
+    >>> escape("</script> & 'x'")
+    '&lt;/script&gt; &amp; &#x27;x&#x27;'
+    """
+    return text if isinstance(text, Safe) else Safe(html.escape(clean(text), quote=True))
+
+
+def join(*children: Child) -> Safe:
+    """Concatenate children, escaping those that are plain text; None is nothing."""
+    parts: list[str] = []
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, str):
+            parts.append(escape(child))
+        else:
+            parts.extend(escape(item) for item in child if item is not None)
+    return Safe("".join(parts))
+
+
+def tag(name: str, *children: Child, **attributes: object) -> Safe:
+    """Build one element.
+
+    An attribute's trailing underscore is dropped, other underscores become hyphens (``class_``, ``aria_label``,
+    ``stroke_width``). None and False leave the attribute out, True writes it bare.
+
+    Examples
+    --------
+    >>> tag("p", "a < b", class_="note", hidden=True)
+    '<p class="note" hidden>a &lt; b</p>'
+    """
+    opening = [f"<{name}"]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        word = key.rstrip("_").replace("_", "-")
+        opening.append(f" {word}" if value is True else f' {word}="{escape(value)}"')
+    start = "".join(opening)
+    if name in _EMPTY:
+        return Safe(f"{start}>")
+    body = join(*children)
+    if not body and name in _LEAVES:
+        return Safe(f"{start}/>")
+    return Safe(f"{start}>{body}</{name}>")
+
+
+def name(text: object, limit: int = 120) -> Safe:
+    """A name that the user chose: direction isolated, shortened with the whole of it in the title."""
+    whole = clean(text)
+    short = ellipsis(whole, limit)
+    return tag("bdi", short, title=whole if short != whole else None)
+
+
+def ellipsis(text: object, limit: int) -> str:
+    """Shorten to at most `limit` characters, in the middle, where names that share a beginning still differ.
+
+    Examples
+    --------
+    >>> ellipsis("a very long name indeed", 11)
+    'a ver…ndeed'
+    """
+    whole = " ".join(clean(text).split())
+    if len(whole) <= limit:
+        return whole
+    tail = (limit - 1) // 2
+    return whole[: limit - 1 - tail] + "…" + whole[len(whole) - tail :]

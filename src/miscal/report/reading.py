@@ -1,0 +1,188 @@
+"""Reading the audit's dictionary: the shapes that page, figures and markdown rely on, in one place.
+
+The dictionary comes from JSON as often as from memory, so everything here tolerates None for NaN, lists for arrays and
+keys that are absent. Nothing is computed that the dictionary does not hold, apart from sums over its own tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.data.errors import refusal
+from miscal.report.words import finite
+
+SCHEMA = "miscal.audit/1"
+Floats = NDArray[np.float64]
+Document = Mapping[str, Any]
+
+#: Names under which a table may hold each column; the first is the name that `cells` gives back.
+_ALIASES = {
+    "rows": ("rows", "n_rows", "n"),
+    "weight": ("weight", "sum_weight"),
+    "predicted": ("predicted", "mean_predicted"),
+    "observed": ("observed", "mean_observed"),
+    "gap": ("gap",),
+    "gap_low": ("gap_low", "interval_low"),
+    "gap_high": ("gap_high", "interval_high"),
+    "band_low": ("band_low", "consistency_low", "null_low"),
+    "band_high": ("band_high", "consistency_high", "null_high"),
+    "low": ("low", "from", "lower", "edge_low"),
+    "high": ("high", "to", "upper", "edge_high"),
+    "p_value": ("p_value", "p_adjusted", "adjusted_p_value"),
+}
+_LABELS = ("label", "level", "cell", "range", "bin", "where", "name")
+
+
+def checked(document: object) -> Document:
+    """Refuse what is not an audit's dictionary.
+
+    Examples
+    --------
+    >>> checked({"schema": "miscal.audit/1"})["schema"]
+    'miscal.audit/1'
+    """
+    if not isinstance(document, Mapping):
+        raise refusal("must be the dictionary of an audit", where="document", got=f"found {type(document).__name__}")
+    schema = document.get("schema")
+    if schema != SCHEMA:
+        raise refusal(f"must have the schema '{SCHEMA}'", where="document", got=f"found {schema!r}")
+    return document
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Any]:
+    """The value as a list: a sequence's items, nothing for None, a mapping's values."""
+    if value is None or isinstance(value, str):
+        return []
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, (Sequence, np.ndarray)) else []
+
+
+def floats(value: object) -> Floats:
+    """An array of floats, None and text as NaN.
+
+    Examples
+    --------
+    >>> floats([1, None, "x"])
+    array([ 1., nan, nan])
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return value.astype(np.float64)
+    return np.array([finite(item) for item in items(value)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The rows of a result's table: one entry per bin, range or level; columns that are absent are NaN."""
+
+    label: list[str]
+    rows: Floats
+    weight: Floats
+    predicted: Floats
+    observed: Floats
+    gap: Floats
+    gap_low: Floats
+    gap_high: Floats
+    band_low: Floats
+    band_high: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def take(self, index: NDArray[np.intp]) -> Cells:
+        """Keep some cells, in the order given."""
+        columns = {key: getattr(self, key)[index] for key in _ALIASES}
+        return Cells(label=[self.label[i] for i in index], **columns)
+
+    def beyond(self, level: float) -> NDArray[np.bool_]:
+        """Cells beyond noise: by the adjusted p-value, else the interval of the gap, else the band."""
+        by_interval = (self.gap_low > 0) | (self.gap_high < 0)
+        by_band = (self.observed < self.band_low) | (self.observed > self.band_high)
+        without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
+        return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
+
+    def strength(self) -> Floats:
+        """How many events at least the gap stands for, as ranking has it; the raw gap over its noise where no interval is."""
+        weight = np.where(np.isnan(self.weight), self.rows, self.weight)
+        least = np.where(self.gap >= 0, self.gap_low, -self.gap_high) * weight
+        rough = np.abs(self.gap) * np.sqrt(np.nan_to_num(weight, nan=1.0))
+        return np.where(np.isnan(least), np.nan_to_num(rough), least)
+
+    def table(self) -> dict[str, list[object]]:
+        """The columns that hold anything, as lists, for the data behind a figure."""
+        kept: dict[str, list[object]] = {"label": list(self.label)}
+        for key in _ALIASES:
+            column = getattr(self, key)
+            if not np.isnan(column).all():
+                kept[key] = [None if np.isnan(item) else float(item) for item in column]
+        return kept
+
+
+def cells(result: Mapping[str, Any]) -> Cells:
+    """Read a result's table, whatever subset of the columns it has.
+
+    Conventions: `gap` is predicted minus observed and is filled in from the two where absent; `low`, `high` are the
+    edges of a range; `gap_low`, `gap_high` the simultaneous interval of the gap; `band_low`, `band_high` the range in
+    which a calibrated model's observed rate would fall.
+    """
+    table = mapping(result.get("table"))
+    found = {key: _first(table, names) for key, names in _ALIASES.items()}
+    labels = _first(table, _LABELS)
+    sizes = [len(items(column)) for column in (*found.values(), labels) if column is not None]
+    size = max(sizes, default=0)
+    columns = {key: _fitted(column, size) for key, column in found.items()}
+    columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
+    names = [_name(item) for item in items(labels)] or _ranges(columns["low"], columns["high"])
+    return Cells(label=(names + [""] * size)[:size], **columns)
+
+
+def _name(item: object) -> str:
+    return "missing" if item is None or item != item else str(item)
+
+
+def _first(table: Mapping[str, Any], names: Sequence[str]) -> object:
+    return next((table[name] for name in names if name in table and table[name] is not None), None)
+
+
+def _fitted(column: object, size: int) -> Floats:
+    values = floats(column) if column is not None else np.empty(0)
+    return np.concatenate([values, np.full(size - len(values), np.nan)]) if len(values) < size else values
+
+
+def _ranges(low: Floats, high: Floats) -> list[str]:
+    return [_range(a, b) for a, b in zip(low, high, strict=True)]
+
+
+def _range(low: float, high: float) -> str:
+    if np.isnan(low) and np.isnan(high):
+        return "missing"
+    if np.isnan(low):
+        return f"up to {high:.4g}"
+    if np.isnan(high):
+        return f"above {low:.4g}"
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def column_name(result: Mapping[str, Any]) -> str:
+    """The column or columns that a result is about."""
+    settings, extra = mapping(result.get("settings")), mapping(result.get("extra"))
+    for source, key in ((extra, "column"), (settings, "column"), (settings, "variable"), (settings, "field"), (settings, "columns")):
+        value = source.get(key)
+        if isinstance(value, (list, tuple)) and value:
+            return " × ".join(str(item) for item in value)
+        if value is not None and not isinstance(value, (list, tuple, dict)):
+            return str(value)
+    return str(result.get("name", ""))

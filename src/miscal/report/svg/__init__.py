@@ -1,0 +1,24 @@
+"""The one drawing module of the page: data in, an SVG with its words and its data out; numpy only.
+
+`scales` maps data to pixels, `marks` and `axes` draw, and one file per word holds the figures.
+"""
+
+from miscal.report.svg.field import field_funnel, field_levels
+from miscal.report.svg.gap import card_domain, gap_card, strength_bar
+from miscal.report.svg.marks import Figure
+from miscal.report.svg.score import cumulative, has_cumulative, histogram, reliability
+from miscal.report.svg.variable import variable
+
+__all__ = [
+    "Figure",
+    "card_domain",
+    "cumulative",
+    "field_funnel",
+    "field_levels",
+    "gap_card",
+    "has_cumulative",
+    "histogram",
+    "reliability",
+    "strength_bar",
+    "variable",
+]

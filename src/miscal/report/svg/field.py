@@ -1,0 +1,136 @@
+"""Figures of a field: the gaps of its levels with their intervals, and the funnel of all levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.report import words
+from miscal.report.markup import Safe, ellipsis
+from miscal.report.reading import Cells, cells, column_name
+from miscal.report.svg import axes, marks
+from miscal.report.svg.marks import Figure
+from miscal.report.svg.scales import Scale, nice, spread
+from miscal.report.svg.score import tip, way
+
+_WIDTH, _NAMES, _LEFT, _RIGHT = 360.0, 100.0, 112.0, 348.0
+_ROW = 21.0
+_MOST_POINTS = 600
+
+
+def _gap_ticks(ticks: Sequence[float]) -> list[str]:
+    """Gaps with their sign, so that an axis of them is not taken for one of rates."""
+    return [("+" if tick > 0 else "") + word for tick, word in zip(ticks, axes.rates(ticks), strict=True)]
+
+
+def field_levels(result: Mapping[str, Any], level: float = 0.05, most: int = 10) -> Figure:
+    """Draw the gaps of the levels that stand out most, with simultaneous intervals, as rows of one chart.
+
+    `result["table"]` has level (or label), predicted, observed, rows and, if known, gap_low, gap_high, p_value. The
+    levels shown are those with the largest lower bound of events off; the figure says how many there are.
+    """
+    every = cells(result)
+    column = column_name(result)
+    chosen = np.argsort(-every.strength(), kind="stable")[:most]
+    shown = every.take(chosen[np.argsort(-every.gap[chosen], kind="stable")])
+    x = Scale(*_reach(shown), _LEFT, _RIGHT)
+    beyond = shown.beyond(level)
+    bottom = 18 + _ROW * len(shown)
+    drawn = [
+        *[marks.segment(x.at(t), 18, x.at(t), bottom, "grid") for t in x.ticks(58.0)],
+        marks.segment(x.at(0.0), 14, x.at(0.0), bottom, "zero"),
+        marks.text(x.at(0.0) - 8, 10, "◀ happened more", "hint under", "end"),
+        marks.text(x.at(0.0) + 8, 10, "predicted more ▶", "hint over"),
+    ]
+    for i in range(len(shown)):
+        drawn += _level(shown, i, 18 + _ROW * (i + 0.5), x, way(shown.gap[i], bool(beyond[i])), column)
+    drawn.append(axes.bottom(x, bottom, "", _gap_ticks, 58.0))
+    off = int(every.beyond(level).sum())
+    title = f"{column}: predicted minus happened, by level"
+    description = f"{words.plural(len(every), 'level')}, {off} beyond noise."
+    note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
+    svg = marks.drawing("field", title, description, _WIDTH, bottom + 24, *drawn)
+    return Figure("field", title, description, svg, every.table(), note)
+
+
+def _reach(levels: Cells) -> tuple[float, float]:
+    """A range that holds every gap with its interval, zero inside; tiny levels' huge intervals are cut off at three times the gaps."""
+    gaps = np.abs(levels.gap[np.isfinite(levels.gap)])
+    most = float(gaps.max()) if len(gaps) else 0.0
+    ends = np.concatenate([levels.gap, levels.gap_low, levels.gap_high, [0.0]])
+    ends = ends[np.isfinite(ends)]
+    limit = max(3 * most, 1e-6)
+    return nice(float(max(ends.min(), -limit)), float(min(ends.max(), limit)))
+
+
+def _level(levels: Cells, i: int, y: float, x: Scale, class_: str, column: str) -> list[Safe]:
+    drawn = [marks.text(_NAMES, y + 4, levels.label[i], "tick", "end", limit=16)]
+    if not np.isfinite(levels.gap[i]):
+        return drawn
+    if np.isfinite(levels.gap_low[i]) and np.isfinite(levels.gap_high[i]):
+        drawn.append(marks.segment(x.at(levels.gap_low[i]), y, x.at(levels.gap_high[i]), y, f"whisker {class_}"))
+    drawn.append(marks.point(x.at(levels.gap[i]), y, class_, tip(levels, i, f"{ellipsis(column, 60)} "), 4.2))
+    return drawn
+
+
+def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
+    """Draw every level's gap against its number of rows: noise narrows like a funnel as levels grow.
+
+    Past 600 levels all those beyond noise and the largest of the others are drawn; the figure says so. The funnel is
+    the 95% range of noise at the field's overall rate, an aid to the eye: colours come from the levels' own tests.
+    """
+    every = cells(result)
+    column = column_name(result)
+    beyond = every.beyond(level)
+    size = np.where(np.isnan(every.rows), every.weight, every.rows)
+    usable = np.flatnonzero(np.isfinite(every.gap) & (size > 0))
+    ranked = usable[np.lexsort((-size[usable], ~beyond[usable]))][:_MOST_POINTS]
+    title = f"{column}: predicted minus happened against size"
+    if not len(ranked):
+        return Figure("funnel", title, "No level has rows.", Safe(""))
+    most = float(size[ranked].max())
+    x = Scale(max(float(size[ranked].min()) / 1.5, 0.5), most * 1.5, 52.0, 348.0, "log")
+    reach = max(float(np.quantile(np.abs(every.gap[ranked]), 0.98)) * 1.15, 1e-6)
+    y = Scale(*nice(-reach, reach), 196.0, 22.0)
+    drawn = [
+        axes.left(y, 52.0, 348.0, _gap_ticks, 36.0),
+        marks.text(52, 10, "Predicted minus happened", "label"),
+        _funnel(every, size, x, y),
+        marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
+        *[
+            marks.point(x.at(size[i]), y.at(every.gap[i]), way(every.gap[i], bool(beyond[i])), tip(every, int(i), ""), 3.2)
+            for i in ranked[::-1]
+        ],
+        *_callouts(every, ranked[beyond[ranked]][:24], size, x, y),
+        axes.bottom(x, 196.0, "Rows of the level", axes.numbers, 48.0),
+    ]
+    description = f"{words.plural(len(every), 'level')}, {int(beyond.sum())} beyond noise."
+    note = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first." if len(ranked) < len(every) else ""
+    svg = marks.drawing("funnel", title, description, _WIDTH, 236.0, *drawn)
+    return Figure("funnel", title, description, svg, every.table(), note)
+
+
+def _funnel(levels: Cells, size: np.ndarray[Any, Any], x: Scale, y: Scale) -> Safe:
+    weight = np.nan_to_num(size)
+    rate = float(np.nansum(levels.predicted * weight) / weight.sum()) if weight.sum() > 0 else 0.0
+    rows = np.geomspace(x.low, x.high, 60)
+    half = 1.96 * np.sqrt(max(rate * (1 - rate), 0.0) / rows)
+    return marks.band(x(rows), y(-half), y(half))
+
+
+def _callouts(levels: Cells, chosen: np.ndarray[Any, Any], size: np.ndarray[Any, Any], x: Scale, y: Scale) -> list[Safe]:
+    """Names beside the four strongest levels, moved apart so that they do not touch."""
+    if not len(chosen):
+        return []
+    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:4]
+    heights = spread([y.at(levels.gap[i]) for i in strongest], 14.0, y.end + 6, y.start - 4)
+    drawn: list[Safe] = []
+    for i, height in zip(strongest, heights, strict=True):
+        across = x.at(size[i])
+        right = across < (x.start + x.end) / 2
+        drawn.append(
+            marks.text(across + (8 if right else -8), height + 4, levels.label[i], "callout", "start" if right else "end", limit=18)
+        )
+    return drawn

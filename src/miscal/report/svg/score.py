@@ -1,0 +1,247 @@
+"""Figures of the score: the reliability diagram with its histogram, and the cumulative difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.report import words
+from miscal.report.markup import Safe
+from miscal.report.reading import Cells, cells, floats, items, mapping
+from miscal.report.svg import axes, marks
+from miscal.report.svg.marks import Figure
+from miscal.report.svg.scales import Scale, nice
+
+_WIDTH, _LEFT, _RIGHT, _WIDE = 480.0, 54.0, 466.0, 414.0
+Result = Mapping[str, Any]
+
+
+def way(gap: float, beyond: bool) -> str:
+    """The class that colours a mark: over-predicted, under-predicted, or within noise."""
+    return "noise" if not beyond or not np.isfinite(gap) else "over" if gap > 0 else "under"
+
+
+def crowded(bins: Cells) -> bool:
+    """Whether the scores crowd near 0 or 1, so that only logit axes show them: the median score is below 8% or above 92%."""
+    known = np.isfinite(bins.predicted)
+    if not known.any():
+        return False
+    weight = np.nan_to_num(np.where(np.isnan(bins.weight), bins.rows, bins.weight), nan=1.0)[known]
+    order = np.argsort(bins.predicted[known], kind="stable")
+    running = np.cumsum(weight[order])
+    middle = bins.predicted[known][order][np.searchsorted(running, running[-1] / 2)]
+    return bool(middle < 0.08 or middle > 0.92)
+
+
+def _domain(bins: Cells, logit: bool) -> tuple[float, float]:
+    """The range both axes share: everything drawn, and round ends on the linear scale."""
+    drawn = np.concatenate([bins.predicted, bins.observed, bins.band_low, bins.band_high])
+    drawn = drawn[np.isfinite(drawn)]
+    if not len(drawn):
+        return 0.0, 1.0
+    if logit:
+        inside = np.concatenate([bins.predicted, bins.observed])
+        inside = inside[(inside > 0) & (inside < 1)]
+        if len(inside):
+            low, high = float(inside.min()), float(inside.max())
+            return max(low / 1.8, 1e-8), min(1 - (1 - high) / 1.8, 1 - 1e-8)
+    low, high = float(drawn.min()), float(drawn.max())
+    if high - low > 0.55:
+        return 0.0, 1.0
+    return max(nice(min(low, 0.0) if low < high / 2 else low, high)[0], 0.0), min(nice(low, high)[1], 1.0)
+
+
+def reliability(result: Result, level: float = 0.05) -> Figure:
+    """Draw how often it happened against how often it was predicted, by bin of the score.
+
+    `result["table"]` has predicted, observed and rows (or weight); band_low and band_high draw the consistency band,
+    low and high (the bins' edges) the histogram beneath; `extra["histogram"]` = {edges, rows} draws a finer one.
+    Axes are logit when the scores crowd near 0 or 1, or when `extra["axis"]` says "logit".
+    """
+    bins = cells(result)
+    wanted = mapping(result.get("extra")).get("axis")
+    logit = crowded(bins) if wanted is None else wanted == "logit"
+    low, high = _domain(bins, logit)
+    kind = "logit" if logit else "linear"
+    x = Scale(low, high, _LEFT, _RIGHT, "logit" if logit else "linear")
+    y = Scale(low, high, 318.0, 24.0, "logit" if logit else "linear")
+    beyond = bins.beyond(level)
+    drawn = [
+        axes.left(y, _LEFT, _RIGHT),
+        marks.text(_LEFT, 12, "Happened", "label"),
+        marks.band(x(bins.predicted), y(bins.band_low), y(bins.band_high)),
+        marks.segment(x.at(low), y.at(low), x.at(high), y.at(high), "diagonal"),
+        marks.text(_LEFT + 12, 46, "▲ happened more than predicted", "hint under"),
+        marks.text(_RIGHT - 8, 304, "happened less than predicted ▼", "hint over", "end"),
+        marks.line(x(bins.predicted), y(bins.observed), "thin"),
+        *_points(bins, x, y, beyond),
+        *_histogram(result, bins, x, 330.0, 382.0),
+        axes.bottom(x, 382.0, "Predicted" + (" (log-odds scale)" if logit else "")),
+    ]
+    off = int(beyond.sum())
+    title = "Happened against predicted, by score"
+    description = (
+        f"{len(bins)} bins of the score on {kind} axes; {off} of them lie beyond noise. "
+        "On the diagonal as much happened as was predicted."
+    )
+    return _figure("reliability", title, description, 424.0, drawn, bins)
+
+
+def _figure(name: str, title: str, description: str, height: float, drawn: list[Safe], bins: Cells) -> Figure:
+    svg = marks.drawing(name, title, description, _WIDTH, height, *drawn)
+    return Figure(name, title, description, svg, bins.table())
+
+
+def _points(bins: Cells, x: Scale, y: Scale, beyond: NDArray[np.bool_]) -> list[Safe]:
+    across, up = x(bins.predicted), y(bins.observed)
+    return [
+        marks.point(across[i], up[i], way(bins.gap[i], bool(beyond[i])), tip(bins, i), 4.5)
+        for i in range(len(bins))
+        if np.isfinite(across[i]) and np.isfinite(up[i])
+    ]
+
+
+def tip(bins: Cells, i: int, what: str = "Score ") -> str:
+    """What a cell's tooltip says."""
+    head = f"{what}{bins.label[i]}\n" if bins.label[i] else ""
+    lines = f"{words.percent(bins.predicted[i])} predicted, {words.percent(bins.observed[i])} happened"
+    size = bins.rows[i] if np.isfinite(bins.rows[i]) else bins.weight[i]
+    return f"{head}{lines}\n{words.count(size)} rows" + (
+        f"\ngap {words.points(bins.gap[i])}" if np.isfinite(bins.gap[i]) else ""
+    )
+
+
+def _histogram(result: Result, bins: Cells, x: Scale, top: float, bottom: float) -> list[Safe]:
+    """Bars whose area is the share of rows, on whatever scale the axis has."""
+    given = mapping(mapping(result.get("extra")).get("histogram"))
+    edges, rows = floats(given.get("edges")), floats(given.get("rows"))
+    if len(edges) == len(rows) + 1 and len(rows):
+        low, high = edges[:-1], edges[1:]
+    else:
+        low, high, rows = bins.low, bins.high, np.where(np.isnan(bins.weight), bins.rows, bins.weight)
+    return histogram_bars(low, high, rows, x, top, bottom)
+
+
+def histogram_bars(
+    low: NDArray[np.float64], high: NDArray[np.float64], rows: NDArray[np.float64], x: Scale, top: float, bottom: float
+) -> list[Safe]:
+    """One bar a bin, as wide as the bin and of area proportional to its rows."""
+    start, stop = x(low), x(high)
+    width = stop - start
+    shown = np.isfinite(width) & (width > 0.25) & np.isfinite(rows)
+    if not shown.any():
+        return []
+    density = np.where(shown, rows / np.where(shown, width, 1.0), 0.0)
+    height = density / density.max() * (bottom - top) if density.max() > 0 else density
+    total = float(np.nansum(rows))
+    return [
+        marks.bar(
+            start[i],
+            bottom - height[i],
+            max(width[i] - 0.6, 0.4),
+            height[i],
+            "share",
+            f"Score {low[i]:.3g} to {high[i]:.3g}\n{words.count(rows[i])} rows, {words.percent(rows[i] / total, 2)}",
+        )
+        for i in np.flatnonzero(shown)
+    ]
+
+
+def histogram(result: Result) -> Figure:
+    """Draw the distribution of the score alone: bars of the bins' share of rows."""
+    bins = cells(result)
+    logit = crowded(bins)
+    low, high = _domain(bins, logit)
+    x = Scale(low, high, _LEFT, _RIGHT, "logit" if logit else "linear")
+    drawn = [*_histogram(result, bins, x, 12.0, 120.0), axes.bottom(x, 120.0, "Predicted")]
+    return _figure("histogram", "How the scores are spread", f"Shares of rows in {len(bins)} bins.", 162.0, drawn, bins)
+
+
+def cumulative(result: Result) -> Figure:
+    """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
+
+    `extra["cumulative"]` has x (share of weight up to here, 0 to 1), y (running sum of w(p - y) over the total weight,
+    from 0), and if known score (the score at x) and band_low, band_high (or band, a half-width) for the null.
+    A rising stretch is over-predicted, a falling one under-predicted.
+    """
+    walk = mapping(mapping(result.get("extra")).get("cumulative"))
+    share, total, score = floats(walk.get("x")), floats(walk.get("y")), floats(walk.get("score"))
+    low, high = _null(walk, len(share))
+    known = np.isfinite(share) & np.isfinite(total) if len(share) == len(total) else np.zeros(0, dtype=bool)
+    title = "Running total of predicted minus happened"
+    if not known.any():
+        return Figure("cumulative", title, "There is no running total in this audit.", Safe(""))
+    keep = marks.thinned(share, total)
+    share, total, low, high = share[keep], total[keep], low[keep], high[keep]
+    score = score[keep] if len(score) == len(known) else np.full(len(keep), np.nan)
+    top, least = max(float(np.nanmax(total)), 0.0), min(float(np.nanmin(total)), 0.0)
+    ends = [top, least, *(float(v) for v in (np.nanmax(high), np.nanmin(low)) if np.isfinite(v))] if len(keep) else [0, 0]
+    x = Scale(0.0, 1.0, _LEFT, _WIDE)
+    y = Scale(*nice(min(ends), max(ends)), 364.0, 24.0)
+    drawn = [
+        axes.left(y, _LEFT, _WIDE),
+        marks.text(_LEFT, 12, "Predicted minus happened, so far (share of all rows)", "label"),
+        marks.band(x(share), y(low), y(high)),
+        marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
+        marks.line(x(share), y(total), "walk"),
+        *_range(x, y, share, total, top, least),
+        *_stops(x, y, share, total, score),
+        axes.bottom(x, 364.0, "Rows ordered from the lowest score to the highest"),
+    ]
+    description = (
+        f"The running total moves between {words.percent(least)} and {words.percent(top)} of all rows and ends at "
+        f"{words.percent(total[-1])}. Its range, {words.percent(top - least)}, is the Kuiper range."
+    )
+    svg = marks.drawing("cumulative", title, description, _WIDTH, 406.0, *drawn)
+    table = {"share_of_rows": share, "score": score, "running_total": total, "noise_low": low, "noise_high": high}
+    kept = {k: [float(a) if np.isfinite(a) else None for a in v] for k, v in table.items() if np.isfinite(v).any()}
+    return Figure("cumulative", title, description, svg, {k: list(v) for k, v in kept.items()})
+
+
+def _null(walk: Mapping[str, Any], many: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The null band's lower and upper line, NaN where there is none."""
+    low, high, half = floats(walk.get("band_low")), floats(walk.get("band_high")), floats(walk.get("band"))
+    if len(half) == many:
+        low, high = -half, half
+    nothing = np.full(many, np.nan)
+    return (low, high) if len(low) == many == len(high) else (nothing, nothing)
+
+
+def _range(
+    x: Scale, y: Scale, share: NDArray[np.float64], total: NDArray[np.float64], top: float, least: float
+) -> list[Safe]:
+    """The bracket at the right that shows the range, with dotted lines from the two extremes."""
+    side = x.end + 10
+    peak = float(share[int(np.nanargmax(total))]) if top > 0 else 0.0
+    trough = float(share[int(np.nanargmin(total))]) if least < 0 else 0.0
+    return [
+        marks.segment(x.at(peak), y.at(top), side, y.at(top), "dotted"),
+        marks.segment(x.at(trough), y.at(least), side, y.at(least), "dotted"),
+        marks.segment(side, y.at(top), side, y.at(least), "bracket"),
+        marks.segment(side - 4, y.at(top), side + 4, y.at(top), "bracket"),
+        marks.segment(side - 4, y.at(least), side + 4, y.at(least), "bracket"),
+        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 - 4, "range", "tick"),
+        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 + 10, words.percent(top - least, 2), "tick strong"),
+    ]
+
+
+def _stops(
+    x: Scale, y: Scale, share: NDArray[np.float64], total: NDArray[np.float64], score: NDArray[np.float64]
+) -> list[Safe]:
+    """Invisible points along the line, so that hovering reads the running total."""
+    stops = np.unique(np.linspace(0, len(share) - 1, 40).astype(np.intp))
+    return [marks.point(x.at(share[i]), y.at(total[i]), "ghost", _stop(share[i], total[i], score[i]), 3.5) for i in stops]
+
+
+def _stop(share: float, total: float, score: float) -> str:
+    upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
+    more = "more predicted than happened" if total >= 0 else "more happened than predicted"
+    return f"Lowest {words.percent(share, 2)} of scores{upto}\n{words.percent(abs(total))} of all rows {more}"
+
+
+def has_cumulative(result: Result) -> bool:
+    """Whether a result carries a running total."""
+    return bool(items(mapping(mapping(result.get("extra")).get("cumulative")).get("x")))

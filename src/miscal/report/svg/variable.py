@@ -1,0 +1,109 @@
+"""The figure of a variable: happened and predicted by range, with the share of rows beneath."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from miscal.report import words
+from miscal.report.markup import Safe
+from miscal.report.reading import Cells, cells, column_name
+from miscal.report.svg import axes, marks
+from miscal.report.svg.marks import Figure
+from miscal.report.svg.scales import Scale, nice
+from miscal.report.svg.score import tip, way
+
+_WIDTH, _LEFT, _RIGHT = 360.0, 46.0, 352.0
+_TOP, _FLOOR, _SHARE = 20.0, 168.0, 204.0
+
+
+def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
+    """Draw happened (dots with intervals) against predicted (line) by range of a variable.
+
+    `result["table"]` has low and high (the ranges' edges; both NaN for missing values), predicted, observed, rows and,
+    if known, gap_low and gap_high. Ranges are drawn equally wide, because equal-support ranges of a skewed variable
+    would otherwise be invisible; the edges are written under the axis.
+    """
+    ranges = cells(result)
+    column = column_name(result)
+    many = max(len(ranges), 1)
+    edges = np.linspace(_LEFT + 4, _RIGHT, many + 1)
+    middle = (edges[:-1] + edges[1:]) / 2
+    low, high = _observed_interval(ranges)
+    y = Scale(*_domain(ranges, low, high), _FLOOR, _TOP)
+    beyond = ranges.beyond(level)
+    drawn = [axes.left(y, _LEFT, _RIGHT, spacing=36.0), marks.text(_LEFT, 10, "Happened (dots), predicted (line)", "label")]
+    if len(ranges):
+        drawn.append(marks.step(edges, y(ranges.predicted), "predicted"))
+    for i in range(len(ranges)):
+        if not np.isfinite(ranges.observed[i]):
+            continue
+        class_ = way(ranges.gap[i], bool(beyond[i]))
+        if np.isfinite(low[i]) and np.isfinite(high[i]):
+            drawn.append(marks.segment(middle[i], y.at(low[i]), middle[i], y.at(high[i]), f"whisker {class_}"))
+        drawn.append(marks.point(middle[i], y.at(ranges.observed[i]), class_, tip(ranges, i, f"{column} "), 3.8))
+    drawn += [*_shares(ranges, edges), *_edge_labels(ranges, edges), marks.segment(_LEFT, _SHARE, _RIGHT, _SHARE, "axis")]
+    title = f"{column}: happened and predicted, by range"
+    description = f"{len(ranges)} ranges, {int(beyond.sum())} of them beyond noise."
+    svg = marks.drawing("variable", title, description, _WIDTH, 226.0, *drawn)
+    return Figure("variable", title, description, svg, ranges.table())
+
+
+def _observed_interval(ranges: Cells) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The interval of the gap, drawn around what happened: predicted minus the gap's bounds."""
+    return np.maximum(ranges.predicted - ranges.gap_high, 0.0), np.minimum(ranges.predicted - ranges.gap_low, 1.0)
+
+
+def _domain(ranges: Cells, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> tuple[float, float]:
+    drawn = np.concatenate([ranges.predicted, ranges.observed, low, high])
+    drawn = drawn[np.isfinite(drawn)]
+    if not len(drawn):
+        return 0.0, 1.0
+    least, most = float(drawn.min()), float(drawn.max())
+    return nice(0.0 if least < most / 2 else least, most)
+
+
+def _shares(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
+    """Bars of the share of rows, from the bottom axis up."""
+    size = np.nan_to_num(np.where(np.isnan(ranges.weight), ranges.rows, ranges.weight))
+    if not len(size) or size.max() <= 0:
+        return []
+    height = size / size.max() * (_SHARE - _FLOOR - 8)
+    gap = min(2.0, (edges[1] - edges[0]) * 0.15)
+    return [
+        marks.bar(edges[i] + gap / 2, _SHARE - height[i], edges[i + 1] - edges[i] - gap, height[i], "share")
+        for i in range(len(size))
+    ]
+
+
+def _edge_labels(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
+    """The ranges' edges under the axis, as many as fit without touching; a last range of missing values says so."""
+    known = np.flatnonzero(np.isfinite(ranges.low) & np.isfinite(ranges.high))
+    if not len(known):
+        return _names(ranges, edges)
+    labels = [(edges[i], _edge(ranges.low[i])) for i in known] + [(edges[known[-1] + 1], _edge(ranges.high[known[-1]]))]
+    missing = [i for i in range(len(ranges)) if i not in set(known.tolist())]
+    labels += [((edges[i] + edges[i + 1]) / 2, "missing") for i in missing]
+    drawn: list[Safe] = []
+    last = -np.inf
+    final = labels[-1][0]
+    for x, word in labels:
+        if x - last >= 44 and (x == final or final - x >= 44):
+            drawn.append(marks.text(min(x, _RIGHT - 2), _SHARE + 16, word, "tick", "end" if x > _RIGHT - 20 else "middle"))
+            last = x
+    return drawn
+
+
+def _names(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
+    room = int((edges[1] - edges[0]) / 6.5)
+    return [
+        marks.text((edges[i] + edges[i + 1]) / 2, _SHARE + 16, ranges.label[i], "tick", "middle", limit=max(room, 3))
+        for i in range(len(ranges))
+        if room >= 3
+    ]
+
+
+def _edge(value: float) -> str:
+    return axes.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else words.number(value)

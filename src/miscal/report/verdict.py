@@ -1,0 +1,104 @@
+"""The verdict: one plain sentence for a manager, and the two or three that support it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from miscal.report import words
+from miscal.report.measures import averages, level, measure
+from miscal.report.reading import Document, items, mapping
+
+Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the page says first: the direction of the error, the sentence, the support."""
+
+    direction: Direction
+    sentence: str
+    support: tuple[str, ...]
+
+
+def real_findings(document: Document) -> list[Mapping[str, Any]]:
+    """The findings that are beyond noise, in the audit's order, those explained by another one left out."""
+    return [f for f in map(mapping, items(document.get("findings"))) if f.get("real", True) and not f.get("parent")]
+
+
+def verdict(document: Document) -> Verdict:
+    """Put the audit in one sentence.
+
+    Examples
+    --------
+    >>> score = {"predicted": 0.241, "observed": 0.269, "gap": {"value": -0.028, "p_value": 0.0001}}
+    >>> verdict({"score": score}).sentence
+    'Predictions are too low: 24.1% predicted, 26.9% happened.'
+    """
+    predicted, observed, gap = averages(document)
+    rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
+    support = _support(document)
+    if math.isnan(predicted) or math.isnan(observed):
+        return Verdict("unknown", "There is no number to judge the predictions by.", support)
+    alpha = level(document)
+    if gap.beyond(alpha):
+        way: Direction = "over" if gap.value > 0 else "under"
+        return Verdict(way, f"Predictions are too {'high' if way == 'over' else 'low'}: {rates}.", support)
+    places = real_findings(document)
+    if places:
+        how_many = "one place" if len(places) == 1 else words.plural(len(places), "place")
+        return Verdict("places", f"Right on average, wrong in {how_many}: {rates} overall.", support)
+    shape = _shape(mapping(document.get("score")), alpha)
+    if shape:
+        return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
+    return Verdict("none", f"No error beyond noise: {rates}.", support)
+
+
+def _shape(score: Mapping[str, Any], alpha: float) -> str:
+    """How the scores are wrong when their average is right; empty when they are not."""
+    if not any(measure(score, name).beyond(alpha) for name in ("kuiper", "expected", "smooth")):
+        return ""
+    slope = measure(score, "slope")
+    if slope.high < 1:
+        return "the scores are too extreme"
+    if slope.low > 1:
+        return "the scores are not extreme enough"
+    return "wrong at some scores"
+
+
+def _support(document: Document) -> tuple[str, ...]:
+    sentences = [_size(document), _places(document), _left_over(document)]
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _size(document: Document) -> str:
+    score = mapping(document.get("score"))
+    expected = measure(score, "expected")
+    if not expected.known:
+        return ""
+    text = f"Along the score the predictions are off by {words.percent(expected.value, 2)} on average"
+    if math.isnan(expected.noise_floor):
+        return text + "."
+    return text + f"; noise alone would show {words.percent(expected.noise_floor, 2)} on these rows."
+
+
+def _places(document: Document) -> str:
+    every = [f for f in map(mapping, items(document.get("findings"))) if f.get("real", True)]
+    specific = [f for f in every if f.get("specific") and not f.get("parent")]
+    if not every:
+        return "No place that was looked at is off beyond noise."
+    text = f"{words.plural(len(every), 'place is', 'places are')} off beyond noise"
+    if specific and len(specific) < len(every):
+        text += f", {len(specific):,} of them not explained by the score alone"
+    return text + "."
+
+
+def _left_over(document: Document) -> str:
+    clean, small = len(items(document.get("clean"))), len(items(document.get("too_small")))
+    parts = [f"{clean:,} {'was' if clean == 1 else 'were'} tested and clean"] if clean else []
+    if small:
+        parts.append(f"{small:,} {'was' if small == 1 else 'were'} too small to judge")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""

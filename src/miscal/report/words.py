@@ -1,0 +1,167 @@
+"""Numbers in words: how a rate, a gap, a count and a p-value are written everywhere in page, markdown and terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+MINUS = "\N{MINUS SIGN}"
+NOTHING = "\N{EM DASH}"
+
+
+def finite(value: object) -> float:
+    """Read a number that may be missing; what is not a finite number is NaN.
+
+    Examples
+    --------
+    >>> finite(None), finite("x"), finite(2)
+    (nan, nan, 2.0)
+    """
+    if value is None or isinstance(value, (str, bytes, dict, list, tuple)):
+        return math.nan
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _decimals(size: float, digits: int) -> int:
+    """Decimals that show `digits` significant digits of a number of that size."""
+    if size == 0.0:
+        return 0
+    return max(0, digits - 1 - math.floor(math.log10(size)))
+
+
+def _signed(text: str, negative: bool, sign: bool) -> str:
+    if negative and any(digit in text for digit in "123456789"):
+        return MINUS + text
+    return "+" + text if sign and any(digit in text for digit in "123456789") else text
+
+
+def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
+    """Write a number with about three significant digits.
+
+    Examples
+    --------
+    >>> number(0.012345), number(-1234.5), number(0.0), number(None)
+    ('0.0123', '−1,234', '0', '—')
+    """
+    size = finite(value)
+    if math.isnan(size):
+        return NOTHING
+    if size != 0.0 and abs(size) < 1e-5:
+        return _signed(f"{abs(size):.{digits - 1}g}", size < 0, sign)
+    return _signed(f"{abs(size):,.{min(_decimals(abs(size), digits), 8)}f}", size < 0, sign)
+
+
+def percent(value: object, digits: int = 3) -> str:
+    """Write a rate as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.2412), percent(0.00031), percent(1.0), percent(0.0)
+    ('24.1%', '0.031%', '100%', '0%')
+    """
+    rate = finite(value)
+    if math.isnan(rate):
+        return NOTHING
+    size = abs(rate) * 100
+    places = min(_decimals(size, digits if size >= 1 else digits - 1), 8)
+    return _signed(f"{size:.{places}f}%", rate < 0, False)
+
+
+def points(value: object) -> str:
+    """Write a signed gap between two rates in percentage points.
+
+    Examples
+    --------
+    >>> points(0.0281), points(-0.0004)
+    ('+2.8 points', '−0.04 points')
+    """
+    gap = finite(value)
+    if math.isnan(gap):
+        return NOTHING
+    size = abs(gap) * 100
+    return _signed(f"{size:.{min(max(_decimals(size, 2), 0), 6)}f}", gap < 0, True) + " points"
+
+
+def count(value: object) -> str:
+    """Write a count with thousands separators; a fractional one (weights) is rounded.
+
+    Examples
+    --------
+    >>> count(12345), count(64.6)
+    ('12,345', '65')
+    """
+    size = finite(value)
+    if math.isnan(size):
+        return NOTHING
+    return _signed(f"{abs(size):,.0f}", size < 0, False)
+
+
+def p_value(value: object, name: str = "p") -> str:
+    """Write a p-value the way a statistician would.
+
+    Examples
+    --------
+    >>> p_value(0.034), p_value(1e-9), p_value(None)
+    ('p = 0.034', 'p < 0.001', 'no p-value')
+    """
+    p = finite(value)
+    if math.isnan(p):
+        return "no p-value"
+    if p < 0.001:
+        return f"{name} < 0.001"
+    return f"{name} = {p:.3f}" if p < 0.0995 else f"{name} = {p:.2f}"
+
+
+def p_cell(value: object) -> str:
+    """The p-value alone, for a table's cell.
+
+    Examples
+    --------
+    >>> p_cell(0.0), p_cell(0.5)
+    ('< 0.001', '0.50')
+    """
+    text = p_value(value, "")
+    return NOTHING if text == "no p-value" else text.replace(" = ", "").strip()
+
+
+def interval(low: object, high: object, write: Callable[[object], str] = number) -> str:
+    """Write an interval as 'low to high', which no minus sign can garble.
+
+    Examples
+    --------
+    >>> interval(-0.1, 0.25), interval(None, 1)
+    ('−0.100 to 0.250', '')
+    """
+    if math.isnan(finite(low)) or math.isnan(finite(high)):
+        return ""
+    return f"{write(low)} to {write(high)}"
+
+
+def plural(many: int, one: str, several: str = "") -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "place"), plural(1200, "place")
+    ('1 place', '1,200 places')
+    """
+    return f"{many:,} {one if many == 1 else several or one + 's'}"
+
+
+def events_off(value: object) -> str:
+    """Say how many events the predictions are off, and which way.
+
+    Examples
+    --------
+    >>> events_off(65.3), events_off(-12)
+    ('65 more predicted than happened', '12 more happened than predicted')
+    """
+    off = finite(value)
+    if math.isnan(off):
+        return NOTHING
+    size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
+    return f"{size} more predicted than happened" if off >= 0 else f"{size} more happened than predicted"
