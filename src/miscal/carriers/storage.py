@@ -1,0 +1,53 @@
+"""Carriers as files: arrays with a versioned header, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Write to a temporary name beside the file, then rename: a killed process leaves the old file or the new one."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise refusal("cannot be written", where=f"'{path}'", got=str(error.strerror or error)) from error
+
+
+def save_arrays(path: str | Path, schema: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray | None]) -> None:
+    """Write arrays (None ones are left out) and a JSON header that names the schema."""
+    text = json.dumps({"schema": schema, **header})
+    buffer = io.BytesIO()
+    kept = {name: array for name, array in arrays.items() if array is not None}
+    np.savez_compressed(buffer, header=np.frombuffer(text.encode(), np.uint8), **kept)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())
+
+
+def load_arrays(path: str | Path, schema: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read what `save_arrays` wrote, refusing another schema or a damaged file."""
+    where = f"'{path}'"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise refusal("is not a file of this library", where=where, got=str(error)) from error
+    if header.get("schema") != schema:
+        raise refusal(f"must have the schema '{schema}'", where=where, got=f"it has {header.get('schema')!r}")
+    return header, arrays

@@ -1,0 +1,266 @@
+"""Tally: sums per cell. Adding two tallies is concatenating their rows.
+
+Unweighted and whole-number-weighted sums are integers, so `==` holds for any order of rows and of additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from miscal.carriers.storage import load_arrays, save_arrays
+from miscal.data.errors import refusal
+from miscal.pooling.cells import Cells, Levels, cells_from, fingerprint
+
+ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2", "squared_error", "log_loss")
+MEAN_COLUMNS = ("weight", "predicted", "observed")
+HIGH_UNIT = 2.0**-20
+LOW_UNIT = 2.0**-52
+SCHEMA = "miscal.tally/1"
+
+
+def _normal(limbs: np.ndarray) -> np.ndarray:
+    """Carry the low limbs over, so that equal sums have equal limbs."""
+    limbs[..., 0] += limbs[..., 1] >> 32
+    limbs[..., 1] &= 0xFFFFFFFF
+    return limbs
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Weighted sums per cell.
+
+    Columns (Σ over the rows of a cell; w the weight, p predicted, y observed; count repeats a row):
+    weight Σw, weight2 Σw², predicted Σw·p, observed Σw·y, variance Σw²·p(1-p), residual2 Σw²(y-p)²,
+    squared_error Σw(y-p)², log_loss Σw·loss; and `counts`, the rows.
+
+    Attributes
+    ----------
+    cells : what the cells are
+    counts : int64 (cells,)
+    limbs : int64 (cells, columns, 2), the exact sums; or None
+    sums : float64 (cells, columns), used when weights are not whole numbers; or None
+    columns : names along the middle axis
+    impossible : int64 (cells,), rows that were certain and wrong (their log loss is infinite)
+    """
+
+    cells: Cells
+    counts: np.ndarray
+    limbs: np.ndarray | None
+    sums: np.ndarray | None
+    columns: tuple[str, ...] = ALL_COLUMNS
+    impossible: np.ndarray | None = None
+    weighted: bool = False
+
+    def column(self, name: str) -> np.ndarray:
+        """One column as float64, a value a cell."""
+        if name not in self.columns:
+            raise refusal(f"has no column '{name}'", where="this tally", got=f"it has {', '.join(self.columns)}")
+        place = self.columns.index(name)
+        if self.limbs is None:
+            assert self.sums is not None
+            return np.asarray(self.sums[:, place])
+        return np.asarray(self.limbs[:, place, 0] * HIGH_UNIT + self.limbs[:, place, 1] * LOW_UNIT)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the sums are integers, so that no order of adding changes a bit."""
+        return self.limbs is not None
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.asarray(self.counts, dtype=np.float64)
+
+    @property
+    def weight(self) -> np.ndarray:
+        return self.column("weight")
+
+    @property
+    def weight2(self) -> np.ndarray:
+        return self.column("weight2")
+
+    @property
+    def predicted(self) -> np.ndarray:
+        return self.column("predicted")
+
+    @property
+    def observed(self) -> np.ndarray:
+        return self.column("observed")
+
+    @property
+    def variance(self) -> np.ndarray:
+        return self.column("variance")
+
+    @property
+    def residual2(self) -> np.ndarray:
+        return self.column("residual2")
+
+    @property
+    def squared_error(self) -> np.ndarray:
+        return self.column("squared_error")
+
+    @property
+    def log_loss(self) -> np.ndarray:
+        """Σw·loss, infinite in a cell where a certain prediction was wrong."""
+        loss = self.column("log_loss")
+        return loss if self.impossible is None else np.where(self.impossible > 0, np.inf, loss)
+
+    @property
+    def share(self) -> np.ndarray:
+        """Each cell's part of the total weight."""
+        weight = self.weight
+        return np.asarray(weight / weight.sum())
+
+    @property
+    def mean_predicted(self) -> np.ndarray:
+        return self._mean("predicted")
+
+    @property
+    def mean_observed(self) -> np.ndarray:
+        return self._mean("observed")
+
+    @property
+    def gap(self) -> np.ndarray:
+        """Mean predicted minus mean observed; NaN in an empty cell. The difference is taken before it is rounded."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self._difference() / self.weight)
+
+    @property
+    def events_off(self) -> np.ndarray:
+        """Σw(p - y): how many more events were predicted than happened."""
+        return self._difference()
+
+    def _difference(self) -> np.ndarray:
+        if self.limbs is None:
+            return self.predicted - self.observed
+        one, two = self.columns.index("predicted"), self.columns.index("observed")
+        limbs = _normal(self.limbs[:, one] - self.limbs[:, two])
+        return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
+
+    def _mean(self, name: str) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.column(name) / self.weight)
+
+    def __add__(self, other: Tally) -> Tally:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if self.columns != other.columns:
+            raise refusal("must have the same columns to be added", where="the tallies")
+        if fingerprint(self.cells) != fingerprint(other.cells):
+            if not (isinstance(self.cells, Levels) and isinstance(other.cells, Levels)) or (
+                self.cells.name != other.cells.name
+            ):
+                raise refusal(
+                    "have different cells and cannot be added",
+                    where="the tallies",
+                    got=f"{self.cells.describe()['kind']} {fingerprint(self.cells)} and {fingerprint(other.cells)}",
+                    hint="fit the edges once and use them for every part",
+                )
+            union = _union(self.cells, other.cells)
+            return self._onto(union) + other._onto(union)
+        return self._plus(other)
+
+    def __radd__(self, other: object) -> Tally:
+        return self if other == 0 else NotImplemented
+
+    def _plus(self, other: Tally) -> Tally:
+        limbs = sums = None
+        if self.limbs is not None and other.limbs is not None:
+            limbs = _normal(self.limbs + other.limbs)
+        else:
+            sums = self._real() + other._real()
+        impossible = self.impossible
+        if impossible is not None and other.impossible is not None:
+            impossible = impossible + other.impossible
+        return replace(
+            self,
+            counts=self.counts + other.counts,
+            limbs=limbs,
+            sums=sums,
+            impossible=impossible,
+            weighted=self.weighted or other.weighted,
+        )
+
+    def _real(self) -> np.ndarray:
+        if self.sums is not None:
+            return self.sums
+        return np.stack([self.column(name) for name in self.columns], axis=1)
+
+    def _onto(self, cells: Levels) -> Tally:
+        """The same sums over more levels."""
+        assert isinstance(self.cells, Levels)
+        place = {name: index for index, name in enumerate(cells.names)}
+        groups = np.array([place[name] for name in self.cells.names] + [cells.count - 1] * self.cells.missing)
+        return self.coarsen(groups, cells)
+
+    def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
+        """Add cells together: cell i goes to cell groups[i] of the new cells."""
+        groups = np.asarray(groups, dtype=np.int64)
+        if groups.shape != self.counts.shape:
+            raise refusal("must name one new cell for each cell", where="'groups'", got=f"its shape is {groups.shape}")
+
+        def added(values: np.ndarray | None) -> np.ndarray | None:
+            if values is None:
+                return None
+            result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
+            np.add.at(result, groups, values)
+            return result
+
+        limbs = added(self.limbs)
+        counts = added(self.counts)
+        assert counts is not None
+        return replace(
+            self,
+            cells=cells,
+            counts=counts,
+            limbs=None if limbs is None else _normal(limbs),
+            sums=added(self.sums),
+            impossible=added(self.impossible),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        return (
+            fingerprint(self.cells) == fingerprint(other.cells)
+            and self.columns == other.columns
+            and np.array_equal(self.counts, other.counts)
+            and _same(self.limbs, other.limbs)
+            and _same(self.sums, other.sums)
+            and _same(self.impossible, other.impossible)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def save(self, path: str | Path) -> None:
+        """Write the tally to a file, whole or not at all."""
+        arrays = {"counts": self.counts, "limbs": self.limbs, "sums": self.sums, "impossible": self.impossible}
+        header = {"cells": self.cells.describe(), "columns": list(self.columns), "weighted": self.weighted}
+        save_arrays(path, SCHEMA, header, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tally:
+        """Read a tally that `save` wrote."""
+        header, arrays = load_arrays(path, SCHEMA)
+        return cls(
+            cells=cells_from(header["cells"]),
+            counts=arrays["counts"],
+            limbs=arrays.get("limbs"),
+            sums=arrays.get("sums"),
+            columns=tuple(header["columns"]),
+            impossible=arrays.get("impossible"),
+            weighted=header["weighted"],
+        )
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return bool(np.array_equal(one, two))
+
+
+def _union(one: Levels, two: Levels) -> Levels:
+    return Levels(tuple(sorted(set(one.names) | set(two.names))), one.missing or two.missing, one.name)

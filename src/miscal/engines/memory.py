@@ -1,0 +1,116 @@
+"""Add the rows of arrays in memory into carriers, block by block on a few threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally
+from miscal.kernels.threads import over_blocks
+from miscal.pairs import Pair
+from miscal.pooling.poolings import BinPooling, Pooling
+
+NO_WEIGHT = np.empty(0, np.float64)
+NO_COUNT = np.empty(0, np.int64)
+# With many cells each block's own sums cost more than the rows: fewer, larger blocks then.
+CELLS_A_BLOCK = 1 << 12
+
+
+def tally(pair: Pair, pooling: Pooling) -> Tally:
+    """All columns of a tally."""
+    cells = pooling.cells.count
+    kernel = _full_kernel(pair.whole)
+    weight = NO_WEIGHT if pair.weight is None else pair.weight
+    count = NO_COUNT if pair.count is None else pair.count
+
+    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        shape = (cells, len(ALL_COLUMNS))
+        rows = np.zeros(cells, np.int64)
+        result = np.zeros((*shape, 2), np.int64) if pair.whole else np.zeros(shape)
+        impossible = np.zeros(cells, np.int64)
+        kernel(
+            pooling.codes(start, stop),
+            pair.predicted[start:stop],
+            pair.observed[start:stop],
+            weight[start:stop],
+            count[start:stop],
+            rows,
+            result,
+            impossible,
+        )
+        return rows, result, impossible
+
+    counts, sums, impossible = _added(over_blocks(pair.rows, work, _block(cells)))
+    return Tally(
+        cells=pooling.cells,
+        counts=counts,
+        limbs=_carried(sums) if pair.whole else None,
+        sums=None if pair.whole else sums,
+        impossible=impossible,
+        weighted=pair.weight is not None,
+    )
+
+
+def _full_kernel(whole: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    from miscal.kernels.sums import full_exact, full_real
+
+    return full_exact if whole else full_real
+
+
+def _block(cells: int) -> int:
+    return 1 << 18 if cells <= CELLS_A_BLOCK else max(1 << 21, 32 * cells)
+
+
+def _added(parts: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+    totals = list(parts[0])
+    for part in parts[1:]:
+        for total, more in zip(totals, part, strict=True):
+            total += more
+    return totals
+
+
+def _carried(limbs: np.ndarray) -> np.ndarray:
+    limbs[..., 0] += limbs[..., 1] >> 32
+    limbs[..., 1] &= 0xFFFFFFFF
+    return limbs
+
+
+def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
+    """Only weight, predicted and observed: what errors without noise need, several times quicker."""
+    if not (pair.plain and pair.binary):
+        return tally(pair, pooling)
+    cells = pooling.cells.count
+    quick = _quick_bins(pooling)
+
+    def work(start: int, stop: int) -> tuple[np.ndarray]:
+        from miscal.kernels.sums import coded_means
+
+        result = np.zeros((cells, 4), np.int64)
+        predicted, observed = pair.predicted[start:stop], pair.observed[start:stop]
+        if quick is None:
+            coded_means(pooling.codes(start, stop), predicted, observed, result)
+        else:
+            quick(start, stop, predicted, observed, result)
+        return (result,)
+
+    (sums,) = _added(over_blocks(pair.rows, work, _block(cells)))
+    limbs = np.zeros((cells, 3, 2), np.int64)
+    limbs[:, 0, 0] = sums[:, 0] << 20
+    limbs[:, 1] = sums[:, 2:]
+    limbs[:, 2, 0] = sums[:, 1] << 20
+    return Tally(cells=pooling.cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
+
+
+def _quick_bins(pooling: Pooling):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    """The kernel that finds bins and adds in one pass, where it applies."""
+    from miscal.kernels.sums import SMALL, binned_means
+
+    if not isinstance(pooling, BinPooling) or pooling.ranges.missing or pooling.cells.count > SMALL:
+        return None
+    edges, values = pooling.ranges.edges, pooling.values
+    low, high = pooling.width or (float(edges[0]), float(edges[-1]))
+    uniform = pooling.width is not None and high > low
+
+    def run(start: int, stop: int, predicted: np.ndarray, observed: np.ndarray, result: np.ndarray) -> None:
+        binned_means(values[start:stop], predicted, observed, low, high, edges, uniform, result)
+
+    return run

@@ -1,0 +1,197 @@
+"""Walk the rows of arrays in memory: exact, in two passes, without sorting all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from miscal.carriers.walk import Walk
+from miscal.engines.memory import NO_WEIGHT
+from miscal.kernels.threads import over_blocks
+from miscal.pairs import Pair
+
+DISTINCT = 200  # what the inference's rule asks for; more need not be counted
+BLOCK = 1 << 21  # rows a block: each block has its own buckets
+
+
+@dataclass(frozen=True)
+class Border:
+    """The walk at the borders of its buckets: keys and partial sums, for a curve."""
+
+    keys: np.ndarray
+    sums: np.ndarray
+
+
+def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
+    """Total, highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given).
+
+    locate : also find the keys at which the walk stands highest and lowest (one more pass)
+    """
+    return _Walker(pair, pair.predicted if key is None else key).walk(locate)
+
+
+class _Walker:
+    """One walk: the bucket map, the sums per bucket, and what is read off them."""
+
+    def __init__(self, pair: Pair, key: np.ndarray) -> None:
+        from miscal.kernels.buckets import BucketMap, bounds
+
+        self.pair, self.key = pair, key
+        self.weight = NO_WEIGHT if pair.first is None else pair.first
+        self.exact = pair.whole and pair.binary
+        ends = over_blocks(key.size, lambda start, stop: bounds(key[start:stop]))
+        self.first, self.last = min(low for low, _ in ends), max(high for _, high in ends)
+        self.map = BucketMap(key, self.first, self.last, _buckets(key.size))
+        self.sums = self._pass_one()
+        self.borders = np.empty(self.map.count + 1)
+        self.falls, self.rises = np.empty(self.map.count), np.empty(self.map.count)
+        self._find_borders()
+
+    def _pass_one(self) -> np.ndarray:
+        from miscal.kernels.walk import add_exact, add_real
+
+        kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
+
+        def work(start: int, stop: int) -> np.ndarray:
+            result = np.zeros((self.map.count, width), kind)
+            kernel(*self._rows(start, stop), *self.map.arguments, result)
+            return result
+
+        parts = over_blocks(self.key.size, work, BLOCK)
+        total = parts[0]
+        for part in parts[1:]:
+            total += part
+        return np.asarray(total)
+
+    def _rows(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        rows = slice(start, stop)
+        return self.key[rows], self.pair.predicted[rows], self.pair.observed[rows], self.weight[rows]
+
+    def _find_borders(self) -> None:
+        from miscal.kernels.walk import borders_exact, borders_real
+
+        (borders_exact if self.exact else borders_real)(self.sums, self.borders, self.falls, self.rises)
+
+    def walk(self, locate: bool) -> Walk:
+        extremes = np.array([self.borders.max(), math.nan, self.borders.min(), math.nan])
+        wanted = self._could_hold_more(extremes)
+        if wanted.any():
+            self._look_inside(wanted, extremes)
+        if locate:
+            self._locate(extremes)
+        return self._summary(extremes)
+
+    def _could_hold_more(self, extremes: np.ndarray) -> np.ndarray:
+        """Buckets inside which the walk may pass the extremes seen at the borders."""
+        slack = 1e-12 * max(1.0, abs(extremes[0]), abs(extremes[2]))
+        start = self.borders[:-1]
+        wanted = (start + self.rises > extremes[0] - slack) | (start - self.falls < extremes[2] + slack)
+        # A bucket that only rises or only falls has its extremes at its borders.
+        wanted &= (self.rises > 0) & (self.falls > 0)
+        return wanted.astype(np.uint8)
+
+    def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
+        from miscal.kernels.walk import inside_exact, inside_real
+
+        if self._looks_tied():
+            lows, highs = self._spread(wanted)
+            wanted[lows >= highs] = 0
+        rows = self._collect(wanted)
+        if rows.size == 0:
+            return
+        rows = rows[np.argsort(self.key[rows], kind="stable")]
+        weight = self.weight[rows] if self.weight.size else self.weight
+        arguments = (self.key[rows], self.pair.predicted[rows], self.pair.observed[rows], weight, *self.map.arguments)
+        if self.exact:
+            inside_exact(*arguments, self.sums, extremes)
+        else:
+            inside_real(*arguments, self.borders, extremes)
+
+    def _looks_tied(self) -> bool:
+        sample = self.key[:: max(1, self.key.size // 4096)]
+        return np.unique(sample).size < 0.9 * sample.size
+
+    def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from miscal.kernels.walk import spread
+
+        def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+            lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
+            spread(self.key[start:stop], *self.map.arguments, wanted, lows, highs)
+            return lows, highs
+
+        parts = over_blocks(self.key.size, work, BLOCK)
+        return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
+
+    def _collect(self, wanted: np.ndarray) -> np.ndarray:
+        from miscal.kernels.walk import collect
+
+        def work(start: int, stop: int) -> np.ndarray:
+            rows = np.empty(stop - start + 1, np.int32)
+            found = collect(self.key[start:stop], *self.map.arguments, wanted, rows)
+            return rows[:found].astype(np.int64) + start
+
+        return np.concatenate(over_blocks(self.key.size, work))
+
+    def _locate(self, extremes: np.ndarray) -> None:
+        """Keys of extremes that lie on a border: the last key at or before it."""
+        for place in (0, 2):
+            if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
+                continue
+            border = int(np.flatnonzero(self.borders == extremes[place])[0])
+            wanted = np.zeros(self.map.count, np.uint8)
+            wanted[:border] = (self.rises[:border] + self.falls[:border]) > 0
+            wanted[: int(np.flatnonzero(wanted)[-1])] = 0
+            extremes[place + 1] = self._spread(wanted)[1].max()
+
+    def _summary(self, extremes: np.ndarray) -> Walk:
+        from miscal.kernels.buckets import distinct_up_to
+
+        weight, variance, events, others = _totals(self.pair)
+        return Walk(
+            total=float(self.borders[-1]),
+            highest=float(extremes[0]),
+            lowest=float(extremes[2]),
+            weight=weight,
+            variance=variance,
+            rows=self.pair.rows,
+            expected=(events, others),
+            distinct=int(distinct_up_to(self.key, DISTINCT)),
+            highest_at=float(extremes[1]),
+            lowest_at=float(extremes[3]),
+            first=float(self.first),
+            last=float(self.last),
+        )
+
+    def curve(self, points: int) -> Border:
+        """At most `points` borders of the walk, those that change it most evenly spaced in rows."""
+        lows, highs = self._spread(np.ones(self.map.count, np.uint8))
+        filled = np.flatnonzero(highs >= lows)
+        filled = filled[np.unique(np.linspace(0, filled.size - 1, min(points, filled.size)).astype(int))]
+        return Border(keys=highs[filled], sums=self.borders[filled + 1])
+
+
+def _totals(pair: Pair) -> tuple[float, float, float, float]:
+    """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
+    from miscal.kernels.walk import walk_totals
+
+    weight = NO_WEIGHT if pair.weight is None else pair.weight
+    count = np.empty(0, np.int64) if pair.count is None else pair.count
+    parts = over_blocks(
+        pair.rows,
+        lambda start, stop: walk_totals(pair.predicted[start:stop], weight[start:stop], count[start:stop]),
+    )
+    weight_sum, variance, events, rows = (float(math.fsum(part[i] for part in parts)) for i in range(4))
+    return weight_sum, variance, events, rows - events
+
+
+def _buckets(rows: int) -> int:
+    if rows < 200_000:
+        return 4096
+    return 16384 if rows < 3_000_000 else 65536
+
+
+def walk_curve(pair: Pair, key: np.ndarray | None = None, *, points: int = 400) -> Border:
+    """The walk at some of its points, exact there: what the cumulative-difference plot draws."""
+    return _Walker(pair, pair.predicted if key is None else key).curve(points)

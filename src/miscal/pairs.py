@@ -1,0 +1,177 @@
+"""What is compared: the predicted probability of an event, and whether the event happened.
+
+Every pooled notion exists for several events: the positive class, one class against the rest, or "the predicted label
+is right" with the confidence in that label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miscal.data.errors import nearest, refusal
+
+if TYPE_CHECKING:
+    from miscal.data.predictions import Predictions
+
+WHOLE_LIMIT = 2.0**31  # products of weights and limbs stay below 2**63
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Predicted and observed values of the same rows, with their sampling weight and how often each row stands.
+
+    Attributes
+    ----------
+    predicted : float64 (n,), in [0, 1]
+    observed : uint8 or int64 (n,) of 0 and 1, or float64 (n,) in [0, 1]
+    weight : float64 (n,) or None; sampling weights, scale-free
+    count : int64 (n,) or None; repetitions (aggregated rows)
+    cluster : int64 (n,) or None
+    target : what the event is, in words the settings record
+    """
+
+    predicted: np.ndarray
+    observed: np.ndarray
+    weight: np.ndarray | None = None
+    count: np.ndarray | None = None
+    cluster: np.ndarray | None = None
+    target: str = "positive"
+
+    @property
+    def rows(self) -> int:
+        return int(self.predicted.size)
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether the observed values are only 0 and 1, so that they can be counted."""
+        return self.observed.dtype.kind in "ui"
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all weights are whole numbers small enough for exact integer sums."""
+        if self.weight is None:
+            return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
+        top = float(self.weight.max(initial=0.0)) ** 2 * (1.0 if self.count is None else float(self.count.max()))
+        return top < WHOLE_LIMIT and bool(np.all(self.weight == np.floor(self.weight)))
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row counts once."""
+        return self.weight is None and self.count is None
+
+    @cached_property
+    def first(self) -> np.ndarray | None:
+        """Weight of a row in means: w * count. None when every row counts once."""
+        if self.plain:
+            return None
+        if self.weight is None:
+            return np.asarray(self.count, dtype=np.float64)
+        return self.weight if self.count is None else self.weight * self.count
+
+    @cached_property
+    def second(self) -> np.ndarray | None:
+        """Weight of a row in variances: w**2 * count. None when every row counts once."""
+        if self.weight is None or self.first is None:
+            return self.first
+        return self.weight * self.first
+
+    def take(self, rows: np.ndarray) -> Pair:
+        """The pair of some rows (indices or a mask)."""
+        chosen = {
+            name: None if getattr(self, name) is None else getattr(self, name)[rows]
+            for name in ("weight", "count", "cluster")
+        }
+        return replace(self, predicted=self.predicted[rows], observed=self.observed[rows], **chosen)
+
+
+def pair(predictions: Predictions, target: str | int = "auto", correct: object = None) -> Pair:
+    """The pair that a target asks for.
+
+    Parameters
+    ----------
+    target : "auto" (positive for two classes, top for more), "positive", "top", or a class against the rest
+    correct : (n,) observed values in place of those computed
+    """
+    probability, outcome = predictions.probability, predictions.outcome
+    named = _target(target, predictions)
+    if named == "positive":
+        predicted, observed = probability, outcome
+    elif named == "top":
+        predicted, observed = _top(probability, outcome)
+    else:
+        predicted, observed = _one_class(probability, outcome, int(named))
+    if correct is not None:
+        observed = _given(correct, predicted.size)
+    return Pair(
+        predicted=np.ascontiguousarray(predicted),
+        observed=observed,
+        weight=predictions.weight,
+        count=predictions.count,
+        cluster=predictions.cluster,
+        target=str(named),
+    )
+
+
+def _target(target: str | int, predictions: Predictions) -> str | int:
+    several = predictions.probability.ndim == 2
+    if isinstance(target, str) and target in ("auto", "positive", "top"):
+        if target == "positive" and several:
+            raise refusal(
+                "'positive' needs two classes",
+                where="'target'",
+                got=f"there are {predictions.n_classes}",
+                hint="name a class by its number, or use target='top'",
+            )
+        return target if target != "auto" else ("top" if several else "positive")
+    if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
+        if 0 <= target < predictions.n_classes:
+            return int(target)
+        raise refusal(
+            f"must be a class from 0 to {predictions.n_classes - 1}", where="'target'", got=f"it is {target}"
+        )
+    names = [str(name) for name in predictions.classes]
+    if str(target) in names:
+        return names.index(str(target))
+    raise refusal(
+        "must be 'auto', 'positive', 'top' or a class",
+        where="'target'",
+        got=f"it is {target!r}",
+        hint=nearest(str(target), ["auto", "positive", "top", *names]),
+    )
+
+
+def _top(probability: np.ndarray, outcome: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from miscal.kernels.top import top_binary, top_label
+
+    confidence = np.empty(probability.shape[0])
+    correct = np.empty(probability.shape[0], np.uint8)
+    (top_binary if probability.ndim == 1 else top_label)(probability, outcome, confidence, correct)
+    return confidence, correct
+
+
+def _one_class(probability: np.ndarray, outcome: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    if probability.ndim == 2:
+        return probability[:, k], (outcome == k).view(np.uint8)
+    return (probability, outcome) if k == 1 else (1.0 - probability, (outcome == 0).view(np.uint8))
+
+
+def _given(correct: object, rows: int) -> np.ndarray:
+    values = np.asarray(correct)
+    if values.shape != (rows,):
+        raise refusal(f"must have one value a row ({rows})", where="'correct'", got=f"its shape is {values.shape}")
+    if values.dtype == bool:
+        return values.view(np.uint8)
+    try:
+        values = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise refusal("must be numbers in [0, 1]", where="'correct'", got=f"its dtype is {values.dtype}") from error
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if bad.size:
+        raise refusal("must lie in [0, 1]", where="'correct'", got=f"row {bad[0]} has {values[bad[0]]}")
+    if np.all((values == 0) | (values == 1)):
+        return values.astype(np.uint8)
+    return values

@@ -1,0 +1,114 @@
+"""Edges of bins: equal width, equal support, or given; and which bin each value falls in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miscal.data.errors import refusal, warn
+
+EMPTY = np.empty(0, np.int64)
+
+
+def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
+    """Equal-width edges low + (high - low) * m / bins; the last is `high` itself.
+
+    >>> uniform_edges(4, 0.0, 1.0)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    steps = np.arange(bins + 1, dtype=np.float64)
+    edges = low + (high - low) * steps / bins
+    edges[-1] = high
+    return np.asarray(edges)
+
+
+def quantile_edges(
+    values: np.ndarray, bins: int, weight: np.ndarray | None = None, count: np.ndarray | None = None
+) -> np.ndarray:
+    """Edges that put about equally much in each bin; duplicates are merged, so ties are never split.
+
+    Linear interpolation between order statistics when weights are equal (as `numpy.quantile`), the inverted weighted
+    distribution function otherwise. At least two edges come back; two equal ones when all values are equal.
+    """
+    shares = np.arange(bins + 1, dtype=np.float64) / bins
+    if weight is None or bool(np.all(weight == weight[0])):
+        edges = _linear_quantiles(values, shares, EMPTY if count is None else count)
+    else:
+        edges = _weighted_quantiles(values, shares, weight if count is None else weight * count)
+    edges = np.unique(edges)
+    return edges if edges.size > 1 else np.repeat(edges, 2)
+
+
+def _linear_quantiles(values: np.ndarray, shares: np.ndarray, count: np.ndarray) -> np.ndarray:
+    from miscal.kernels.ranks import order_statistics
+
+    total = int(count.sum()) if count.size else values.size
+    places = shares * (total - 1)
+    below = np.floor(places).astype(np.int64)
+    above = np.minimum(below + 1, total - 1)
+    found = order_statistics(values, np.concatenate([below, above]), count)
+    low, high = found[: shares.size], found[shares.size :]
+    part = places - below
+    rise = high - low
+    # Computed from the nearer end, so that part = 0 and part = 1 give the values themselves.
+    return np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part))
+
+
+def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weight[order])
+    places = np.searchsorted(cumulated, shares * cumulated[-1], side="left")
+    return np.asarray(values[order[np.minimum(places, values.size - 1)]])
+
+
+def edges_for(
+    values: np.ndarray,
+    bins: int | Sequence[float] | np.ndarray,
+    strategy: str,
+    *,
+    low: float,
+    high: float,
+    weight: np.ndarray | None = None,
+    count: np.ndarray | None = None,
+) -> np.ndarray:
+    """The edges that a metric's `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
+    if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
+        return given_edges(bins)
+    if bins < 1:
+        raise refusal("must be at least 1", where="'bins'", got=f"it is {bins}")
+    if strategy == "uniform":
+        if not high >= low:
+            raise refusal("must be (low, high) with low < high", where="'range'", got=f"it is ({low}, {high})")
+        return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
+    if strategy != "quantile":
+        raise refusal("must be 'uniform' or 'quantile'", where="'strategy'", got=f"it is {strategy!r}")
+    edges = quantile_edges(values, int(bins), weight, count)
+    if edges.size - 1 < bins and edges.size - 1 < values.size:
+        warn(f"{bins} bins were asked for; ties leave {edges.size - 1}.")
+    return edges
+
+
+def given_edges(bins: object) -> np.ndarray:
+    """Check edges that the user gave."""
+    hint = "give a number of bins, or edges such as [0, 0.1, 0.5, 1]"
+    try:
+        edges = np.asarray(bins, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise refusal("must be a whole number or increasing edges", where="'bins'", got=f"it is {bins!r}", hint=hint) from error
+    if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0) or not np.all(np.isfinite(edges)):
+        raise refusal("must be a whole number or increasing edges", where="'bins'", got=f"it is {bins!r}", hint=hint)
+    return edges
+
+
+def bin_index(values: np.ndarray, edges: np.ndarray, codes: np.ndarray | None = None) -> np.ndarray:
+    """The bin of each value as int32: the number of interior edges strictly below it.
+
+    >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
+    [0, 0, 1, 1]
+    """
+    from miscal.kernels.index import edge_index
+
+    codes = np.empty(values.size, np.int32) if codes is None else codes
+    edge_index(values, edges, codes)
+    return codes

@@ -1,0 +1,114 @@
+"""What the cells of a tally are: ranges of a number, levels of a field, or products of such."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+
+MISSING = "(missing)"
+
+
+class Cells(Protocol):
+    """A description of cells: how many, what they are called, and a fingerprint that says when tallies may be added."""
+
+    @property
+    def count(self) -> int: ...
+
+    def labels(self) -> list[str]: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+def fingerprint(cells: Cells) -> str:
+    """A short digest of the description; equal for equal cells on any machine."""
+    text = json.dumps(cells.describe(), sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Right-closed ranges between increasing edges, with one more cell for missing values if `missing`."""
+
+    edges: np.ndarray
+    missing: bool = False
+    name: str = ""
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) - 1 + self.missing
+
+    def labels(self) -> list[str]:
+        edges = [_number(edge) for edge in self.edges]
+        if len(set(edges)) < len(edges):
+            edges = [repr(float(edge)) for edge in self.edges]
+        names = [f"({low}, {high}]" for low, high in zip(edges, edges[1:], strict=False)]
+        names[0] = "[" + names[0][1:]
+        return names + [MISSING] * self.missing
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "ranges",
+            "name": self.name,
+            "edges": [float(edge).hex() for edge in self.edges],
+            "missing": bool(self.missing),
+        }
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels of a field, with one more cell for missing values if `missing`. Tallies of levels merge by name."""
+
+    names: tuple[str, ...]
+    missing: bool = False
+    name: str = ""
+
+    @property
+    def count(self) -> int:
+        return len(self.names) + self.missing
+
+    def labels(self) -> list[str]:
+        return list(self.names) + [MISSING] * self.missing
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "levels", "name": self.name, "names": list(self.names), "missing": bool(self.missing)}
+
+
+@dataclass(frozen=True)
+class Product:
+    """Every combination of the parts' cells, the last part running fastest."""
+
+    parts: tuple[Cells, ...]
+    separator: str = field(default=" and ", compare=False)
+
+    @property
+    def count(self) -> int:
+        return int(np.prod([part.count for part in self.parts]))
+
+    def labels(self) -> list[str]:
+        named = [
+            [f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts
+        ]
+        return [self.separator.join(labels) for labels in product(*named)]
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}
+
+
+def cells_from(description: dict[str, Any]) -> Cells:
+    """Rebuild cells from their description (the inverse of `describe`)."""
+    kind = description["kind"]
+    if kind == "ranges":
+        edges = np.array([float.fromhex(edge) for edge in description["edges"]])
+        return Ranges(edges, description["missing"], description["name"])
+    if kind == "levels":
+        return Levels(tuple(description["names"]), description["missing"], description["name"])
+    return Product(tuple(cells_from(part) for part in description["parts"]))
