@@ -57,12 +57,13 @@ def first_row(rows: int, bad: Callable[[int, int], Array], block: int = 1 << 18)
 
 def row_refusal(what: str, where: str, row: int, value: Any, total: int = 1, hint: str = "") -> MiscalError:
     """Refuse one row: 'row 3 has 1.2 (7 such rows, counted from 0)'."""
-    has = (
-        "is missing"
-        if value is None or value != value
-        else f"has {value if not isinstance(value, str) else repr(value)}"
-    )
+    has = "is missing" if is_missing(value) else f"has {value!r}" if isinstance(value, str) else f"has {value}"
     return refusal(what, where=where, got=f"row {row} {has} ({_rows(total)})", hint=hint)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether one value is None, NaN or not a time."""
+    return value is None or bool(value != value)  # noqa: PLR0124  # NaN alone differs from itself
 
 
 def _rows(total: int) -> str:
@@ -120,14 +121,14 @@ def probabilities(vector: Vector, where: str, hint: str = OUTSIDE_HINT) -> Float
     return values
 
 
-def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT) -> None:
-    """Refuse what is not a finite number in [0, 1]."""
+def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float = 0.0) -> None:
+    """Refuse what is not a finite number in [0, 1], naming the first that is further out than the tolerance."""
     if not count_outside(values, 0.0, 1.0):
         return
     for test, what, advice in (
         (np.isnan, "must not be missing", "drop these rows, or find out why the model gave no probability"),
         (np.isinf, "must be finite", "an overflow in the model? find out where it comes from"),
-        (lambda v: (v < 0) | (v > 1), UNIT, hint),
+        (lambda v: (v < -clip) | (v > 1 + clip), UNIT, hint),
     ):
         row, total = first_row(values.size, lambda i, j, t=test: t(values[i:j]))  # type: ignore[misc]
         if total:
@@ -164,7 +165,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
     names = getattr(thing, "column_names", None)
     names = getattr(thing, "columns", None) if names is None else names
     if names is not None and not isinstance(thing, np.ndarray):
-        from miscal.data.sources import frame_of
+        from miscal.data.frames import frame_of
 
         frame = frame_of(thing, where)
         vectors = {name: flat(frame[name], f"{where} column '{name}'") for name in frame}
@@ -251,7 +252,7 @@ def whole_numbers(thing: Any, where: str, what: str = "must hold whole numbers t
 
     def bad(i: int, j: int) -> Array:
         part = values[i:j]
-        return ~((part >= 0) & (part <= LARGEST_COUNT) & (part == np.floor(part)))
+        return np.asarray(~((part >= 0) & (part <= LARGEST_COUNT) & (part == np.floor(part))))
 
     row, total = first_row(values.size, bad)
     if total:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import first_row, row_refusal
+from miscal.data.checks import first_row, is_missing, row_refusal
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
 from miscal.data.vectors import Vector, flat
 
@@ -86,8 +86,9 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
 
     Examples
     --------
-    >>> column("state", ["NY", "CA", None, "NY"])
-    Column(name='state', kind='category', values=array([ 1,  0, -1,  1], dtype=int32), levels=('CA', 'NY'), integer=False)
+    >>> state = column("state", ["NY", "CA", None, "NY"])
+    >>> state.kind, state.values, state.levels
+    ('category', array([ 1,  0, -1,  1], dtype=int32), ('CA', 'NY'))
     """
     if isinstance(values, Column):
         return replace(values, name=name)
@@ -98,55 +99,66 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
         warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
         import pyarrow as pa
 
-        vector = pa.array([None if v is None or v != v else str(v) for v in values], pa.large_string())
+        vector = pa.array([None if is_missing(v) else str(v) for v in values], pa.large_string())
     return _convert(name, vector, where, _stated_order(values))
 
 
 def _stated_order(values: Any) -> list[Any] | None:
     """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
-    dtype = getattr(values, "dtype", None)
-    if getattr(dtype, "ordered", None) is True and hasattr(dtype, "categories"):
-        return list(dtype.categories)
-    if type(dtype).__name__ == "Enum" and hasattr(dtype, "categories"):
-        return list(dtype.categories)
-    return None
+    dtype: Any = getattr(values, "dtype", None)
+    stated = getattr(dtype, "ordered", None) is True or type(dtype).__name__ == "Enum"
+    return list(dtype.categories) if stated and hasattr(dtype, "categories") else None
+
+
+READABLE = "must hold numbers, text, truth values or dates"
 
 
 def _convert(name: str, vector: Vector, where: str, order: list[Any] | None) -> Column:
-    if isinstance(vector, np.ndarray):
-        kind = vector.dtype.kind
-        if kind == "b":
-            return Column(name, "boolean", _locked(vector.astype(np.int32)), (False, True))
-        if kind in "Mm":
-            return _date(name, vector, where)
-        if kind in "iu":
-            return _whole(name, vector)
-        if kind == "f":
-            return _numeric(name, vector, where)
-        raise refusal("must hold numbers, text, truth values or dates", where=where, got=f"its dtype is {vector.dtype}")
+    if not isinstance(vector, np.ndarray):
+        return _from_arrow(name, vector, where, order)
+    kind = vector.dtype.kind
+    if kind == "b":
+        return Column(name, "boolean", _locked(vector.astype(np.int32)), (False, True))
+    if kind in "Mm":
+        return _date(name, vector)
+    if kind in "iu":
+        return _whole(name, vector)
+    if kind == "f":
+        return _numeric(name, vector, where)
+    raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
+
+
+def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
     import pyarrow as pa
 
-    is_ = pa.types
-    kind = vector.type
-    if is_.is_dictionary(kind) and order is None and not is_.is_string(kind.value_type):
-        pass
+    is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
         return Column(name, "boolean", _locked(codes), (False, True))
-    if is_.is_integer(kind) and not vector.null_count:
-        return _whole(name, vector.to_numpy(zero_copy_only=False))
-    if is_.is_integer(kind) and _too_large(vector):
-        return _category(name, vector, None)
-    if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
-        values = vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return _numeric(name, values, where, integer=is_.is_integer(kind))
+    if is_.is_integer(kind):
+        return _whole_arrow(name, vector, where)
+    if is_.is_null(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
+        return _numeric(name, vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), where)
     if is_.is_temporal(kind):
         return _arrow_date(name, vector, where)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         vector = _decoded(vector, where)
     elif is_.is_nested(kind):
         raise refusal("must hold one value a row", where=where, got=f"its type is {kind}")
-    return _category(name, vector, order)
+    codes, levels = factorise(vector, order)
+    return Column(name, "category", _locked(codes), tuple(levels))
+
+
+def _whole_arrow(name: str, vector: Any, where: str) -> Column:
+    import pyarrow as pa
+
+    if not vector.null_count:
+        return _whole(name, vector.to_numpy(zero_copy_only=False))
+    if _too_large(vector):
+        codes, levels = factorise(vector)
+        return Column(name, "category", _locked(codes), tuple(levels), integer=True)
+    values = vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return _numeric(name, values, where, integer=True)
 
 
 def _too_large(vector: Any) -> bool:
@@ -171,7 +183,7 @@ def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Col
     return Column(name, "numeric", _locked(values), integer=integer)
 
 
-def _date(name: str, values: Array, where: str) -> Column:
+def _date(name: str, values: Array) -> Column:
     if values.dtype.kind == "m":
         days = values / np.timedelta64(1, "D")
         return Column(name, "numeric", _locked(np.asarray(days, dtype=np.float64)))
@@ -185,13 +197,13 @@ def _arrow_date(name: str, vector: Any, where: str) -> Column:
     if pa.types.is_date(vector.type) or pa.types.is_timestamp(vector.type):
         # Zones are dropped: the days are those of universal time.
         vector = vector.cast(pa.timestamp("us"), safe=False)
-        return _date(name, vector.to_numpy(zero_copy_only=False), where)
+        return _date(name, vector.to_numpy(zero_copy_only=False))
     if pa.types.is_duration(vector.type):
-        return _date(name, vector.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False), where)
+        return _date(name, vector.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False))
     if pa.types.is_time(vector.type):
         microseconds = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
         return Column(name, "numeric", _locked(microseconds.to_numpy(zero_copy_only=False) / 3.6e9))
-    raise refusal("must hold numbers, text, truth values or dates", where=where, got=f"its type is {vector.type}")
+    raise refusal(READABLE, where=where, got=f"its type is {vector.type}")
 
 
 def _decoded(vector: Any, where: str) -> Any:
@@ -203,11 +215,6 @@ def _decoded(vector: Any, where: str) -> Any:
         raise refusal(
             "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
         ) from error
-
-
-def _category(name: str, vector: Any, order: list[Any] | None) -> Column:
-    codes, levels = factorise(vector, order)
-    return Column(name, "category", _locked(codes), tuple(levels))
 
 
 def factorise(vector: Vector, order: list[Any] | None = None) -> tuple[Array, list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import first_null, first_row, row_refusal, span
+from miscal.data.checks import first_null, first_row, is_missing, row_refusal, span
 from miscal.data.columns import factorise
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.vectors import Vector
@@ -42,7 +42,7 @@ def refuse_missing(vector: Vector, where: str) -> None:
     if not isinstance(vector, np.ndarray):
         if vector.null_count:
             row, total = first_null(vector), vector.null_count
-    elif vector.dtype.kind == "f" and not vector.size == 0 and np.isnan(vector.min()):
+    elif vector.dtype.kind == "f" and vector.size and np.isnan(vector.min()):
         row, total = first_row(vector.size, lambda i, j: np.isnan(vector[i:j]))
     elif vector.dtype.kind in "Mm":
         row, total = first_row(vector.size, lambda i, j: np.isnat(vector[i:j]))
@@ -60,7 +60,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
         kind = vector.type
         if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             _refuse_words(vector, n_classes, where)
-        vector = vector.to_numpy(zero_copy_only=False)
+        vector = np.asarray(vector.to_numpy(zero_copy_only=False))
     if vector.dtype.kind not in "biuf":
         _refuse_words(vector, n_classes, where)
     if vector.dtype == np.bool_:
@@ -69,7 +69,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
         return np.zeros(0, dtype=np.uint8)
     if vector.dtype.kind == "f":
         _check_whole(vector, n_classes, where)
-        return vector.astype(np.int64)
+        return np.asarray(vector.astype(np.int64))
     vector = np.ascontiguousarray(vector)
     low, high = span(vector)
     if low < 0 or high >= n_classes:
@@ -81,7 +81,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
 def _check_whole(values: Array, n_classes: int, where: str) -> None:
     def bad(i: int, j: int) -> Array:
         part = values[i:j]
-        return ~((part >= 0) & (part < n_classes) & (part == np.floor(part)))
+        return np.asarray(~((part >= 0) & (part < n_classes) & (part == np.floor(part))))
 
     row, total = first_row(values.size, bad)
     if total:
@@ -128,7 +128,7 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
         columns = f"{n_classes} {'classes' if n_classes == 2 else 'columns of probabilities'}"
         raise refusal("must name one label a class", where="'classes'", got=f"{len(order)} labels for {columns}")
     for i, label in enumerate(order):
-        if label is None or label != label:
+        if is_missing(label):
             raise refusal("must not hold a missing label", where="'classes'", got=f"place {i} is missing")
         if label in order[:i]:
             raise refusal("must not repeat a label", where="'classes'", got=f"{label!r} occurs twice")
@@ -180,6 +180,9 @@ def _refuse_unknown(codes: Array, code: int, found: list[Any], order: Classes, w
 
 def warn_single(outcome: Array, classes: Classes, where: str) -> None:
     """Warn when only one class occurs: allowed, and often a finding."""
+    head = outcome[:4096]
+    if head.min() != head.max():
+        return  # the usual case, without another pass over all rows
     low, high = span(outcome)
     if low == high:
         warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[low]!r}")
@@ -202,3 +205,8 @@ def are_words(vector: Vector) -> bool:
 
     kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def labels_of(vector: Vector) -> list[Any]:
+    """Distinct labels, sorted."""
+    return factorise(vector)[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data import checks, outcomes
-from miscal.data.columns import Columns, factorise
+from miscal.data import checks, door
+from miscal.data.columns import Columns
+from miscal.data.door import METRIC, PARAMETERS, Names, Raw, selected
 from miscal.data.errors import refusal
 from miscal.data.vectors import Vector, flat
 
@@ -22,22 +23,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Names:
-    """How messages name each input: the user's parameter, or the column of the user's table."""
-
-    outcome: str = "'y_true'"
-    probability: str = "'y_prob'"
-    weight: str = "'weight'"
-    count: str = "'count'"
-    cluster: str = "'cluster'"
-    id: str = "'id'"
-
-
-PARAMETERS = Names()
-METRIC = Names(weight="'sample_weight'")
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -109,7 +94,12 @@ class Predictions:
         positive: Any = None,
     ) -> None:
         raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)
-        self.__dict__.update(_validated(raw, PARAMETERS))
+        self.__dict__.update(door.validated(raw, PARAMETERS))
+
+    @classmethod
+    def validated(cls, raw: Raw, names: Names) -> Predictions:
+        """Validate what was brought, with messages that name it in the user's words."""
+        return cls._of(door.validated(raw, names))
 
     @classmethod
     def _of(cls, fields: dict[str, Any]) -> Predictions:
@@ -137,11 +127,11 @@ class Predictions:
         array([0.9, 0.1])
         """
         rows = _row_indices(indices, len(self))
-        return Predictions._of(_selected(self.__dict__, rows))
+        return Predictions._of(selected(self.__dict__, rows))
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        from miscal.data.sources import to_arrow
+        from miscal.data.frames import to_arrow
 
         return to_arrow(self)
 
@@ -172,7 +162,7 @@ class Predictions:
                 kind = np.int64 if name == "outcome" else values.dtype
                 digest.update(f"{name}{values.shape}".encode())
                 for start in range(0, len(values), 1 << 18):
-                    digest.update(np.ascontiguousarray(values[start : start + (1 << 18)], dtype=kind))
+                    digest.update(np.ascontiguousarray(values[start : start + (1 << 18)], dtype=kind).data)
         digest.update(repr((self.classes, list(self.columns))).encode())
         return digest.hexdigest()
 
@@ -183,147 +173,7 @@ class Predictions:
 
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None) -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
-    return Predictions._of(_validated(Raw(y_true, y_prob, sample_weight), METRIC))
-
-
-@dataclass
-class Raw:
-    """What the user brought, before validation."""
-
-    y_true: Any
-    y_prob: Any
-    weight: Any = None
-    count: Any = None
-    cluster: Any = None
-    id: Any = None
-    columns: Any = None
-    classes: Sequence[Any] | None = None
-    positive: Any = None
-
-
-def _validated(raw: Raw, names: Names) -> dict[str, Any]:
-    """Check everything and return the fields of a `Predictions`."""
-    probability, named = checks.probability_matrix(raw.y_prob, names.probability)
-    labels = flat(raw.y_true, names.outcome)
-    extras = _extras(raw)
-    lengths = {names.outcome: len(labels), names.probability: len(probability)}
-    fields: dict[str, Any] = {"id": None, "cluster": None, "weight": None, "count": None}
-    zeros = 0
-    if raw.weight is not None:
-        fields["weight"], zeros = checks.weights(raw.weight, names.weight)
-        lengths[names.weight] = len(fields["weight"])
-    if raw.cluster is not None:
-        fields["cluster"] = _cluster(raw.cluster, names.cluster)
-        lengths[names.cluster] = len(fields["cluster"])
-    if raw.id is not None:
-        fields["id"] = flat(raw.id, names.id)
-        outcomes.refuse_missing(fields["id"], names.id)
-        lengths[names.id] = len(fields["id"])
-    lengths |= {f"column '{name}'": _length(values, name) for name, values in extras.items()}
-    checks.check_lengths(lengths)
-    fields["columns"] = Columns(extras)
-    if raw.count is not None:
-        _fill_aggregated(fields, raw, labels, probability, names)
-    else:
-        _fill_labelled(fields, raw, labels, probability, named, names)
-    for name in ("outcome", "probability", "weight", "count", "cluster"):
-        if fields[name] is not None:
-            fields[name] = _locked(fields[name])
-    fields["ignored"] = 0
-    if zeros:
-        kept = np.flatnonzero(fields["weight"])
-        fields = _selected(fields, kept) | {"ignored": zeros}
-    if raw.count is not None:
-        fields = _unfolded(fields)
-    outcomes.warn_single(fields["outcome"], fields["classes"], names.outcome)
-    return fields
-
-
-def _extras(raw: Raw) -> Mapping[str, Any]:
-    if raw.columns is None:
-        return {}
-    from miscal.data.sources import frame_of
-
-    return frame_of(raw.columns, "'columns'")
-
-
-def _length(values: Any, name: str) -> int:
-    try:
-        return len(values)
-    except TypeError:
-        return len(flat(values, f"column '{name}'"))
-
-
-def _cluster(thing: Any, where: str) -> Integers:
-    vector = flat(thing, where)
-    outcomes.refuse_missing(vector, where)
-    return factorise(vector)[0].astype(np.int64)
-
-
-def _fill_labelled(
-    fields: dict[str, Any], raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None, names: Names
-) -> None:
-    n_classes = 2 if probability.ndim == 1 else probability.shape[1]
-    classes, event = raw.classes, 1
-    if n_classes == 2 and raw.positive is not None and classes is not None:
-        event = outcomes.place_of(raw.positive, classes)
-        classes = tuple(classes) if event == 1 else tuple(classes)[::-1]
-    if named is not None and classes is None and raw.positive is None and outcomes.are_words(labels):
-        classes = named
-    positive = raw.positive if classes is None else None
-    fields["outcome"], fields["classes"] = outcomes.encode(labels, n_classes, classes, positive, names.outcome)
-    if probability.ndim == 2 and n_classes == 2:
-        probability = np.ascontiguousarray(probability[:, event])
-    fields["probability"] = probability
-
-
-def _fill_aggregated(fields: dict[str, Any], raw: Raw, labels: Vector, probability: Floats, names: Names) -> None:
-    if probability.ndim == 2:
-        if probability.shape[1] > 2:
-            raise refusal("needs a binary outcome", where=names.count, got=f"there are {probability.shape[1]} classes")
-        probability = np.ascontiguousarray(probability[:, 1])
-    if raw.classes is not None or raw.positive is not None:
-        given = "'classes'" if raw.classes is not None else "'positive'"
-        raise refusal(
-            f"cannot go with {names.count}", where=given, hint=f"{names.outcome} holds numbers of events, not labels"
-        )
-    count = checks.whole_numbers(raw.count, names.count, "must hold whole numbers of trials, 0 or more")
-    checks.check_lengths({names.outcome: len(labels), names.count: len(count)})
-    events = checks.whole_numbers(
-        labels, names.outcome, f"must hold whole numbers of events (because of {names.count})"
-    )
-    row, total = checks.first_row(len(count), lambda i, j: events[i:j] > count[i:j])
-    if total:
-        got = f"{events[row]} events in {count[row]} trials"
-        raise checks.row_refusal(f"must not exceed {names.count}", names.outcome, row, got, total)
-    if not count.any():
-        raise refusal("must not all be zero", where=names.count, got=f"all {len(count):,} rows have no trials")
-    fields.update(outcome=events, count=count, probability=probability, classes=(0, 1))
-
-
-def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
-    """Split each aggregated row into its events and its non-events; parts of no trials are left out."""
-    events, count = fields["outcome"], fields["count"]
-    both = np.stack([events, count - events], axis=1).reshape(-1)  # row 0's events, row 0's rest, row 1's events, ...
-    kept = np.flatnonzero(both)
-    empty = int(np.count_nonzero(count == 0))
-    unfolded = _selected(fields, kept >> 1)
-    unfolded["outcome"] = _locked((1 - (kept & 1)).astype(np.uint8))
-    unfolded["count"] = _locked(both[kept])
-    unfolded["ignored"] = fields["ignored"] + empty
-    return unfolded
-
-
-def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
-    chosen = {name: value for name, value in fields.items() if not name.startswith("_")}
-    for name in ("outcome", "probability", "weight", "count", "cluster"):
-        if fields[name] is not None:
-            chosen[name] = _locked(fields[name][rows])
-    if fields["id"] is not None:
-        chosen["id"] = fields["id"][rows] if isinstance(fields["id"], np.ndarray) else fields["id"].take(rows)
-    if fields["columns"]:
-        chosen["columns"] = fields["columns"].take(rows)
-    return chosen
+    return Predictions.validated(Raw(y_true, y_prob, sample_weight), METRIC)
 
 
 def _row_indices(indices: Any, rows: int) -> Array:
@@ -345,9 +195,3 @@ def _row_weight(p: Predictions) -> Array | None:
     if p.count is None:
         return p.weight
     return p.count if p.weight is None else p.weight * p.count
-
-
-def _locked(values: Array) -> Array:
-    view = values.view()
-    view.flags.writeable = False
-    return view

@@ -6,7 +6,7 @@ or "column 'p'".
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -121,7 +121,7 @@ _FAMILIES: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("booleans", (bool, np.bool_)),
     ("numbers", (int, float, np.integer, np.floating, decimal.Decimal)),
     ("text", (str, bytes)),
-    ("dates", (datetime.date, np.datetime64)),
+    ("dates", (dt.date, np.datetime64)),
 )
 
 
@@ -129,7 +129,7 @@ def _first_mixture(values: Any) -> tuple[str, int, Any]:
     """Find the first row whose type differs from the rows above it (only ever called to word a refusal)."""
     seen = ""
     for row, value in enumerate(values):
-        if value is None or value is np.nan or type(value).__name__ in ("NAType", "NaTType"):
+        if type(value).__name__ in ("NoneType", "NAType", "NaTType") or value != value:  # noqa: PLR0124
             continue
         family = next((name for name, types in _FAMILIES if isinstance(value, types)), type(value).__name__)
         if seen and family != seen:

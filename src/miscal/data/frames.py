@@ -1,0 +1,128 @@
+"""Tables of every library, seen as a mapping of column names to vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miscal.data.errors import nearest, refusal
+from miscal.data.vectors import library_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from miscal.data.predictions import Predictions
+
+
+class Frame(Mapping[str, Any]):
+    """A table of any library: name -> vector, taken out when asked for."""
+
+    def __init__(self, names: Sequence[Any], table: Any) -> None:
+        self._keys = {str(name): name for name in names}
+        self._table = table
+
+    def __getitem__(self, name: str) -> Any:
+        column = self._table[self._keys[name]]
+        return column.to_native() if library_of(column) == "narwhals" else column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mapping[str, Any]:
+    """See a table of any library as a mapping of names to vectors; `only` limits what lazy tables must compute."""
+    if isinstance(table, Frame):
+        return table
+    if isinstance(table, Mapping):
+        unique(list(table), where)
+        return {str(name): values for name, values in table.items()}
+    if isinstance(table, np.ndarray):
+        if not table.dtype.names:
+            got = f"got an array of shape {table.shape}"
+            raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
+        return Frame(table.dtype.names, table)
+    names = names_of(table, where)
+    unique(names, where)
+    if library_of(table) == "pandas":
+        return Frame(names, table)
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(table)
+        if isinstance(frame, nw.LazyFrame):
+            frame = (frame if only is None else frame.select(*only)).collect("pyarrow")
+            names = list(frame.columns)
+    except Exception as error:  # foreign code: any table library may fail in its own way while it computes
+        message = str(error).strip().splitlines() or [""]
+        raise refusal("cannot be read as a table", where=where, got=f"{type(error).__name__}: {message[0]}") from error
+    return Frame(names, frame)
+
+
+def names_of(table: Any, where: str) -> list[Any]:
+    """Names of the columns of a table, without computing anything."""
+    if library_of(table) == "narwhals" and hasattr(table, "to_native"):
+        return names_of(table.to_native(), where)
+    if isinstance(table, Mapping):
+        return list(table)
+    if library_of(table) == "polars" and hasattr(table, "collect_schema"):
+        return list(table.collect_schema().names())
+    names = getattr(table, "column_names", None)
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or callable(names):
+        got = "nothing (None)" if table is None else f"a {type(table).__name__}"
+        raise refusal("must be a table with named columns", where=where, got=f"got {got}", hint="a dict or a frame")
+    return list(names)
+
+
+def unique(names: Sequence[Any], where: str) -> None:
+    """Refuse a name that occurs twice."""
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name in seen:
+            raise refusal("must have columns of different names", where=where, got=f"column '{name}' occurs twice")
+        seen.add(name)
+
+
+def require(name: str, known: Sequence[str], role: str) -> None:
+    """Refuse a name that is not a column, with the nearest one."""
+    if name not in known:
+        raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
+
+
+def to_arrow(p: Predictions) -> pa.Table:
+    """Everything a `Predictions` holds as an Arrow table."""
+    import pyarrow as pa
+
+    arrays: dict[str, Any] = {"outcome": pa.array(p.outcome)}
+    if p.probability.ndim == 1:
+        arrays["probability"] = pa.array(p.probability)
+    else:
+        for k, label in enumerate(p.classes):
+            arrays[f"probability_{label}"] = pa.array(np.ascontiguousarray(p.probability[:, k]))
+    for word in ("weight", "count", "cluster", "id"):
+        if getattr(p, word) is not None:
+            arrays[word] = getattr(p, word) if word == "id" else pa.array(getattr(p, word))
+    for name, column in p.columns.items():
+        key = name if name not in arrays else f"column_{name}"
+        arrays[key] = _column_to_arrow(column)
+    return pa.table(arrays)
+
+
+def _column_to_arrow(column: Any) -> pa.Array:
+    import pyarrow as pa
+
+    missing = column.missing
+    if column.kind == "boolean":
+        return pa.array(column.values == 1, mask=missing)
+    if column.kind == "category":
+        codes = pa.array(np.where(missing, 0, column.values), mask=missing)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(list(column.levels)))
+    if column.kind == "date":
+        micros = np.where(missing, 0, np.round(column.values * 86_400_000_000)).astype(np.int64)
+        return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
+    return pa.array(column.values, mask=missing)
