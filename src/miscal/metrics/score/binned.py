@@ -1,0 +1,227 @@
+"""Errors read off bins of the score: expected, maximum, class-wise and group-wise calibration error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.carriers.tally import Tally
+from miscal.data.columns import column
+from miscal.engines.memory import mean_tally
+from miscal.metrics.arrays import Given
+from miscal.metrics.norms import Norm, aggregate, norm_power
+from miscal.pairs import Pair
+from miscal.pooling.bins import edges_for
+from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.poolings import BinPooling, LevelPooling, ProductPooling
+
+Bins = int | Sequence[float] | np.ndarray
+UNIT = (0.0, 1.0)
+
+
+def score_bins(
+    pair: Pair, bins: Bins, strategy: str, range: tuple[float, float] = UNIT, on: np.ndarray | None = None  # noqa: A002
+) -> BinPooling:
+    """Rows pooled by bins of the prediction, or of other values given as `on`."""
+    values = pair.predicted if on is None else on
+    low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
+    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count)
+    equal_width = isinstance(bins, (int, np.integer)) and strategy == "uniform" and high > low
+    return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
+
+
+def tally_error(tally: Tally, norm: Norm) -> float:
+    """A norm of the gaps of a tally's cells."""
+    return float(aggregate(tally.gap, tally.weight, norm))
+
+
+def expected_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    range: tuple[float, float] = UNIT,  # noqa: A002
+    norm: Norm = "l1",
+    target: str | int = "auto",
+    bin_on: Any = None,
+    correct: Any = None,
+    sample_weight: Any = None,
+) -> float:
+    r"""Average gap between predicted probability and observed frequency over bins of the score (ECE).
+
+    .. math:: \Big(\sum_b \tfrac{W_b}{W}\,\big|\bar p_b - \bar y_b\big|^p\Big)^{1/p}
+
+    with :math:`W_b` the weight in bin b, :math:`\bar p_b` and :math:`\bar y_b` the weighted mean prediction and
+    outcome. Bins are right-closed, the lowest edge is included and nothing is dropped; an empty bin counts nothing.
+
+    Parameters
+    ----------
+    y_true : (n,) booleans, 0/1, or class numbers 0..K-1
+    y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
+    bins : number of bins, or increasing edges (the end bins catch what lies outside)
+    strategy : "uniform" (equal width over `range`) or "quantile" (equal support; ties are never split)
+    norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
+    target : "auto", "positive", "top" (confidence against correctness), or a class against the rest
+    bin_on : (n,) values that define the bins in place of the predicted value
+    correct : (n,) observed values in place of those computed
+    sample_weight : (n,) sampling weights; rows of weight 0 are ignored
+
+    Examples
+    --------
+    >>> from miscal.metrics import expected_calibration_error
+    >>> round(expected_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
+    0.2
+    """
+    given = Given(y_true, y_prob, sample_weight)
+    pair = given.pair(target, correct)
+    on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
+    norm_power(norm)
+    return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm)
+
+
+def maximum_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    range: tuple[float, float] = UNIT,  # noqa: A002
+    target: str | int = "auto",
+    bin_on: Any = None,
+    correct: Any = None,
+    sample_weight: Any = None,
+) -> float:
+    """Largest gap between predicted probability and observed frequency over bins of the score.
+
+    As `expected_calibration_error` with ``norm="max"``. A bin with one row can have a gap near 1.
+
+    Examples
+    --------
+    >>> from miscal.metrics import maximum_calibration_error
+    >>> round(maximum_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
+    0.233333
+    """
+    return expected_calibration_error(
+        y_true,
+        y_prob,
+        bins=bins,
+        strategy=strategy,
+        range=range,
+        norm="max",
+        target=target,
+        bin_on=bin_on,
+        correct=correct,
+        sample_weight=sample_weight,
+    )
+
+
+def classwise_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    range: tuple[float, float] = UNIT,  # noqa: A002
+    norm: Norm = "l1",
+    sample_weight: Any = None,
+) -> float:
+    """Mean over the classes of each class's expected calibration error against the rest.
+
+    Examples
+    --------
+    >>> from miscal.metrics import classwise_calibration_error
+    >>> classwise_calibration_error([0, 1, 2], [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    0.0
+    """
+    given = Given(y_true, y_prob, sample_weight)
+    errors = []
+    for k in np.arange(given.predictions.n_classes):
+        pair = given.pair(int(k))
+        errors.append(tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm))
+    return float(np.mean(errors))
+
+
+def groupwise_maximum_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    groups: Any,
+    *,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    min_count: int = 0,
+    target: str | int = "top",
+    sample_weight: Any = None,
+) -> float:
+    """Largest maximum calibration error within any group.
+
+    Bins with fewer than `min_count` rows of a group do not count: a bin with one row has a gap near 1.
+
+    Examples
+    --------
+    >>> from miscal.metrics import groupwise_maximum_calibration_error
+    >>> round(groupwise_maximum_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
+    0.15
+    """
+    gaps, _ = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    return float(np.nanmax(np.abs(gaps))) if np.isfinite(gaps).any() else float("nan")
+
+
+def groupwise_expected_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    groups: Any,
+    *,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    min_count: int = 0,
+    target: str | int = "top",
+    sample_weight: Any = None,
+) -> float:
+    """Mean over the groups of each group's expected calibration error.
+
+    Examples
+    --------
+    >>> from miscal.metrics import groupwise_expected_calibration_error
+    >>> round(groupwise_expected_calibration_error([1, 1, 0, 1], [0.9, 0.8, 0.7, 0.6], ["a", "a", "b", "b"], bins=1), 6)
+    0.15
+    """
+    gaps, weight = _group_gaps(y_true, y_prob, groups, bins, strategy, min_count, target, sample_weight)
+    counted = np.where(np.isfinite(gaps), weight, 0.0)
+    present = counted.sum(axis=1) > 0
+    errors = np.nansum(np.abs(gaps) * counted, axis=1)[present] / counted.sum(axis=1)[present]
+    return float(errors.mean()) if errors.size else float("nan")
+
+
+def _group_gaps(
+    y_true: Any,
+    y_prob: Any,
+    groups: Any,
+    bins: Bins,
+    strategy: str,
+    min_count: int,
+    target: str | int,
+    sample_weight: Any,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gap (NaN where too few rows) and weight of each group (row) and score bin (column)."""
+    given = Given(y_true, y_prob, sample_weight)
+    pair = given.pair(target)
+    level = column("groups", groups, where="'groups'").as_levels()
+    codes = given._kept_rows(level.values, "'groups'")  # noqa: SLF001
+    names = Levels(tuple(str(name) for name in level.levels), missing=bool((codes < 0).any()), name="groups")
+    scores = score_bins(pair, bins, strategy)
+    tally = mean_tally(pair, ProductPooling((LevelPooling(codes, names), scores)))
+    shape = (names.count, scores.cells.count)
+    gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
+    return gaps.reshape(shape), tally.weight.reshape(shape)
+
+
+__all__ = [
+    "classwise_calibration_error",
+    "expected_calibration_error",
+    "groupwise_expected_calibration_error",
+    "groupwise_maximum_calibration_error",
+    "maximum_calibration_error",
+]

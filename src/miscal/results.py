@@ -1,0 +1,251 @@
+"""Results: frozen records of a number, its noise, and the table it was read from."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miscal.data.errors import nearest, refusal
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+SHOWN = 20
+
+_drawers: dict[str, Callable[..., Any]] = {}
+
+
+def register_plot(kind: str, drawer: Callable[..., Any]) -> None:
+    """Say what draws results of a kind; `miscal.plots` calls this, so that results need not know plots."""
+    _drawers[kind] = drawer
+
+
+class Table(Mapping[str, np.ndarray]):
+    """Named columns of equal length; `table["gap"]` is an array.
+
+    >>> table = Table({"level": ["a", "b"], "gap": [0.1, -0.2]})
+    >>> len(table), table["gap"].tolist(), table.rows
+    (2, [0.1, -0.2], 2)
+    >>> print(table.sort("gap"))
+    level   gap
+    b      -0.2
+    a       0.1
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        arrays = {name: _column(values) for name, values in columns.items()}
+        lengths = {len(array) for array in arrays.values()}
+        if len(lengths) > 1:
+            raise refusal("must have equal lengths", where="the columns of a table", got=f"they have {sorted(lengths)}")
+        self._columns = arrays
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self._columns)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self._columns.values()))) if self._columns else 0
+
+    def take(self, rows: Any) -> Table:
+        """Some rows, by index, mask or slice."""
+        return Table({name: values[rows] for name, values in self._columns.items()})
+
+    def sort(self, by: str, *, descending: bool = False) -> Table:
+        """Rows ordered by a column; ties keep their order, missing values come last."""
+        values = self[by]
+        order = np.argsort(-values if descending and values.dtype.kind in "fi" else values, kind="stable")
+        return self.take(order)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns as lists of plain Python values."""
+        return {name: values.tolist() for name, values in self._columns.items()}
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table as an Arrow table."""
+        import pyarrow
+
+        return pyarrow.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a pandas frame."""
+        import pandas
+
+        return pandas.DataFrame(dict(self._columns))
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        shown = self.take(slice(0, SHOWN))
+        cells = [[name, *(_text(value) for value in values)] for name, values in shown.items()]
+        numeric = [values.dtype.kind in "fiu" for values in shown.values()]
+        widths = [max(len(text) for text in column) for column in cells]
+        lines = []
+        for row in zip(*cells, strict=True):
+            padded = [
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(row, widths, numeric, strict=True)
+            ]
+            lines.append("  ".join(padded).rstrip())
+        if self.rows > SHOWN:
+            lines.append(f"... {self.rows - SHOWN} more rows")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_text(values[row]))}</td>" for values in self.values()) + "</tr>"
+            for row in range(min(self.rows, SHOWN))
+        )
+        more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
+        return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _column(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.ndim != 1:
+        boxed = np.empty(len(array), object)
+        boxed[:] = list(array)
+        return boxed
+    return array
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}"
+    if isinstance(value, (float, np.floating)):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A measured number with its noise.
+
+    Attributes
+    ----------
+    name : what was measured, in words
+    kind : one of score, variable, field, variation, neighbourhood, subpopulation
+    value : the number
+    noise_floor : what a perfectly calibrated model would show on these rows, on average
+    p_value : how often calibrated predictions would show as much; NaN with the reason in `method`
+    interval : 95% interval of the value; wide by construction, since it covers whatever the model is
+    method : how the noise was found
+    table : the cells
+    settings : everything needed to run it again
+    extra : other numbers and carriers, by name
+    """
+
+    name: str
+    kind: str
+    value: float
+    noise_floor: float
+    p_value: float
+    interval: tuple[float, float]
+    method: str
+    table: Table
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    def frame(self) -> Table:
+        """The table of cells."""
+        return self.table
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the result; needs the plot extra. Options go to the display's `plot`."""
+        if self.kind not in _drawers:
+            import_module("miscal.plots")
+        return _drawers[self.kind](self, **options)
+
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        text = f"{self.name}: {self.value:.4g}"
+        if not math.isnan(self.noise_floor):
+            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        if not math.isnan(self.p_value):
+            text += f" (p {_p_text(self.p_value, self.settings.get('draws'))})"
+        return text + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; arrays become lists and carriers are left out."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "value": float(self.value),
+            "noise_floor": float(self.noise_floor),
+            "p_value": float(self.p_value),
+            "interval": [float(end) for end in self.interval],
+            "method": self.method,
+            "table": self.table.to_dict(),
+            "settings": {name: _plain(value) for name, value in self.settings.items()},
+            "extra": {name: _plain(value) for name, value in self.extra.items() if _is_plain(value)},
+        }
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return f"{self.sentence()}\n95% interval {low:.4g} to {high:.4g}. {self.method}\n\n{self.table!r}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.sentence())}<br><small>{html.escape(self.method)}</small></p>{self.table._repr_html_()}"
+
+
+def _p_text(p_value: float, draws: object) -> str:
+    if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):
+        return f"<= {1.0 / (draws + 1):.2g}"
+    return f"= {p_value:.3g}" if p_value >= 1e-4 else "< 0.0001"
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool, np.generic, np.ndarray, list, tuple, dict, Table, type(None)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Table):
+        return value.to_dict()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
