@@ -6,10 +6,10 @@ It writes src/miscal/datasets/flights.parquet and prints what is in it. The same
 What is done:
 
 1. flights, weather (by airport and hour) and planes (by tail number) are joined.
-2. The outcome ``late`` is an arrival more than 15 minutes after schedule. Flights without an arrival delay (cancelled or
-   diverted) have no outcome; they are left out and counted.
-3. A HistGradientBoostingClassifier is trained on January to June and scores July to December. It sees only what is known
-   before departure. Month and day are not given to it: every month it scores is one it has not seen.
+2. The outcome ``late`` is an arrival more than 15 minutes after schedule. Flights without an arrival delay (cancelled
+   or diverted) have no outcome; they are left out and counted.
+3. A HistGradientBoostingClassifier is trained on January to June and scores July to December. It sees only what is
+   known before departure. Month and day are not given to it: every month it scores is one it has not seen.
 """
 
 from __future__ import annotations

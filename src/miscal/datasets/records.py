@@ -134,5 +134,7 @@ def generator(random_state: object) -> np.random.Generator:
         return np.random.default_rng(random_state)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise refusal(
-            "must be None, a whole number >= 0 or a numpy Generator", where="'random_state'", got=f"got {random_state!r}"
+            "must be None, a whole number >= 0 or a numpy Generator",
+            where="'random_state'",
+            got=f"got {random_state!r}",
         ) from None

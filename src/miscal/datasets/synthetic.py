@@ -33,7 +33,7 @@ def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
 
 def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> Floats:
     """Draw probabilities from a beta distribution."""
-    pair = tuple(shape) if isinstance(shape, Sequence) else ()
+    pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
     if len(pair) != 2:
         raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
     first, second = (number("shape", value, 0.0, np.inf) for value in pair)
@@ -141,7 +141,8 @@ def calibrated_classes(
             raise refusal("must be 'flat', 'skewed' or numbers", where="'concentration'", got=f"got {concentration!r}")
         alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
     else:
-        alpha = [number("concentration", value, 0.0, np.inf) for value in concentration]
+        given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
+        alpha = [number("concentration", value, 0.0, np.inf) for value in given]
         if len(alpha) != n_classes:
             raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
     y_prob = random.dirichlet(alpha, n)
