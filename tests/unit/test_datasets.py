@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +72,23 @@ def test_flights_predictions_carry_every_column(table):
     assert set(predictions.columns) == set(table.column_names) - {"late", "probability"}
     assert np.array_equal(predictions.probability, table["probability"].to_numpy())
     assert np.array_equal(predictions.outcome, table["late"].to_numpy())
+
+
+def test_flights_are_those_of_the_package(table):
+    """Rows, outcome and columns come again from the source; only the model's probabilities are taken as shipped."""
+    path = Path(__file__).parents[2] / "scripts" / "build_flights.py"
+    found = importlib.util.spec_from_file_location("build_flights", path)
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    joined = script.join(*script.read_package())
+    rows = joined[joined["arr_delay"].notna() & joined["month"].ge(7)]
+    rows = rows.assign(late=(rows["arr_delay"] > 15).astype(int), probability=0.0)
+    rows = rows.sort_values(["date", "sched_dep_time", "carrier", "flight"], kind="stable")
+    again = script.table(rows)
+    assert again.column_names == table.column_names
+    for name in table.column_names:
+        if name != "probability":
+            assert again[name].to_pylist() == table[name].to_pylist(), name
 
 
 def test_importing_the_package_is_light():
