@@ -144,7 +144,7 @@ def cell_p_values(
         names = np.array([Method.TOO_SMALL, Method.STUDENT, Method.SIGN_FLIPS], dtype=np.int8)
         method[filled] = names[found.kind[filled]]
         return CellPValues(p_value, method)
-    equal = filled if not weighted else filled & _equal_weights(sums)
+    equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
     _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed, p_value, method)
     return CellPValues(p_value, method)
@@ -155,7 +155,8 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
     return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
 
 
-def _equal_weights(sums: CellSums) -> NDArray[np.bool_]:
+def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
+    """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
     with np.errstate(divide="ignore", invalid="ignore"):
         size = sums.weight**2 / sums.weight2

@@ -1,0 +1,188 @@
+"""What cell sums would look like if the model were calibrated: draws, block by block, the same for any block size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.data.errors import refusal
+from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights
+from miscal.inference.matched import match
+from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+
+WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
+
+
+@dataclass(frozen=True)
+class MatchedDraws:
+    """Draws of Σw·y* from matched binomials in units of `scale`; the complement to `limit` where swapped."""
+
+    mean: Floats
+    variance: Floats
+    trials: Floats
+    scale: Floats
+    roughness: Floats
+    limit: Floats
+    swapped: NDArray[np.bool_]
+    seed: np.uint64
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        from miscal.kernels.draw import draw_cells
+
+        out = np.empty((count, self.mean.size))
+        units = (self.mean, self.variance, self.trials, self.scale, self.roughness, self.limit, self.swapped)
+        draw_cells(*units, first, count, self.seed, WIDE, out)
+        return out
+
+
+@dataclass(frozen=True)
+class RowDraws:
+    """Draws of Σw·y*, row by row."""
+
+    cells: int
+    cell: Integers
+    probability: Floats
+    weight: Floats
+    repeats: Integers
+    seed: np.uint64
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        from miscal.kernels.draw import draw_rows
+
+        out = np.empty((count, self.cells))
+        parts = (self.cell, self.probability, self.weight, self.repeats)
+        draw_rows(self.cells, *parts, first, count, self.seed, out)
+        return out
+
+
+@dataclass(frozen=True)
+class NormalDraws:
+    """Draws of Σw·y* around Σw·p with the residuals' own variance."""
+
+    mean: Floats
+    deviation: Floats
+    seed: np.uint64
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        from miscal.kernels.draw import draw_normal
+
+        out = np.empty((count, self.mean.size))
+        draw_normal(self.mean, self.deviation, first, count, self.seed, out)
+        return out
+
+
+@dataclass(frozen=True)
+class FlipDraws:
+    """Draws of Σw·y* as Σw·p + Σ ±D, D the residual sum of a cluster in a cell."""
+
+    mean: Floats
+    cell: Integers
+    cluster: Integers
+    residual: Floats
+    seed: np.uint64
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        from miscal.kernels.draw import draw_flips
+
+        out = np.empty((count, self.mean.size))
+        draw_flips(self.mean, self.cell, self.cluster, self.residual, first, count, self.seed, out)
+        return out
+
+
+Draws = MatchedDraws | RowDraws | NormalDraws | FlipDraws
+
+
+def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
+    """Give the 64-bit seed of a counter-based stream."""
+    return np.uint64(np.random.default_rng(random_state).integers(2**63))
+
+
+def cell_draws(
+    sums: CellSums,
+    *,
+    weighted: bool,
+    null: Null = "bernoulli",
+    rows: CellRows | None = None,
+    random_state: int | np.random.Generator | None = 0,
+) -> Draws:
+    """Prepare draws of the cells' observed sums under a null.
+
+    "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
+    rarer side; weighted: row by row where the rows are given, else probability m = Σwp/Σw in units of
+    ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events a
+    binomial number of random weights with the cell's mean and variance. "residual": sign flips by row or cluster
+    where rows are at hand, else normal with variance Σw²(y-p)².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.inference.sums import Sums
+    >>> one = np.ones(1)
+    >>> sums = Sums(100 * one, 100 * one, 100 * one, 5 * one, 7 * one, 4.5 * one, 7 * one)
+    >>> bool(abs(cell_draws(sums, weighted=False).block(0, 4000).mean() - 5) < 0.15)
+    True
+    """
+    seed = seed_of(random_state)
+    if null == "bernoulli" and weighted and rows is not None:
+        weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
+        repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
+        return RowDraws(rows.cells, rows.codes(), rows.probability, weight, repeats, seed)
+    if null == "bernoulli":
+        return _matched_draws(sums, weighted=weighted, seed=seed)
+    if null != "residual":
+        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
+    mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
+    if rows is None:
+        return NormalDraws(mean, np.sqrt(sums.residual2), seed)
+    cell, residual = rows.codes(), rows.residuals()
+    if rows.cluster is not None:
+        return FlipDraws(mean, cell, rows.cluster, residual if rows.count is None else residual * rows.count, seed)
+    if rows.count is not None:
+        cell, residual = np.repeat(cell, rows.count), np.repeat(residual, rows.count)
+    return FlipDraws(mean, cell, np.arange(cell.size), residual, seed)
+
+
+def _matched_draws(sums: CellSums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
+    equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
+    live = (sums.weight > 0.0) & (sums.variance > 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = sums.predicted / sums.weight
+        spread = sums.variance / (sums.weight * rate * (1.0 - rate))
+        scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
+        size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
+        mean, variance = sums.predicted / scale, np.maximum(sums.variance / scale**2, 0.0)
+        fit = match(mean, variance, size)
+    trials = np.where(equal & np.isfinite(fit.trials), fit.trials, size)
+    # Just beside a whole number is that number: rounding must not send a cell to a mixture.
+    trials = np.where(np.abs(trials - np.rint(trials)) < 1e-9 * trials, np.rint(trials), trials)
+    trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
+    rare = np.where(fit.swapped, size - mean, mean)
+    roughness = np.zeros(rare.size)
+    sparse = live & ~equal & (effective_events(sums) < EFFECTIVE_EVENTS)
+    if sparse.any():
+        _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
+    return MatchedDraws(rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, seed)
+
+
+def _compound(sums: CellSums, cells: Integers, units: tuple[Floats, ...]) -> None:
+    """Turn sparse weighted cells into binomial numbers of random weights, where mean and variance allow it.
+
+    With few events the shape matters: the chance of none is that of the rows' number, not of their Kish size.
+    """
+    rare, variance, trials, scale, roughness = units
+    size = sums.rows[cells]
+    unit = sums.weight[cells] / size
+    events = rare[cells] * scale[cells] / unit
+    alone = events * (1.0 - events / size)
+    # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
+    rough = (sums.variance[cells] / unit**2 - alone) / events
+    fit = rough > 0.0
+    chosen = cells[fit]
+    rare[chosen], variance[chosen], trials[chosen] = events[fit], alone[fit], size[fit]
+    scale[chosen], roughness[chosen] = unit[fit], rough[fit]
