@@ -117,7 +117,7 @@ def mean_kernel_calibration_error(
     --------
     >>> from miscal.metrics import mean_kernel_calibration_error
     >>> round(mean_kernel_calibration_error([0, 1], [0.2, 0.6]), 6)
-    0.208086
+    0.211155
     """
     if not (isinstance(bandwidth, (int, float)) and bandwidth > 0 and math.isfinite(bandwidth)):
         raise refusal("must be a number above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")

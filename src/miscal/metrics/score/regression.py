@@ -1,0 +1,230 @@
+"""The clinic's measures: slope, intercept, calibration in the large, ratio, and the smooth curve's distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.engines.memory import NO_WEIGHT
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.arrays import Given
+from miscal.pairs import Pair
+
+CLIP = 1e-12
+MOST_STEPS = 50
+NORMAL_95 = 1.959963984540054
+GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class SlopeIntercept:
+    """Logistic recalibration of the score, and totals.
+
+    Attributes
+    ----------
+    slope : of the outcome's logit on the predicted logit; 1 is right, below 1 the predictions are too extreme
+    intercept : at that slope
+    in_the_large : intercept when the slope is held at 1; 0 is right, below 0 the predictions are too high
+    ratio : predicted / observed events; 1 is right (its inverse is the O/E ratio)
+    """
+
+    slope: Estimate
+    intercept: Estimate
+    in_the_large: Estimate
+    ratio: Estimate
+
+
+def calibration_slope_intercept(
+    y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None
+) -> SlopeIntercept:
+    """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
+
+    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p), with p held within 1e-12 of 0 and 1. Intervals are
+    Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on the log scale.
+    A single class or a single score gives NaN: nothing can be fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import calibration_slope_intercept
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 10_000)
+    >>> fit = calibration_slope_intercept(rng.random(10_000) < p, p)
+    >>> fit.slope.low < 1 < fit.slope.high
+    True
+    """
+    return slope_intercept(Given(y_true, y_prob, sample_weight).pair(target))
+
+
+def slope_intercept(pair: Pair) -> SlopeIntercept:
+    """Slope, intercept, in the large and ratio of a pair."""
+    nothing = Estimate(math.nan, math.nan, math.nan)
+    ratio = _ratio(pair)
+    observed = pair.observed
+    if observed.min() == observed.max():
+        return SlopeIntercept(nothing, nothing, nothing, ratio)
+    large = _fit(pair, free_slope=False)
+    if pair.predicted.min() == pair.predicted.max():
+        return SlopeIntercept(nothing, nothing, large[0], ratio)
+    intercept, slope = _fit(pair, free_slope=True)
+    return SlopeIntercept(slope, intercept, large[0], ratio)
+
+
+def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
+    """Newton's method on one or two coefficients; the slope starts, or stays, at 1."""
+    theta = np.array([0.0, 1.0])
+    free = np.array([True, free_slope])
+    hessian = np.eye(2)
+    for _ in range(MOST_STEPS):
+        gradient, hessian = _derivatives(pair, theta)
+        step = np.zeros(2)
+        step[free] = np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=None)[0]
+        theta -= np.clip(step, -5.0, 5.0)
+        if np.abs(step).max() < 1e-10:
+            break
+    if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
+        return [Estimate(math.nan, math.nan, math.nan)] * int(free.sum())
+    spread = np.sqrt(np.diag(_covariance(pair, theta, hessian, free)))
+    return [
+        Estimate(float(value), float(value - NORMAL_95 * error), float(value + NORMAL_95 * error))
+        for value, error in zip(theta[free], spread, strict=True)
+    ]
+
+
+def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from miscal.kernels.newton import LOGIT, score_pass
+
+    weight = NO_WEIGHT if pair.first is None else pair.first
+    zero, one = np.zeros(1), np.ones(1)
+
+    def work(start: int, stop: int) -> np.ndarray:
+        rows = slice(start, stop)
+        return np.asarray(
+            score_pass(
+                pair.predicted[rows],
+                pair.observed[rows].astype(np.float64),
+                weight[rows],
+                LOGIT,
+                CLIP,
+                1.0 - CLIP,
+                0.0,
+                zero,
+                one,
+                theta,
+            )
+        )
+
+    total = np.sum(over_blocks(pair.rows, work), axis=0)
+    hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
+    return total[1], hessian
+
+
+def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
+    bread = np.linalg.pinv(hessian[np.ix_(free, free)])
+    if pair.weight is None and pair.cluster is None:
+        return np.asarray(bread)
+    logit = np.log(np.clip(pair.predicted, CLIP, 1 - CLIP)) - np.log1p(-np.clip(pair.predicted, CLIP, 1 - CLIP))
+    fitted = 1.0 / (1.0 + np.exp(-(theta[0] + theta[1] * logit)))
+    score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
+    if pair.first is not None:
+        score *= pair.first[:, None]
+    if pair.cluster is not None:
+        totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
+        np.add.at(totals, pair.cluster, score)
+        score = totals
+    return np.asarray(bread @ (score.T @ score) @ bread)
+
+
+def _ratio(pair: Pair) -> Estimate:
+    """Predicted / observed; under calibration the relative error of the observed total is sd / predicted."""
+    from miscal.engines.walks import _totals
+
+    weight = 1.0 if pair.first is None else pair.first
+    predicted = float(np.sum(pair.predicted * weight))
+    observed = float(np.sum(pair.observed * weight))
+    variance = _totals(pair)[1]
+    if observed == 0 or predicted == 0:
+        return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
+    ratio = predicted / observed
+    spread = NORMAL_95 * math.sqrt(variance) / observed
+    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread))
+
+
+def integrated_calibration_index(
+    y_true: Any, y_prob: Any, *, span: float = 0.75, target: str | int = "auto", sample_weight: Any = None
+) -> float:
+    """Mean distance between the prediction and a smooth curve of the outcome (ICI; Austin & Steyerberg, 2019).
+
+    The curve is local regression of degree 2 of the outcome on the score. Up to 2,000 distinct scores it is fitted at
+    each; beyond that at 2,000 of their quantiles, and interpolated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import integrated_calibration_index
+    >>> p = np.linspace(0.05, 0.95, 400)
+    >>> bool(integrated_calibration_index(np.random.default_rng(0).random(400) < p, p) < 0.1)
+    True
+    """
+    distance, weight = _distances(y_true, y_prob, span, target, sample_weight)
+    return float(np.average(distance, weights=weight))
+
+
+def calibration_distance_quantiles(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    quantiles: tuple[float, ...] = (0.5, 0.9, 1.0),
+    span: float = 0.75,
+    target: str | int = "auto",
+    sample_weight: Any = None,
+) -> tuple[float, ...]:
+    """Quantiles of the distance of which `integrated_calibration_index` is the mean: E50, E90 and Emax by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import calibration_distance_quantiles
+    >>> p = np.linspace(0.05, 0.95, 400)
+    >>> e50, e90, largest = calibration_distance_quantiles(np.random.default_rng(0).random(400) < p, p)
+    >>> e50 <= e90 <= largest
+    True
+    """
+    distance, weight = _distances(y_true, y_prob, span, target, sample_weight)
+    order = np.argsort(distance, kind="stable")
+    reached = np.cumsum(np.ones(distance.size) if weight is None else weight[order])
+    places = np.searchsorted(reached, np.asarray(quantiles) * reached[-1] * (1 - 1e-12), side="left")
+    return tuple(float(value) for value in distance[order][np.minimum(places, distance.size - 1)])
+
+
+def _distances(
+    y_true: Any, y_prob: Any, span: float, target: str | int, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    if not (isinstance(span, (int, float)) and 0 < span <= 1):
+        raise refusal("must lie in (0, 1]", where="'span'", got=f"it is {span!r}")
+    from miscal.metrics.smoothing import smooth
+
+    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    scores = np.unique(pair.predicted)
+    if scores.size > GRID:
+        scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
+    response = np.asarray(pair.observed, dtype=np.float64)[:, None]
+    curve = smooth(pair.predicted, response, weight=pair.first, span=span, degree=2, grid=scores, se=None)
+    fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
+    return np.abs(fitted - pair.predicted), pair.first
