@@ -1,0 +1,240 @@
+"""What every recalibrator is: fit on probabilities and outcomes, then map probabilities to better ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from miscal.data import checks
+from miscal.data.columns import Columns
+from miscal.data.errors import refusal, warn
+from miscal.data.predictions import check_arrays
+from miscal.recalibrate.state import Field, dumps, label_array, loads
+from miscal.recalibrate.tables import columns_of
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Validated rows to fit on; rows of weight 0 are gone."""
+
+    probability: Floats  # (n,) = P(class 1), or (n, K)
+    outcome: Array  # class indices
+    weight: Floats | None
+    columns: Columns
+    n_classes: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return len(self.outcome)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.rows) if self.weight is None else float(self.weight.sum())
+
+    @property
+    def weight_or_empty(self) -> Floats:
+        """Weights as kernels take them: empty means ones."""
+        return np.empty(0) if self.weight is None else self.weight
+
+    def matrix(self) -> Floats:
+        """Probabilities as (n, K)."""
+        return self.probability if self.probability.ndim == 2 else pairs(self.probability)
+
+    def class_weights(self) -> Floats:
+        """Weight of each class."""
+        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
+
+    def take(self, rows: Array) -> Sample:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Sample(self.probability[rows], self.outcome[rows], weight, self.columns.take(rows), self.n_classes)
+
+
+class Recalibrator(BaseEstimator):  # type: ignore[misc]
+    """Base of all recalibrators.
+
+    A subclass states its fitted attributes in `fields`, and writes `check_parameters`, `_fit`, and `_map` (or, with
+    `uses_columns`, `_map_beside`). Where only
+    one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator then leaves
+    probabilities as they are.
+
+    Attributes
+    ----------
+    classes_ : (K,) labels, in the order of the columns of `predict_proba`
+    identity_ : bool
+        Only one class was seen, so probabilities are left as they are.
+    n_rows_ : int
+        How many rows of positive weight were fitted on.
+    keeps_ranking : bool
+        Binary: a larger probability never becomes a smaller one than a lower's (ties may appear). Several classes: the
+        order of the classes within each row is kept. Before fitting: whether that is guaranteed; afterwards: whether
+        it holds for the fitted map.
+    """
+
+    registry: ClassVar[dict[str, type[Recalibrator]]] = {}
+    fields: ClassVar[dict[str, Field]] = {}
+    uses_columns: ClassVar[bool] = False  # whether X is looked at
+
+    classes_: Array
+    identity_: bool
+    n_rows_: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__name__.startswith("_"):
+            Recalibrator.registry[cls.__name__] = cls
+
+    # ------------------------------------------------------------------------------------------------ for the user
+    def fit(self, y_prob: Any, y: Any, X: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the map from probabilities to better ones.
+
+        Parameters
+        ----------
+        y_prob : (n,) or (n, K) numbers
+            The model's probabilities on rows that it was not trained on. (n,): of class 1.
+        y : (n,) labels
+            0/1, truth values or class indices.
+        X : frame, mapping or (n, d) array, optional
+            What else is known of the rows; recalibrators of the score alone do not look at it.
+        sample_weight : (n,) numbers, optional
+            A row of weight 2 counts as two rows; rows of weight 0 are ignored.
+        """
+        self.check_parameters()
+        self._forget()
+        sample, classes = self._sample(y_prob, y, X, sample_weight)
+        one_class = int(np.count_nonzero(sample.class_weights())) < 2
+        if one_class:
+            warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
+        else:
+            self._fit(sample)
+        self.classes_ = classes
+        self.identity_ = one_class
+        self.n_rows_ = sample.rows
+        return self
+
+    def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
+        """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
+        if not self.is_fitted():
+            raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+        probability = self._probability(y_prob)
+        if self.identity_:
+            return as_rows(probability)
+        if not self.uses_columns:
+            return self._map(probability)
+        return self._map_beside(probability, columns_of(X, len(probability), type(self).__name__))
+
+    def to_json(self) -> str:
+        """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
+        return dumps(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
+        return loads(text, cls)
+
+    @property
+    def keeps_ranking(self) -> bool:
+        """Whether the order of probabilities is kept (see the class)."""
+        return self._keeps_ranking() if not (self.is_fitted() and self.identity_) else True
+
+    def __repr__(self, *arguments: Any, **options: Any) -> str:
+        text = str(super().__repr__(*arguments, **options))
+        if not self.is_fitted():
+            return text
+        learned = "one class only, so nothing was changed" if self.identity_ else self._summary()
+        return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
+
+    # ------------------------------------------------------------------------------------------- for the subclasses
+    def _fit(self, sample: Sample) -> None:
+        """Learn from validated rows of at least two classes and set every attribute in `fields`."""
+        raise NotImplementedError
+
+    def _map(self, probability: Floats) -> Floats:
+        """Map validated probabilities, (n,) when binary, to (n, K)."""
+        raise NotImplementedError
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        """As `_map`, for recalibrators that use columns."""
+        raise NotImplementedError
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+
+    def check_state(self) -> None:
+        """Refuse a state read from JSON whose parts do not fit together."""
+
+    def _keeps_ranking(self) -> bool:
+        return False
+
+    def _summary(self) -> str:
+        return ""
+
+    def is_fitted(self) -> bool:
+        """Whether `fit` was called."""
+        return hasattr(self, "n_rows_")
+
+    def all_fields(self) -> dict[str, Field]:
+        """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
+        common = {"classes_": Field("labels"), "identity_": Field("bool"), "n_rows_": Field("int", (), 1)}
+        return common if getattr(self, "identity_", False) else common | self.fields
+
+    @property
+    def n_classes_(self) -> int:
+        """How many classes."""
+        return len(self.classes_)
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
+        checked = check_arrays(y, y_prob, sample_weight)
+        columns = Columns({})
+        if self.uses_columns:
+            columns = columns_of(X, checked.rows + checked.ignored, type(self).__name__)
+            if checked.ignored:
+                columns = columns.take(np.flatnonzero(np.asarray(checks.weights(sample_weight, "'sample_weight'")[0])))
+        sample = Sample(checked.probability, checked.outcome, checked.weight, columns, checked.n_classes)
+        return sample, label_array(checked.classes)
+
+    def _probability(self, y_prob: Any) -> Floats:
+        probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
+        found = 2 if probability.ndim == 1 else probability.shape[1]
+        if found != self.n_classes_:
+            got = f"it has {found}, fit had {self.n_classes_}"
+            raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
+        return np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and found == 2 else probability
+
+
+def pairs(probability: Floats) -> Floats:
+    """(n,) = P(class 1) as (n, 2)."""
+    out = np.empty((len(probability), 2))
+    np.subtract(1.0, probability, out=out[:, 0])
+    out[:, 1] = probability
+    return out
+
+
+def as_rows(probability: Floats) -> Floats:
+    """Probabilities as they are, as (n, K) with rows that sum to 1."""
+    return pairs(probability) if probability.ndim == 1 else normalised(probability.copy(), probability)
+
+
+def normalised(values: Floats, fallback: Floats) -> Floats:
+    """Divide rows by their sums in place; rows of zeros take those of `fallback`; sums already 1 are left alone."""
+    sums = values.sum(axis=1)
+    empty = sums <= 0.0
+    if empty.any():
+        values[empty] = fallback[empty]
+        sums = values.sum(axis=1)
+    off = np.abs(sums - 1.0) > 1e-12
+    values[off] /= sums[off, None]
+    return values

@@ -1,0 +1,88 @@
+"""Newton's method with step control for smooth convex losses of few parameters.
+
+Fits are made in standardised coordinates (features centred and scaled), so one tolerance serves every unit of measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Evaluate: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
+
+MOST_STEPS = 100
+MOST_HALVINGS = 40
+SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
+FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where a fit ended: the parameters, and whether the loss only falls towards infinity (separable classes)."""
+
+    theta: Floats
+    separated: bool
+    passes: int
+
+
+def minimise(
+    evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: npt.NDArray[np.bool_] | None = None
+) -> Minimum:
+    """Minimise loss(theta) + sum_j penalty_j theta_j^2 / 2.
+
+    `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
+    keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
+    keep the share they started with, and separable classes stop at certainty instead of overflowing.
+    """
+    free = np.ones(len(start), dtype=bool) if free is None else free
+    theta = np.array(start, dtype=np.float64)
+
+    def penalised(at: Floats) -> tuple[float, Floats, Floats]:
+        loss, gradient, hessian = evaluate(at)
+        hessian = hessian + np.diag(penalty)
+        return loss + 0.5 * float(penalty @ (at * at)), gradient + penalty * at, hessian
+
+    state = penalised(theta)
+    passes, flat_at_start, flat = 1, -1, 0
+    for _ in range(MOST_STEPS):
+        step, flat = _newton_step(state[1], state[2], free, total)
+        flat_at_start = flat if flat_at_start < 0 else flat_at_start
+        if np.abs(step).max(initial=0.0) <= SMALL_STEP:
+            theta = theta - step
+            break
+        moved, state, used = _descend(penalised, theta, step, state)
+        passes += used
+        if moved is None:
+            break
+        theta = moved
+    return Minimum(theta, flat > flat_at_start, passes)
+
+
+def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
+    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat."""
+    values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
+    floor = max(FLAT * total, 1e-14 * float(values[-1])) if len(values) else 0.0
+    steep = values > floor
+    along = vectors[:, steep]
+    step = np.zeros(len(gradient))
+    step[free] = along @ ((along.T @ gradient[free]) / values[steep])
+    return step, int(np.count_nonzero(~steep))
+
+
+def _descend(
+    evaluate: Evaluate, theta: Floats, step: Floats, state: tuple[float, Floats, Floats]
+) -> tuple[Floats | None, tuple[float, Floats, Floats], int]:
+    """Take the step, or the largest of its halvings that does not raise the loss."""
+    size = 1.0
+    for used in range(1, MOST_HALVINGS + 1):
+        there = theta - size * step
+        new = evaluate(there)
+        if new[0] <= state[0] + 1e-12 * abs(state[0]):
+            return there, new, used
+        size *= 0.5
+    return None, state, MOST_HALVINGS

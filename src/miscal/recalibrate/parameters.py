@@ -1,0 +1,61 @@
+"""Checks of parameters, worded alike everywhere."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.errors import nearest, refusal
+
+
+def one_of(name: str, value: Any, options: Sequence[str]) -> None:
+    """Refuse a word that is not an option."""
+    if not isinstance(value, str) or value not in options:
+        raise refusal(
+            f"must be one of {', '.join(repr(o) for o in options)}",
+            where=f"'{name}'",
+            got=f"got {value!r}",
+            hint=nearest(str(value), options),
+        )
+
+
+def number(name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False) -> None:
+    """Refuse what is not a finite number in [low, high], or in (low, high] with `above`."""
+    fine = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not fine or float(value) > high or float(value) < low or (above and float(value) == low):
+        limits = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
+        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}")
+
+
+def whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Refuse what is not a whole number in [low, high]."""
+    fine = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not fine or int(value) < low or (high is not None and int(value) > high):
+        limits = f"at least {low}" + ("" if high is None else f" and at most {high}")
+        raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
+
+
+def truth(name: str, value: Any) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
+
+
+def edges(name: str, value: Any) -> npt.NDArray[np.float64]:
+    """Take increasing edges of bins, at least two of them."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise refusal("must be a whole number or increasing edges", where=f"'{name}'", got=f"got {value!r}") from error
+    if array.ndim != 1 or array.size < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
+        raise refusal("must be a whole number or increasing finite edges", where=f"'{name}'", got=f"got {value!r}")
+    return array
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a parameter is a whole number (of bins), not a sequence (of edges)."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -1,0 +1,245 @@
+"""A fitted recalibrator as JSON, and back: data only, every field checked, no code is ever run.
+
+Numbers are written in the shortest form that reads back to the same bits. The document is
+
+    {"schema": "miscal.recalibrator/1", "class": name, "params": {...}, "state": {...} or null}
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.errors import MiscalError, nearest, refusal
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.base import Recalibrator
+
+SCHEMA = "miscal.recalibrator/1"
+DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What one fitted attribute must be.
+
+    `shape` names the dimensions: a number, "classes" (K), "maps" (1 when binary, else K) or "any". "ragged" is a list
+    of vectors, one a map; "labels" a list of words, numbers or truth values; "inner" a list of recalibrators.
+    """
+
+    kind: Literal["float", "int", "bool", "ragged", "labels", "inner"]
+    shape: tuple[int | str, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
+
+
+def dumps(recalibrator: Recalibrator) -> str:
+    """Write a recalibrator as JSON text."""
+    document = {"schema": SCHEMA, **encode(recalibrator)}
+    return json.dumps(document, allow_nan=False, ensure_ascii=True)
+
+
+def encode(recalibrator: Recalibrator) -> dict[str, Any]:
+    """Class, parameters and fitted state as plain data."""
+    params = {name: _plain(name, value) for name, value in recalibrator.get_params(deep=False).items()}
+    state: dict[str, Any] | None = None
+    if recalibrator.is_fitted():
+        state = {name: _plain(name, getattr(recalibrator, name)) for name in recalibrator.all_fields()}
+    return {"class": type(recalibrator).__name__, "params": params, "state": state}
+
+
+def _plain(name: str, value: Any) -> Any:
+    from miscal.recalibrate.base import Recalibrator
+
+    if isinstance(value, Recalibrator):
+        return encode(value)
+    if isinstance(value, np.ndarray):
+        return _plain(name, value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(name, value.item())
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, item) for item in value] if not _simple(value) else list(value)
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    raise refusal("cannot be written as JSON", where=f"'{name}'", got=f"it is {value!r}")
+
+
+def _simple(values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether a list holds finite numbers only, so that it need not be walked in Python."""
+    if not values or not isinstance(values[0], (float, int)) or isinstance(values[0], bool):
+        return False
+    array = np.array(values) if all(type(v) in {int, float} for v in values) else np.array(["no"])
+    return array.ndim == 1 and array.dtype.kind in "if" and bool(np.isfinite(array).all())
+
+
+def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:
+    """Read a recalibrator from JSON text, or refuse."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise _bad(f"it is a {type(text).__name__}, not text")
+    try:
+        document = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
+    except MiscalError:
+        raise
+    except RecursionError as error:
+        raise _bad("it is nested too deeply") from error
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise _bad(f"it is not JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise _bad("it is not an object")
+    schema = document.pop("schema", None)
+    if schema != SCHEMA:
+        raise _bad(f"its schema is {_shown(schema)}, not '{SCHEMA}'")
+    return decode(document, wanted, 0)
+
+
+def decode(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrator:
+    """Build a recalibrator from plain data, every part checked."""
+    if depth > DEEPEST:
+        raise _bad("it is nested too deeply")
+    if not isinstance(document, dict) or set(document) != {"class", "params", "state"}:
+        raise _bad("a recalibrator must have exactly 'class', 'params' and 'state'")
+    kind = _class_named(document["class"], wanted)
+    made = kind(**_parameters(kind, document["params"], depth))
+    try:
+        made.check_parameters()
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise error if isinstance(error, MiscalError) else _bad(f"its parameters are wrong ({error})")  # noqa: B904
+    state = document["state"]
+    if state is None:
+        return made
+    _fill(made, state, depth)
+    return made
+
+
+def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
+    import miscal.recalibrate as package
+    from miscal.recalibrate.base import Recalibrator
+
+    known = set(package.__all__) | set(Recalibrator.registry)
+    found = None
+    if isinstance(name, str) and name in known:
+        found = Recalibrator.registry.get(name) or getattr(package, name)
+    if not (isinstance(found, type) and issubclass(found, Recalibrator)):
+        raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], sorted(known)))
+    if not issubclass(found, wanted):
+        raise _bad(f"it holds a {found.__name__}, not a {wanted.__name__}")
+    return found
+
+
+def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, Any]:
+    from miscal.recalibrate.base import Recalibrator
+
+    known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
+    if not isinstance(given, dict) or set(given) != set(known):
+        raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
+    made = {}
+    for name, value in given.items():
+        made[name] = decode(value, Recalibrator, depth + 1) if isinstance(value, dict) else value
+    return made
+
+
+def _fill(made: Recalibrator, state: Any, depth: int) -> None:
+    fields = made.all_fields()
+    if not isinstance(state, dict) or set(state) != set(fields):
+        raise _bad(f"the state of {type(made).__name__} must be exactly {', '.join(fields)}")
+    labels = _labels(state["classes_"])
+    if len(labels) < 2 or len(set(map(repr, labels.tolist()))) != len(labels):
+        raise _bad("'classes_' must hold at least two different labels")
+    made.classes_ = labels
+    for name, field in fields.items():
+        if name != "classes_":
+            setattr(made, name, _value(name, state[name], field, len(labels), depth))
+    try:
+        made.check_state()
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise error if isinstance(error, MiscalError) else _bad(f"its state is wrong ({error})")  # noqa: B904
+
+
+def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
+    if field.kind == "labels":
+        return _labels(value).tolist() if isinstance(value, list) and not value else _labels(value)
+    maps = 1 if n_classes == 2 else n_classes
+    if field.kind == "inner":
+        return _inner(name, value, depth)
+    if field.kind == "ragged":
+        if not isinstance(value, list) or len(value) != maps:
+            raise _bad(f"'{name}' must hold {maps} lists")
+        return [_array(name, part, Field("float", ("any",), field.low, field.high), {}) for part in value]
+    made = _array(name, value, field, {"classes": n_classes, "maps": maps})
+    return made if field.shape else made.item()
+
+
+def _inner(name: str, value: Any, depth: int) -> list[Recalibrator | None]:
+    from miscal.recalibrate.base import Recalibrator
+
+    if not isinstance(value, list):
+        raise _bad(f"'{name}' must be a list of recalibrators")
+    return [None if item is None else decode(item, Recalibrator, depth + 1) for item in value]
+
+
+_KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}
+
+
+def _array(name: str, value: Any, field: Field, sizes: dict[str, int]) -> Array:
+    kinds, dtype = _KINDS[field.kind]
+    try:
+        array = np.array(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _bad(f"'{name}' is not a table of numbers") from error
+    if array.size == 0 and array.ndim == len(field.shape):
+        array = array.astype(dtype)
+    if array.dtype.kind not in kinds or array.ndim != len(field.shape):
+        raise _bad(f"'{name}' must be a {len(field.shape)}-dimensional table of {field.kind}")
+    for found, asked in zip(array.shape, field.shape, strict=True):
+        expected = sizes.get(asked) if isinstance(asked, str) else asked
+        if expected is not None and found != expected:
+            raise _bad(f"'{name}' has shape {array.shape}, where {field.shape} was expected")
+    array = array.astype(dtype)
+    if array.dtype.kind != "b" and not ((array >= field.low) & (array <= field.high) & np.isfinite(array)).all():
+        raise _bad(f"'{name}' must hold finite numbers in [{field.low:g}, {field.high:g}]")
+    return array
+
+
+def _labels(value: Any) -> Array:
+    if not isinstance(value, list) or not all(isinstance(item, (str, int, float, bool)) for item in value):
+        raise _bad("labels must be a list of words, numbers or truth values")
+    return label_array(value)
+
+
+def label_array(labels: Any) -> Array:
+    """Labels as an array that keeps their type."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and kinds <= {bool, float, str}:
+        return np.array(labels)
+    if kinds == {int} and all(-(2**63) <= label < 2**63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    made = np.empty(len(labels), dtype=object)
+    made[:] = labels
+    return made
+
+
+def _no_constant(word: str) -> Any:
+    raise _bad(f"it holds {word}, which is not a number")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _bad("a name occurs twice in one object")
+    return made
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _bad(got: str, hint: str = "") -> MiscalError:
+    return refusal("is not a recalibrator written by to_json", where="the text", got=got, hint=hint)

@@ -1,0 +1,91 @@
+"""The columns beside the probabilities, whatever they came in: array, frame of any library, or mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import nearest, refusal
+from miscal.data.frames import frame_of
+
+
+def columns_of(X: Any, rows: int, who: str) -> Columns:
+    """See X as named columns; those of a plain array are named '0', '1', ..."""
+    if X is None:
+        raise refusal(
+            f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
+        )
+    if isinstance(X, Columns):
+        named: Any = X
+    elif isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and not X.dtype.names):
+        named = _from_array(X)
+    elif hasattr(X, "to_frame") and not hasattr(X, "columns"):  # a series of pandas or polars
+        named = {str(X.name or 0): X}
+    else:
+        named = frame_of(X, "'X'")
+    made = Columns(named)
+    for name in made:
+        length = len(named[name])
+        if length != rows:
+            got = f"{length:,} against {rows:,}"
+            raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
+    return made
+
+
+def _from_array(X: Any) -> dict[str, Any]:
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise refusal("must be a table", where="'X'", got="its rows differ in length") from error
+    if array.ndim == 1:
+        return {"0": array}
+    if array.ndim != 2:
+        raise refusal("must be (n,) or (n, d)", where="'X'", got=f"it has shape {array.shape}")
+    return {str(j): array[:, j] for j in range(array.shape[1])}
+
+
+def check_chosen(chosen: Any) -> None:
+    """Refuse a `columns` parameter that is not None, a name, a position, or a list of these."""
+    items = [chosen] if isinstance(chosen, (str, int, np.integer)) else chosen
+    if items is None:
+        return
+    fine = isinstance(items, (list, tuple, np.ndarray)) and len(items) > 0
+    if not fine or not all(isinstance(i, (str, int, np.integer)) and not isinstance(i, bool) for i in items):
+        what = "must be None (all), or names or positions of columns"
+        raise refusal(what, where="'columns'", got=f"got {chosen!r}")
+
+
+def chosen_names(columns: Columns, chosen: Any) -> list[str]:
+    """Names of the columns that were asked for; positions count from 0."""
+    known = list(columns)
+    if not known:
+        raise refusal("must have at least one column", where="'X'", got="it has none")
+    if chosen is None:
+        return known
+    items: Sequence[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    names = []
+    for item in items:
+        if isinstance(item, str):
+            if item not in known:
+                raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
+            names.append(item)
+        elif not -len(known) <= int(item) < len(known):
+            raise refusal(f"must lie in 0..{len(known) - 1}", where="position in 'columns'", got=f"got {item}")
+        else:
+            names.append(known[int(item)])
+    if len(set(names)) < len(names):
+        raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
+    return names
+
+
+def find(columns: Columns, name: str, kind: str) -> Column:
+    """Take a column that fit had, and refuse it if numbers became words or the other way round."""
+    made = columns.find(name)
+    if made.nominal != (kind == "nominal"):
+        got = f"now it is {made.kind}"
+        was = "a category" if kind == "nominal" else "numeric"
+        raise refusal(f"must be {was}, as it was in fit", where=f"'X' column '{name}'", got=got)
+    return made
