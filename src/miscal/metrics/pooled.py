@@ -1,0 +1,201 @@
+"""From rows and a pooling to a result: the cells with their tests, and the error with its noise.
+
+Score, variable and field differ only in how rows are pooled; what is said of their cells is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from miscal.carriers.tally import Tally
+from miscal.data.errors import refusal
+from miscal.engines.memory import tally
+from miscal.inference.adjust import holm, minimum_detectable_gap
+from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
+from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
+from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.nulls import cell_draws
+from miscal.inference.sums import CellRows, rows_of_cells
+from miscal.inference.walks import kuiper_p_value, walk_rows
+from miscal.inference.weights import weights_depend_on_outcome
+from miscal.metrics.norms import Norm, norm_power
+from miscal.pairs import Pair
+from miscal.pooling.cells import Ranges
+from miscal.pooling.poolings import Pooling
+from miscal.results import Table
+
+Null = Literal["bernoulli", "residual"]
+DRAWS = 999
+BAND_DRAWS = 999
+BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Which null a call uses, and why in words."""
+
+    null: Null
+    reason: str
+    outcome_weights: bool = False
+
+
+def choose_null(pair: Pair, null: str) -> Noise:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them."""
+    if null not in ("bernoulli", "residual"):
+        raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
+    depend = pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed)
+    if depend:
+        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+    if pair.cluster is not None:
+        return Noise("residual", "Sign-flip null, one sign a cluster.")
+    if not pair.binary:
+        return Noise("residual", "Sign-flip null, because the observed values are not 0 and 1.")
+    if null == "residual":
+        return Noise("residual", "Sign-flip null.")
+    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Cells with everything said of them."""
+
+    tally: Tally
+    tests: CellPValues
+    adjusted: np.ndarray
+    summary: NullSummary
+    table: Table
+    noise: Noise
+
+
+def pooled(
+    pair: Pair,
+    pooling: Pooling,
+    *,
+    norm: Norm = "l1",
+    null: str = "bernoulli",
+    random_state: int = 0,
+    level: float = 0.05,
+    draws: int = DRAWS,
+) -> Pooled:
+    """Tally, test every cell, and compare the error with its noise."""
+    noise = choose_null(pair, null)
+    sums = tally(pair, pooling)
+    rows = _rows_if_needed(pair, pooling, sums, noise)
+    common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
+    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, random_state=random_state, **common)
+    number = max(int(tests.judged.sum()), 1)
+    intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
+    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, random_state=random_state, **common)
+    adjusted = holm(tests.p_value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(sums.residual2 if noise.null == "residual" else sums.variance) / sums.weight
+        ratio = sums.predicted / sums.observed
+    band_low, band_high = _consistency_band(sums, error, common, random_state)
+    columns: dict[str, Any] = {
+        **_places(pooling),
+        "rows": sums.counts,
+        "weight": sums.weight,
+        "predicted": sums.mean_predicted,
+        "observed": sums.mean_observed,
+        "ratio": ratio,
+        "gap": sums.gap,
+        "gap_low": intervals.low,
+        "gap_high": intervals.high,
+        "band_low": band_low,
+        "band_high": band_high,
+        "events_off": sums.events_off,
+        "detectable": minimum_detectable_gap(error, number, level),
+        "p_value": tests.p_value,
+        "p_adjusted": adjusted,
+        "method": tests.words(),
+    }
+    table = Table(columns)
+    return Pooled(sums, tests, adjusted, summary, table, noise)
+
+
+def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
+    """The rows sorted by cell, where small cells, weights or clusters make their tests sharper."""
+    small = bool(((sums.counts > 0) & (sums.counts <= EXACT_ROWS)).any())
+    if not (pair.cluster is not None or small) or not pair.binary:
+        return None
+    codes = pooling.codes(0, pair.rows).astype(np.int64)
+    if pair.cluster is None and not sums.weighted:
+        # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
+        codes = np.where(sums.counts[codes] <= EXACT_ROWS, codes, -1)
+    return rows_of_cells(
+        codes,
+        pooling.cells.count,
+        pair.predicted,
+        pair.observed.astype(np.float64),
+        weight=pair.weight,
+        cluster=pair.cluster,
+        count=pair.count,
+    )
+
+
+def _consistency_band(
+    sums: Tally, error: np.ndarray, common: Mapping[str, Any], random_state: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where 95% of observed rates would fall if the predictions were right, cell by cell."""
+    if sums.counts.size > BAND_CELLS:
+        low, high = sums.mean_predicted - 1.96 * error, sums.mean_predicted + 1.96 * error
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    drawn = cell_draws(sums, random_state=random_state, **{**common, "rows": None}).block(0, BAND_DRAWS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0) / sums.weight
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def _places(pooling: Pooling) -> dict[str, Any]:
+    cells = pooling.cells
+    places: dict[str, Any] = {"label": cells.labels()}
+    if isinstance(cells, Ranges):
+        missing = [np.nan] * cells.missing
+        places["low"] = np.concatenate([cells.edges[:-1], missing])
+        places["high"] = np.concatenate([cells.edges[1:], missing])
+    return places
+
+
+def walk_summary(
+    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, draws: int = DRAWS, locate: bool = True
+) -> tuple[Any, NullSummary]:
+    """The walk along a key and how its range compares with noise."""
+    from miscal.engines.walks import DISTINCT, walk
+
+    walked = walk(pair, key, locate=locate)
+    weight, variance = walked.weight, walked.variance
+    if noise.null == "residual":
+        residual = pair.observed - pair.predicted
+        second = 1.0 if pair.second is None else pair.second
+        variance = float(np.sum(second * residual * residual))
+    events = min(walked.expected) if pair.weight is None else _effective_events(pair)
+    needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < 25
+    rows = None
+    if needs_rows and pair.count is None:
+        along = pair.predicted if key is None else key
+        rows = walk_rows(along, pair.predicted, pair.observed.astype(np.float64), pair.weight, pair.cluster)
+    summary = kuiper_p_value(
+        walked.range,
+        weight=weight,
+        variance=variance,
+        distinct=walked.distinct,
+        events=events,
+        null=cast(Null, noise.null),
+        rows=rows,
+        draws=draws,
+        random_state=random_state,
+    )
+    return walked, summary
+
+
+def _effective_events(pair: Pair) -> float:
+    """Expected events of the rarer side, in rows of equal weight that would be as noisy."""
+    assert pair.first is not None
+    assert pair.second is not None
+    share = float(pair.first.sum()) / float(pair.second.sum())
+    events = float((pair.first * pair.predicted).sum())
+    return share * min(events, float(pair.first.sum()) - events)

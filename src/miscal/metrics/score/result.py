@@ -1,0 +1,153 @@
+"""Calibration by score with its noise: the reliability diagram's numbers, Kuiper's walk, slope and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from miscal.data.predictions import Predictions
+from miscal.engines.walks import walk_curve
+from miscal.metrics.decision import area_under_curve
+from miscal.metrics.norms import Norm
+from miscal.metrics.pooled import pooled, walk_summary
+from miscal.metrics.score.binned import Bins, score_bins
+from miscal.metrics.score.losses import decomposition, pooled_scores
+from miscal.metrics.score.regression import Estimate, slope_intercept
+from miscal.metrics.score.smooth import smooth_error
+from miscal.pairs import Pair, pair
+from miscal.results import Result
+
+CROWDED = 0.05  # when half the scores lie below this (or above one minus it), a logit axis shows more
+HISTOGRAM = 40
+
+
+def by_score(
+    p: Predictions,
+    *,
+    bins: Bins = 15,
+    strategy: str = "quantile",
+    norm: Norm = "l1",
+    target: str | int = "auto",
+    null: str = "bernoulli",
+    random_state: int = 0,
+) -> Result:
+    """Calibration by score: the expected calibration error with its noise floor, interval, p-value and bins.
+
+    The p-value compares the error with draws of the outcomes from the predictions (or sign flips, where clusters or
+    weights call for them); `extra` holds Kuiper's error with its own p-value, SmoothECE, slope, losses and the
+    cumulative differences.
+
+    Parameters
+    ----------
+    p : Predictions
+    bins, strategy, norm, target : as in `expected_calibration_error`; equal support by default
+    null : "bernoulli" or "residual"
+    random_state : seed of the simulation
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.beta(2, 3, 5000)
+    >>> result = miscal.by_score(miscal.Predictions(rng.random(5000) < score, score))
+    >>> result.p_value > 0.05
+    True
+    """
+    compared = pair(p, target)
+    pooling = score_bins(compared, bins, strategy)
+    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
+    return Result(
+        name="Calibration by score",
+        kind="score",
+        value=found.summary.value,
+        noise_floor=found.summary.noise_floor,
+        p_value=found.summary.p_value,
+        interval=found.summary.interval,
+        method=f"{found.noise.reason} {found.summary.draws} draws.",
+        table=found.table,
+        settings={
+            "bins": bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float)),
+            "bins_used": found.table.rows,
+            "strategy": strategy,
+            "norm": norm,
+            "target": compared.target,
+            "null": found.noise.null,
+            "random_state": random_state,
+            "draws": found.summary.draws,
+        },
+        extra={"tally": found.tally, **score_extras(compared, found.noise, random_state)},
+    )
+
+
+def score_extras(compared: Pair, noise: Any, random_state: int) -> dict[str, Any]:
+    """The other numbers by score, and what the figures draw."""
+    walked, kuiper = walk_summary(compared, None, noise=noise, random_state=random_state)
+    fit = slope_intercept(compared)
+    brier, log = decomposition(compared, "brier"), decomposition(compared, "log")
+    weight, events = pooled_scores(compared)[1:]
+    total = float(weight.sum())
+    return {
+        "predicted": float(np.average(compared.predicted, weights=compared.first)),
+        "observed": float(events.sum() / total),
+        "kuiper": walked.range,
+        "kuiper_noise": {
+            "noise_floor": kuiper.noise_floor,
+            "p_value": kuiper.p_value,
+            "interval": list(kuiper.interval),
+            "method": kuiper.method,
+            "from": walked.highest_at,
+            "to": walked.lowest_at,
+        },
+        "smooth": smooth_error(compared),
+        "slope": _numbers(fit.slope),
+        "intercept": _numbers(fit.intercept),
+        "in_the_large": _numbers(fit.in_the_large),
+        "ratio": _numbers(fit.ratio),
+        "brier": vars(brier),
+        "log_loss": vars(log),
+        "auc": area_under_curve(weight, events),
+        "axis": "logit" if crowded(compared.predicted) else "linear",
+        "histogram": _histogram(compared),
+        "cumulative": cumulative_curve(compared, walked.deviation),
+    }
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
+def crowded(scores: np.ndarray) -> bool:
+    """Whether most scores lie so near 0 (or 1) that a linear axis would show nothing of them."""
+    return bool(np.mean(scores < CROWDED) > 0.5 or np.mean(scores > 1 - CROWDED) > 0.5)
+
+
+def _histogram(compared: Pair) -> dict[str, list[float]]:
+    edges = np.linspace(0.0, 1.0, HISTOGRAM + 1)
+    rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
+    return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
+
+
+def cumulative_curve(compared: Pair, deviation: float, points: int = 400) -> dict[str, list[float]]:
+    """Running total of predicted minus observed, in the order of the score, with the 95% band of its noise.
+
+    x is the share of rows so far, y the running total over the total weight, band the half-width of a pointwise band.
+    """
+    curve = walk_curve(compared, points=points)
+    weight = np.ones(compared.rows) if compared.first is None else compared.first
+    place = np.searchsorted(curve.keys, compared.predicted, side="left").clip(0, curve.keys.size - 1)
+    second = weight if compared.second is None else compared.second
+    share = np.cumsum(np.bincount(place, weight, curve.keys.size))
+    variance = np.cumsum(np.bincount(place, second * compared.predicted * (1 - compared.predicted), curve.keys.size))
+    total = float(share[-1])
+    return {
+        "x": [0.0, *(share / total).tolist()],
+        "y": [0.0, *(-curve.sums / total).tolist()],
+        "score": [float(compared.predicted.min()), *curve.keys.tolist()],
+        "band": [0.0, *(1.96 * np.sqrt(variance) / total).tolist()],
+        "deviation": deviation,  # type: ignore[dict-item]
+    }

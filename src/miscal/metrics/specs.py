@@ -1,0 +1,107 @@
+"""Specs: what to measure, as frozen values, so that a list of them can be kept, compared and run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.results import Result
+
+Bins = int | Sequence[float] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Base of all specs; `by` names the function that measures it."""
+
+    by: ClassVar[tuple[str, str]]
+    subject: ClassVar[str | None] = None
+
+    def run(self, predictions: Predictions) -> Result:
+        """Measure."""
+        module, name = self.by
+        options = {item.name: getattr(self, item.name) for item in fields(self)}
+        subject = [options.pop(self.subject)] if self.subject else []
+        result: Result = getattr(import_module(module), name)(predictions, *subject, **options)
+        return result
+
+
+@dataclass(frozen=True)
+class Score(Spec):
+    """Calibration by score: see `by_score`."""
+
+    by: ClassVar = ("miscal.metrics.score.result", "by_score")
+    bins: Bins = 15
+    strategy: str = "quantile"
+    norm: str | float = "l1"
+    target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+
+
+@dataclass(frozen=True)
+class Variable(Spec):
+    """Calibration along a variable: see `by_variable`."""
+
+    by: ClassVar = ("miscal.metrics.variable", "by_variable")
+    subject: ClassVar = "variable"
+    variable: str | Sequence[str]
+    bins: Bins = 10
+    strategy: str = "quantile"
+    norm: str | float = "l1"
+    target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+
+
+@dataclass(frozen=True)
+class Field(Spec):
+    """Calibration by the levels of a field: see `by_field`."""
+
+    by: ClassVar = ("miscal.metrics.field", "by_field")
+    subject: ClassVar = "field"
+    field: str | Sequence[str]
+    norm: str | float = "l1"
+    target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+
+
+def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
+    """Measure several things of one set of predictions.
+
+    Parameters
+    ----------
+    p : Predictions, a path, or a frame of any library
+    specs : Score(...), Variable("age"), Field("state"), ...
+    read_options : for a path or frame, what `miscal.read` takes (outcome=, probability=, ...)
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> p = miscal.Predictions([0, 1, 1, 0], [0.2, 0.7, 0.6, 0.4], columns={"sex": ["f", "m", "f", "m"]})
+    >>> [result.kind for result in miscal.measure(p, miscal.Score(bins=2), miscal.Field("sex"))]
+    ['score', 'field']
+    """
+    predictions = p if isinstance(p, Predictions) else _read(p, read_options)
+    for spec in specs:
+        if not isinstance(spec, Spec):
+            raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
+    return [spec.run(predictions) for spec in specs]
+
+
+def _read(source: Any, options: dict[str, Any]) -> Predictions:
+    from miscal.data.sources import read
+
+    missing = [name for name in ("outcome", "probability") if name not in options]
+    if missing:
+        kind = "a path" if isinstance(source, (str, Path)) else "a frame"
+        raise refusal(f"needs {' and '.join(missing)}", where="measure", got=f"data is {kind}", hint="name the columns")
+    return read(source, **options)
