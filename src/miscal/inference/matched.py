@@ -65,6 +65,15 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails
     return Tails(lower, upper, normal)
 
 
+def binomial_tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats]:
+    """Give both tails by the matched binomial alone; `variance` must be positive."""
+    swapped = mean > 0.5 * size
+    rare = np.where(swapped, size - mean, mean)
+    count = np.where(swapped, size - events, events)
+    lower, upper = _binomial_tails(count, rare, variance, size)
+    return np.where(swapped, upper, lower), np.where(swapped, lower, upper)
+
+
 def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Normal with continuity correction and one skewness term (that of the matched binomial)."""
     from scipy.special import ndtr

@@ -79,7 +79,7 @@ def simulated_cell_tails(
     observed: Floats,
     tolerance: Floats,
     cells: Integers,
-    draws: int,
+    draws: Integers,
     stop: int,
     seed: np.uint64,
     counts: Integers,
@@ -94,7 +94,7 @@ def simulated_cell_tails(
         own = mixed(seed, np.uint64(cell))
         counter = np.uint64(0)
         below, above, made = 0, 0, 0
-        while made < draws and min(below, above) < stop:
+        while made < draws[index] and min(below, above) < stop:
             total = 0.0
             for row in range(first, last):
                 for _ in range(repeats[row]):

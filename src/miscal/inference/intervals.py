@@ -1,0 +1,139 @@
+"""Intervals of the cells' gaps, simultaneous over all cells tested because findings are selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.data.errors import refusal
+from miscal.inference.adjust import adjusted_z, simultaneous_level
+from miscal.inference.cells import Null, equal_weights
+from miscal.inference.matched import NORMAL_EVENTS, binomial_tails
+from miscal.inference.residual import cluster_blocks
+from miscal.inference.sums import CellRows, CellSums, Floats
+
+STEPS = 60
+
+
+class GapIntervals(NamedTuple):
+    """Lower and upper bounds of each cell's gap, predicted minus observed, per unit of weight."""
+
+    low: Floats
+    high: Floats
+
+
+def cell_gap_intervals(
+    sums: CellSums,
+    *,
+    weighted: bool,
+    tests: int | None = None,
+    level: float = 0.05,
+    null: Null = "bernoulli",
+    rows: CellRows | None = None,
+) -> GapIntervals:
+    """Give intervals of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
+
+    The expected number of events is the unknown: the interval holds every mean λ that the cell's test would not reject,
+    a binomial matched to λ and to the variance ``ρλ(1 - λ/n)``, ρ being the ratio that the predictions
+    have, ``σ²/(μ(1 - μ/n))`` (1 for equal probabilities: Clopper and Pearson). It agrees with the test at λ = μ. Above
+    200 events on both sides the same by Wilson's formula. Weighted: in units of Σw²/Σw, n the Kish size.
+    "residual": gap ± z·sqrt(ΣD²)/Σw, D a row's or a cluster's residual. Empty cells: NaN.
+
+    Parameters
+    ----------
+    tests
+        Cells tested in the call or the audit; the filled cells when None.
+
+    Examples
+    --------
+    >>> from miscal.inference.sums import Sums
+    >>> one = np.ones(1)
+    >>> none = Sums(100 * one, 100 * one, 100 * one, 2 * one, 0 * one, 1.96 * one, 0.04 * one)
+    >>> low, high = cell_gap_intervals(none, weighted=False)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([-0.0162], [0.02])
+    """
+    if null not in {"bernoulli", "residual"}:
+        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
+    filled = sums.weight > 0.0
+    number = max(int(filled.sum()), 1) if tests is None else tests
+    low, high = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
+    if null == "residual":
+        noise = sums.residual2
+        if rows is not None:
+            blocks = cluster_blocks(rows)
+            owner = np.repeat(np.arange(rows.cells), np.diff(blocks.offsets))
+            noise = np.asarray(np.bincount(owner, blocks.residual**2, rows.cells), dtype=np.float64)
+        gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
+        reach = adjusted_z(number, level) * np.sqrt(noise[filled]) / sums.weight[filled]
+        low[filled], high[filled] = gap - reach, gap + reach
+        return GapIntervals(low, high)
+    least, most = _mean_events(sums, filled, weighted=weighted, tests=number, level=level)
+    low[filled] = (sums.predicted[filled] - most) / sums.weight[filled]
+    high[filled] = (sums.predicted[filled] - least) / sums.weight[filled]
+    return GapIntervals(low, high)
+
+
+def _mean_events(
+    sums: CellSums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
+) -> tuple[Floats, Floats]:
+    """Give bounds of the expected Σw·y of the filled cells."""
+    scale = sums.weight2[filled] / sums.weight[filled] if weighted else np.ones(int(filled.sum()))
+    size, mean = sums.weight[filled] / scale, sums.predicted[filled] / scale
+    events = np.clip(sums.observed[filled] / scale, 0.0, size)
+    if not weighted or equal_weights(sums)[filled].all():
+        events, size = np.rint(events), np.rint(size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (sums.variance[filled] / scale**2) / (mean * (1.0 - mean / size))
+    # Certain predictions say nothing of the noise once they are wrong: take the binomial's.
+    ratio = np.where(np.isfinite(ratio) & (ratio > 1e-6), ratio, 1.0)
+    ratio = ratio if weighted else np.minimum(ratio, 1.0)
+    z = adjusted_z(tests, level)
+    least, most = _wilson(events, size, ratio, z)
+    small = np.minimum(events, size - events) <= NORMAL_EVENTS
+    small &= ratio <= 1.0 + 1e-9
+    if small.any():
+        half = simultaneous_level(tests, level) / 2.0
+        least[small], most[small] = _inverted(events[small], size[small], np.minimum(ratio[small], 1.0), half)
+    return least * scale, most * scale
+
+
+def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floats, Floats]:
+    """Solve (k ∓ ½ - λ)² = z²ρλ(1 - λ/n) for λ."""
+    bounds = []
+    for side in (-1.0, 1.0):
+        count = np.clip(events + 0.5 * side, 0.0, size)
+        square = z * z * ratio
+        root = np.sqrt(np.maximum(square * square + 4.0 * square * count * (1.0 - count / size), 0.0))
+        bounds.append((2.0 * count + square + side * root) / (2.0 * (1.0 + square / size)))
+    at_zero, at_all = events <= 0.0, events >= size
+    return np.where(at_zero, 0.0, np.maximum(bounds[0], 0.0)), np.where(at_all, size, np.minimum(bounds[1], size))
+
+
+def _inverted(events: Floats, size: Floats, ratio: Floats, half: float) -> tuple[Floats, Floats]:
+    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ."""
+
+    def upper_tail(mean: Floats) -> Floats:
+        return binomial_tails(events, mean, ratio * mean * (1.0 - mean / size), size)[1]
+
+    def lower_tail(mean: Floats) -> Floats:
+        return binomial_tails(events, mean, ratio * mean * (1.0 - mean / size), size)[0]
+
+    least = _root(upper_tail, np.zeros(size.size), np.minimum(events, size), half)
+    most = _root(lower_tail, size * 1.0, np.maximum(events, 0.0), half)
+    return np.where(events <= 0.0, 0.0, least), np.where(events >= size, size, most)
+
+
+def _root(tail: Callable[[Floats], Floats], outer: Floats, inner: Floats, half: float) -> Floats:
+    """Find where a tail equals `half`, between `outer` (tail below it) and `inner` (above), by bisection."""
+    outer, inner = outer.copy(), inner.copy()
+    for _ in range(STEPS):
+        middle = 0.5 * (outer + inner)
+        beyond = tail(middle) < half
+        outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
+        if np.all(np.abs(outer - inner) <= 1e-10 * np.maximum(np.maximum(outer, inner), 1e-12)):
+            break
+    return outer

@@ -1,0 +1,174 @@
+"""Is a walk's range beyond noise? The Kuiper statistic against Brownian motion or against draws of itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from miscal.inference.aggregates import (
+    DRAWS,
+    NullSummary,
+    aggregate_null,
+    seminorm_interval,
+    walk_range,
+)
+from miscal.inference.brownian import RANGE_MEAN, brownian_range_p, brownian_range_quantile
+from miscal.inference.cells import EFFECTIVE_EVENTS, Null
+from miscal.inference.maxima import STOP, max_statistic_p
+from miscal.inference.nulls import seed_of
+from miscal.inference.sums import CellSums, Floats, Integers
+
+DISTINCT = 200  # distinct keys from which the walk is as good as continuous
+SIMULATION_LIMIT = 2e8  # rows times draws above which nothing is simulated row by row
+
+
+@dataclass(frozen=True)
+class WalkRows:
+    """Rows in the order of the walk; `ends` are the (exclusive) ends of blocks of tied keys, the last is the row count.
+
+    `weight` is None when all weights are 1, `cluster` when rows are independent.
+    """
+
+    ends: Integers
+    probability: Floats
+    outcome: Floats
+    weight: Floats | None = None
+    cluster: Integers | None = None
+
+    def residuals(self) -> Floats:
+        """Give w(y - p) of each row."""
+        residual = self.outcome - self.probability
+        return residual if self.weight is None else residual * self.weight
+
+
+def walk_rows(
+    key: Floats,
+    probability: Floats,
+    outcome: Floats,
+    weight: Floats | None = None,
+    cluster: Integers | None = None,
+) -> WalkRows:
+    """Sort rows by a key and mark the blocks of ties.
+
+    Examples
+    --------
+    >>> walk_rows(np.array([2.0, 1.0, 2.0]), np.full(3, 0.5), np.ones(3)).ends.tolist()
+    [1, 3]
+    """
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    changed = ordered[1:] != ordered[:-1]
+    changed &= ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
+    ends = np.append(np.flatnonzero(changed) + 1, key.size).astype(np.int64)
+    return WalkRows(
+        ends if key.size else ends[:0],
+        np.asarray(probability, dtype=np.float64)[order],
+        np.asarray(outcome, dtype=np.float64)[order],
+        None if weight is None else np.asarray(weight, dtype=np.float64)[order],
+        None if cluster is None else np.asarray(cluster, dtype=np.int64)[order],
+    )
+
+
+def kuiper_p_value(
+    value: float,
+    *,
+    weight: float,
+    variance: float,
+    distinct: int,
+    events: float,
+    null: Null = "bernoulli",
+    rows: WalkRows | None = None,
+    ties: CellSums | None = None,
+    weighted: bool = False,
+    draws: int = DRAWS,
+    stop: int | None = STOP,
+    random_state: int | np.random.Generator | None = 0,
+) -> NullSummary:
+    """Compare a walk's range over Σw with noise.
+
+    Parameters
+    ----------
+    value
+        (highest - lowest partial sum of w(y - p))/Σw, cut between distinct keys.
+    weight, variance
+        Σw and the walk's variance: Σw²p(1-p), or Σw²(y-p)² when null="residual".
+    distinct
+        Distinct keys.
+    events
+        Expected events of the rarer side; with weights the effective number (`effective_events`).
+    rows
+        Rows in order, for a simulation; always simulated when they have clusters and null="residual".
+    ties
+        Sums per distinct key, in order, in place of rows where there are few keys: each is drawn as a matched binomial.
+    weighted
+        Whether `ties` hold weighted sums.
+    draws, stop, random_state
+        Of the simulation.
+
+    Notes
+    -----
+    From 200 distinct keys and 25 expected events on both sides: the Brownian range, ``P(R >= value/sd)`` with
+    ``sd = sqrt(variance)/Σw``, floor 1.596 sd, 95% point 2.498 sd. Else simulation. Without rows and ties, or where
+    rows·draws > 2e8, the Brownian range still, which ties make conservative, or NaN where events are too few for it.
+
+    Examples
+    --------
+    >>> found = kuiper_p_value(0.03, weight=1000.0, variance=100.0, distinct=1000, events=120.0)
+    >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
+    (0.011, 'Brownian range', 0.016)
+    """
+    value = float(value)
+    deviation = math.sqrt(max(float(variance), 0.0)) / float(weight) if weight > 0.0 else math.nan
+    clustered = null == "residual" and rows is not None and rows.cluster is not None
+    enough = events >= EFFECTIVE_EVENTS
+    affordable = rows is not None and rows.probability.size * draws <= SIMULATION_LIMIT
+    if not clustered and enough and distinct >= DISTINCT:
+        return _brownian(value, deviation, "Brownian range")
+    if ties is not None and null == "bernoulli":
+        return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
+    if rows is not None and (affordable or clustered):
+        return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
+    if enough:
+        return _brownian(value, deviation, "Brownian range, conservative with ties")
+    return NullSummary(value, math.nan, math.nan, math.nan, (math.nan, math.nan), "too small to judge")
+
+
+def _brownian(value: float, deviation: float, method: str) -> NullSummary:
+    if deviation == 0.0:  # certain predictions: no noise at all
+        p_value = 1.0 if value <= 1e-12 else 0.0
+        return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
+    quantile = brownian_range_quantile(0.95) * deviation
+    p_value = float(brownian_range_p(value / deviation))
+    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, seminorm_interval(value, quantile), method)
+
+
+def simulated_walk(
+    value: float,
+    rows: WalkRows,
+    *,
+    null: Null = "bernoulli",
+    draws: int = DRAWS,
+    stop: int | None = STOP,
+    random_state: int | np.random.Generator | None = 0,
+) -> NullSummary:
+    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise."""
+    from miscal.kernels.draw import draw_walks, flip_walks
+
+    seed = seed_of(random_state)
+    total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
+    weight = np.empty(0) if rows.weight is None else rows.weight
+    cluster = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
+    residual = rows.residuals() if null == "residual" else np.empty(0)
+
+    def block(first: int, count: int) -> Floats:
+        out = np.empty(count)
+        if null == "residual":
+            flip_walks(residual, cluster, rows.ends, first, count, seed, out)
+        else:
+            draw_walks(rows.probability, weight, rows.ends, first, count, seed, out)
+        return out / total
+
+    method = "simulation" if null == "bernoulli" else "sign flips"
+    return max_statistic_p(value, block, draws, stop, method=method)
