@@ -55,9 +55,12 @@ def first_row(rows: int, bad: Callable[[int, int], Array], block: int = 1 << 18)
     return first, total
 
 
-def row_refusal(what: str, where: str, row: int, value: Any, total: int = 1, hint: str = "") -> MiscalError:
-    """Refuse one row: 'row 3 has 1.2 (7 such rows, counted from 0)'."""
-    has = "is missing" if is_missing(value) else f"has {value!r}" if isinstance(value, str) else f"has {value}"
+def row_refusal(
+    what: str, where: str, row: int, value: Any, total: int = 1, hint: str = "", words: str = ""
+) -> MiscalError:
+    """Refuse one row: 'row 3 has 1.2 (7 such rows, counted from 0)'; `words` in place of the value."""
+    shown = words or (repr(value) if isinstance(value, str) else str(value))
+    has = "is missing" if not words and is_missing(value) else f"has {shown}"
     return refusal(what, where=where, got=f"row {row} {has} ({_rows(total)})", hint=hint)
 
 
@@ -75,6 +78,15 @@ def first_null(vector: Any) -> int:
     return int(np.argmax(vector.is_null().to_numpy(zero_copy_only=False)))
 
 
+def plain(vector: Any) -> Any:
+    """Take a category of numbers or truth values for what it holds."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(vector.type) and pa.types.is_primitive(vector.type.value_type):
+        return vector.dictionary_decode()
+    return vector
+
+
 def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
     """Take a vector as float64 with NaN for missing; `what` says what it should have been."""
     if isinstance(vector, np.ndarray):
@@ -84,6 +96,7 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
         raise refusal(what, where=where, got=f"its dtype is {vector.dtype} (row 0 has {shown})", hint=hint)
     import pyarrow as pa
 
+    vector = plain(vector)
     kind = vector.type
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         try:
@@ -128,7 +141,7 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
     for test, what, advice in (
         (np.isnan, "must not be missing", "drop these rows, or find out why the model gave no probability"),
         (np.isinf, "must be finite", "an overflow in the model? find out where it comes from"),
-        (lambda v: (v < -clip) | (v > 1 + clip), UNIT, hint),
+        (lambda v: (v < -clip) | (v > 1 + clip), UNIT + (f" within the tolerance clip={clip:g}" if clip else ""), hint),
     ):
         row, total = first_row(values.size, lambda i, j, t=test: t(values[i:j]))  # type: ignore[misc]
         if total:
@@ -152,9 +165,10 @@ def check_sums(matrix: Floats, where: str) -> None:
         "must have rows that sum to 1 within 1e-4",
         where,
         row,
-        f"sum {matrix[row].sum():.6g}",
+        None,
         total,
-        "logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
+        words=f"the sum {matrix[row].sum():.6g}",
+        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
     )
 
 

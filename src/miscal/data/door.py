@@ -66,7 +66,7 @@ def validated(raw: Raw, names: Names) -> dict[str, Any]:
         lengths[names.cluster] = len(fields["cluster"])
     if raw.id is not None:
         fields["id"] = flat(raw.id, names.id)
-        outcomes.refuse_missing(fields["id"], names.id)
+        outcomes.refuse_missing(fields["id"], names.id, "every row needs its id, or leave it out")
         lengths[names.id] = len(fields["id"])
     lengths |= {f"column '{name}'": _length(values, name) for name, values in extras.items()}
     checks.check_lengths(lengths)
@@ -105,7 +105,7 @@ def _length(values: Any, name: str) -> int:
 
 def _cluster(thing: Any, where: str) -> Integers:
     vector = flat(thing, where)
-    outcomes.refuse_missing(vector, where)
+    outcomes.refuse_missing(vector, where, "every row needs its cluster: give rows that stand alone one each")
     return factorise(vector)[0].astype(np.int64)
 
 
@@ -143,8 +143,8 @@ def _fill_aggregated(fields: dict[str, Any], raw: Raw, labels: Vector, probabili
     )
     row, total = checks.first_row(len(count), lambda i, j: events[i:j] > count[i:j])
     if total:
-        got = f"{events[row]} events in {count[row]} trials"
-        raise checks.row_refusal(f"must not exceed {names.count}", names.outcome, row, got, total)
+        words = f"{events[row]} events in {count[row]} trials"
+        raise checks.row_refusal(f"must not exceed {names.count}", names.outcome, row, None, total, words=words)
     if not count.any():
         raise refusal("must not all be zero", where=names.count, got=f"all {len(count):,} rows have no trials")
     fields.update(outcome=events, count=count, probability=probability, classes=(0, 1))

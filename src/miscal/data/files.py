@@ -73,6 +73,11 @@ def _form(path: Path, where: str) -> str:
         raise refusal(
             "is not CSV", where=where, got=f"its content is {sniffed}", hint=f"rename it to end in .{sniffed}"
         )
+    if known not in (None, "csv") and sniffed != known:
+        hint = "the file may be damaged, or its ending may be wrong"
+        raise refusal(
+            f"cannot be read as {known}", where=where, got="its first bytes are not those of the format", hint=hint
+        )
     if known is None and sniffed is None:
         hint = f"known endings: {', '.join(SUFFIXES)} (CSV also packed, such as .csv.gz)"
         raise refusal("is of an unknown format", where=where, hint=hint)
@@ -81,7 +86,8 @@ def _form(path: Path, where: str) -> str:
 
 def _neighbour(path: Path) -> str:
     try:
-        return nearest(path.name, [item.name for item in path.parent.iterdir()][:1000])
+        names = [item.name for item in path.parent.iterdir()][:1000]
+        return nearest(path.name, names) if names else f"the folder '{path.parent}' is empty"
     except OSError:
         return f"the folder '{path.parent}' does not exist"
 
@@ -108,8 +114,14 @@ def _csv_settings(path: Path) -> Any:
 def _csv_names(path: Path) -> list[str]:
     from pyarrow import csv
 
-    with _csv_open(path) as stream, csv.open_csv(stream, parse_options=_csv_settings(path)) as reader:
-        return list(reader.schema.names)
+    parse = _csv_settings(path)
+    try:
+        with _csv_open(path) as stream, csv.open_csv(stream, parse_options=parse) as reader:
+            return list(reader.schema.names)
+    except ValueError:  # without threads its message counts the lines
+        with _csv_open(path) as stream:
+            serial = csv.ReadOptions(use_threads=False)
+            return list(csv.read_csv(stream, parse_options=parse, read_options=serial).schema.names)
 
 
 def _csv_read(path: Path, only: list[str] | None) -> pa.Table:
@@ -129,7 +141,8 @@ def _csv_read(path: Path, only: list[str] | None) -> pa.Table:
             place = re.search(r"In CSV column #(\d+)", str(error))
             name = names[int(place.group(1))] if place else None
             if name is None or types.get(name) == pa.string():
-                raise
+                with _csv_open(path) as stream:  # without threads its message counts the lines
+                    return csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
             types[name] = pa.string() if name in types else pa.float64()
 
 

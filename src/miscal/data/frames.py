@@ -49,7 +49,8 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     names = names_of(table, where)
     unique(names, where)
     if library_of(table) == "pandas":
-        return Frame(names, table)
+        # Taken out now, so that columns which the user replaces later do not change what was validated.
+        return {str(name): table[name] for name in names}
     import narwhals as nw
 
     try:
@@ -74,8 +75,13 @@ def names_of(table: Any, where: str) -> list[Any]:
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
     if names is None or callable(names):
-        got = "nothing (None)" if table is None else f"a {type(table).__name__}"
-        raise refusal("must be a table with named columns", where=where, got=f"got {got}", hint="a dict or a frame")
+        got = "nothing (None)" if table is None else f"an object of type {type(table).__name__}"
+        raise refusal(
+            "must be a table with named columns",
+            where=where,
+            got=f"got {got}",
+            hint="a frame, or a dict of name: values",
+        )
     return list(names)
 
 

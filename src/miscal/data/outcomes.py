@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import first_null, first_row, is_missing, row_refusal, span
+from miscal.data.checks import first_null, first_row, is_missing, plain, row_refusal, span
 from miscal.data.columns import factorise
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.vectors import Vector
@@ -29,14 +29,14 @@ def encode(
     order = _classes(classes, n_classes) if classes is not None else None
     codes, found = factorise(vector)
     if order is None:
-        order = _from_positive(found, positive, n_classes, where)
+        order = _from_positive(codes, found, positive, n_classes, where)
     index = [_place(label, order) for label in found]
     if None in index:
         _refuse_unknown(codes, index.index(None), found, order, where)
     return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
 
 
-def refuse_missing(vector: Vector, where: str) -> None:
+def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None:
     """Refuse a label that is null, NaN or not a time."""
     row, total = -1, 0
     if not isinstance(vector, np.ndarray):
@@ -49,7 +49,7 @@ def refuse_missing(vector: Vector, where: str) -> None:
     elif vector.dtype.kind == "c":
         raise refusal("must hold labels", where=where, got=f"its dtype is {vector.dtype} (row 0 has {vector[0]})")
     if total:
-        raise row_refusal("must not be missing", where, row, None, total, MISSING_HINT)
+        raise row_refusal("must not be missing", where, row, None, total, hint)
 
 
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:
@@ -57,6 +57,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     if not isinstance(vector, np.ndarray):
         import pyarrow as pa
 
+        vector = plain(vector)
         kind = vector.type
         if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             _refuse_words(vector, n_classes, where)
@@ -135,7 +136,7 @@ def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
     return order
 
 
-def _from_positive(found: list[Any], positive: Any, n_classes: int, where: str) -> Classes:
+def _from_positive(codes: Array, found: list[Any], positive: Any, n_classes: int, where: str) -> Classes:
     """Both classes from the labels found and the one that is the event."""
     if n_classes != 2:
         raise refusal(
@@ -144,20 +145,29 @@ def _from_positive(found: list[Any], positive: Any, n_classes: int, where: str) 
             got=f"there are {n_classes} columns of probabilities",
             hint="pass classes=[...] in the order of the columns",
         )
-    shown = ", ".join(repr(label) for label in found[:6])
     if len(found) > 2:
-        raise refusal(
-            "must have two labels",
-            where=where,
-            got=f"it has {len(found):,}: {shown}",
-            hint="a spelling? or map the labels to 0 and 1 yourself",
-        )
+        _refuse_third(codes, found, positive, where)
     event = [i for i, label in enumerate(found) if _same(label, positive)]
     if not event and len(found) == 2:
         hint = nearest(str(positive), [str(label) for label in found])
         raise refusal("must be one of the labels", where="'positive'", got=f"got {positive!r} for {where}", hint=hint)
     others = [label for i, label in enumerate(found) if i not in event]
     return (others[0] if others else f"not {positive}", found[event[0]] if event else positive)
+
+
+def _refuse_third(codes: Array, found: list[Any], positive: Any, where: str) -> None:
+    """Name all labels, and the first row of the rarest that is not the event: most likely the misspelt one."""
+    number = np.bincount(codes, minlength=len(found))
+    number[[i for i, label in enumerate(found) if _same(label, positive)]] = len(codes) + 1
+    rarest = int(np.argmin(number))
+    row = first_row(codes.size, lambda i, j: codes[i:j] == rarest)[0]
+    shown = ", ".join(repr(label) for label in found[:6]) + (", ..." if len(found) > 6 else "")
+    raise refusal(
+        "must have two labels",
+        where=where,
+        got=f"it has {len(found):,}: {shown}; row {row} has {found[rarest]!r} (rows are counted from 0)",
+        hint="a spelling? or map the labels to 0 and 1 yourself",
+    )
 
 
 def _same(label: Any, asked: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from miscal.data import checks, door
 from miscal.data.columns import Columns
-from miscal.data.door import METRIC, PARAMETERS, Names, Raw, selected
+from miscal.data.door import METRIC, PARAMETERS, Names, Raw, locked, selected
 from miscal.data.errors import refusal
 from miscal.data.vectors import Vector, flat
 
@@ -128,6 +128,21 @@ class Predictions:
         """
         rows = _row_indices(indices, len(self))
         return Predictions._of(selected(self.__dict__, rows))
+
+    def with_probability(self, y_prob: Any) -> Predictions:
+        """Return the same rows with other probabilities of the same shape, such as repaired ones.
+
+        >>> Predictions([0, 1], [0.1, 0.8]).with_probability([0.2, 0.7]).probability
+        array([0.2, 0.7])
+        """
+        probability, _ = checks.probability_matrix(y_prob, PARAMETERS.probability)
+        if self.n_classes == 2 and probability.ndim == 2 and probability.shape[1] == 2:
+            probability = np.ascontiguousarray(probability[:, 1])
+        if probability.shape != self.probability.shape:
+            got = f"{probability.shape} against {self.probability.shape}"
+            raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
+        fields = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return Predictions._of(fields | {"probability": locked(probability)})
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""

@@ -143,7 +143,7 @@ class _Roles:
         roles = cls(outcome, columns, classes, weight, count, cluster, identity)
         for role, name in roles.named():
             if not isinstance(name, str):
-                raise refusal("must be the name of a column", where=f"'{role}'", got=f"got a {type(name).__name__}")
+                raise refusal("must be the name of a column", where=f"'{role}'", got=f"got {type(name).__name__}")
             require(name, names, role)
         roles.refuse_sharing()
         return roles
@@ -195,7 +195,7 @@ def _kept(columns: Any, names: list[str], roles: _Roles) -> list[str]:
     kept = list(columns)
     for name in kept:
         if not isinstance(name, str):
-            raise refusal("must hold names", where="'columns'", got=f"got a {type(name).__name__}")
+            raise refusal("must hold names", where="'columns'", got=f"got {type(name).__name__}")
         require(name, names, "columns")
         if name == roles.outcome:
             raise refusal("must not hold the outcome", where="'columns'", got=f"column '{name}' is the outcome")
@@ -257,8 +257,8 @@ def _within(vector: Vector, where: str, clip: float) -> Floats:
         return values
     if clip and not checks.count_outside(values, -clip, 1.0 + clip):
         return np.clip(values, 0.0, 1.0)
-    largest = f" and at most 0.5 (now clip={clip:g})" if clip else " (now clip=0)"
-    checks.check_unit(values, where, f"logits? pass logit=True. Rounding noise? pass clip=1e-6{largest}", clip)
+    hint = "logits? pass logit=True. Percent? divide by 100. Rounding noise? pass a tolerance such as clip=1e-6"
+    checks.check_unit(values, where, hint, clip)
     return values
 
 

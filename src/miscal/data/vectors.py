@@ -48,7 +48,10 @@ def flat(thing: Any, where: str) -> Vector:
 def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
     if thing is None or not hasattr(thing, "__array__"):
         raise refusal(
-            "must be an array, a list or a series", where=where, got=f"got {_described(thing)}", hint="try list(...)"
+            "must be an array, a list or a series",
+            where=where,
+            got=f"got {_described(thing)}",
+            hint="one value a row, such as list(...)",
         )
     try:
         return np.asarray(thing)
@@ -57,7 +60,7 @@ def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
 
 
 def _described(thing: Any) -> str:
-    return "nothing (None)" if thing is None else f"a {type(thing).__name__}"
+    return "nothing (None)" if thing is None else f"an object of type {type(thing).__name__}"
 
 
 def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
