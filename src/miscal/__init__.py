@@ -15,6 +15,8 @@ _PLACES = {
     "miscal.metrics.variable": ("by_variable",),
     "miscal.metrics.field": ("by_field",),
     "miscal.metrics.specs": ("measure", "Score", "Variable", "Field"),
+    "miscal.report.audit": ("audit", "Audit"),
+    "miscal.report.findings": ("Finding",),
     "miscal.results": ("Result", "Table"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

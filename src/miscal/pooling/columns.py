@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import nearest, refusal
-from miscal.pooling.bins import edges_for
+from miscal.pooling.bins import edges_for, quantile_edges
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import BinPooling, LevelPooling, Pooling, ProductPooling
 
@@ -47,7 +47,7 @@ def value_edges(
     weight: np.ndarray | None,
     count: np.ndarray | None,
 ) -> np.ndarray:
-    """Edges for a variable; with few distinct values, one range for each of them."""
+    """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
     if isinstance(bins, (int, np.integer)) and strategy == "quantile" and not isinstance(bins, bool) and bins >= 1:
         distinct = np.unique(known[: 50_000])
         if distinct.size <= bins:
@@ -55,7 +55,13 @@ def value_edges(
         if distinct.size <= bins:
             return np.append(distinct[0], distinct) if distinct.size == 1 else _between(distinct)
     low, high = float(known.min()), float(known.max())
-    return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
+    if not (isinstance(bins, (int, np.integer)) and strategy == "quantile" and bins >= 1):
+        return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
+    edges = quantile_edges(known, int(bins), weight, count)
+    # A value so common that it fills the lowest range alone (95% zeros) gets a range of its own.
+    if edges.size <= bins and np.mean(known == low) >= 1.0 / int(bins):
+        edges = np.concatenate([[np.nextafter(low, -np.inf)], edges])
+    return edges
 
 
 def _between(distinct: np.ndarray) -> np.ndarray:
