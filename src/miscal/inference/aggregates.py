@@ -138,13 +138,15 @@ def pooled_error(norm: float) -> Metric:
 
     def metric(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
         filled = weight > 0.0
-        gap = np.abs(observed[:, filled] - predicted[filled])
+        gap = np.abs(np.compress(filled, observed, axis=1) - predicted[filled])
         gap /= weight[filled]
         if math.isinf(norm):
             return np.asarray(gap.max(axis=1, initial=0.0))
         if norm != 1.0:
             gap **= norm
-        return np.asarray((gap @ (weight[filled] / weight.sum())) ** (1.0 / norm))
+        gap *= weight[filled] / weight.sum()
+        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+        return np.asarray(gap.sum(axis=1) ** (1.0 / norm))
 
     return metric
 

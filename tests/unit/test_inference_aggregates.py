@@ -1,0 +1,320 @@
+"""Aggregates, walks, maxima, intervals and weights: laws, false alarms and coverage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from miscal.data.errors import MiscalError
+from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
+from miscal.inference.aggregates import aggregate_null, pooled_error, summary_of_draws
+from miscal.inference.beyond import beyond_score, fold_of_rows
+from miscal.inference.brownian import RANGE_MEAN, brownian_range_p, brownian_range_quantile
+from miscal.inference.cells import cell_p_values
+from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.maxima import max_statistic_p
+from miscal.inference.sums import Sums, rows_of_cells, sums_of_rows
+from miscal.inference.walks import kuiper_p_value, walk_rows
+from miscal.inference.weights import poisson_weights, weights_depend_on_outcome
+
+
+def span(rows):
+    walk = np.cumsum(rows.residuals())[rows.ends - 1]
+    total = rows.probability.size if rows.weight is None else rows.weight.sum()
+    return (max(walk.max(), 0.0) - min(walk.min(), 0.0)) / total
+
+
+def unweighted(size, mean, variance, events):
+    size, mean, variance, events = (np.atleast_1d(np.asarray(a, dtype=float)) for a in (size, mean, variance, events))
+    return Sums(size, size, size, mean, events, variance, variance)
+
+
+# ------------------------------------------------------------------------------------------------- adjustment
+@given(st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=30))
+def test_holm_lies_between_the_p_value_and_bonferroni(p):
+    p = np.array(p)
+    found = holm(p)
+    tested = ~np.isnan(p)
+    assert np.array_equal(np.isnan(found), ~tested)
+    assert (found[tested] >= p[tested]).all()
+    assert (found[tested] <= np.minimum(1, p[tested] * tested.sum())).all()
+    assert np.array_equal(holm(p[::-1]), found[::-1], equal_nan=True)
+
+
+def test_holm_refuses_what_is_not_a_probability():
+    with pytest.raises(MiscalError, match="'p_values'"):
+        holm([0.5, 1.5])
+    with pytest.raises(MiscalError, match="one-dimensional"):
+        holm([[0.5]])
+
+
+def test_a_minimum_detectable_gap_is_found_four_times_in_five():
+    generator = np.random.default_rng(1)
+    se, tests = 0.01, 200
+    gap = minimum_detectable_gap([se], tests)[0]
+    found = np.abs(gap + se * generator.normal(size=20_000)) / se > adjusted_z(tests)
+    assert found.mean() == pytest.approx(0.8, abs=6 * math.sqrt(0.16 / 20_000) + 0.001)
+    with pytest.raises(MiscalError, match="'tests'"):
+        minimum_detectable_gap([se], 0)
+
+
+# ------------------------------------------------------------------------------------------------- aggregates
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("null", ["bernoulli", "residual"])
+def test_false_alarms_of_the_expected_error(weighted, null):
+    generator = np.random.default_rng(31)
+    sets, cells, size, alarms = 300, 15, 1200, 0
+    for _ in range(sets):
+        p = generator.beta(2, 10, size)
+        codes = np.minimum((p * 30).astype(np.int64), cells - 1)
+        weight = generator.gamma(3, 1, size) if weighted else None
+        y = (generator.random(size) < p).astype(float)
+        rows = rows_of_cells(codes, cells, p, y, weight=weight)
+        given_rows = rows if null == "residual" else None
+        found = aggregate_null(
+            sums_of_rows(rows), pooled_error(2.0), weighted=weighted, null=null, rows=given_rows, draws=99
+        )
+        alarms += found.p_value <= 0.05
+    assert alarms <= binom.isf(1e-6, sets, 0.05)
+    assert alarms >= binom.ppf(1e-6, sets, 0.04)
+
+
+def test_blocks_of_draws_change_nothing(monkeypatch):
+    import miscal.inference.aggregates as module
+
+    sums = unweighted(np.full(40, 50.0), np.full(40, 3.0), np.full(40, 2.7), np.arange(40) % 7)
+    whole = aggregate_null(sums, pooled_error(1.0), weighted=False)
+    monkeypatch.setattr(module, "BLOCK_VALUES", 90)
+    assert aggregate_null(sums, pooled_error(1.0), weighted=False) == whole
+    assert aggregate_null(sums, pooled_error(1.0), weighted=False, random_state=1) != whole
+
+
+def test_words_at_the_end_of_the_scale():
+    assert summary_of_draws(9.0, np.arange(9.0), method="simulation").p_words == "p <= 0.1"
+    assert summary_of_draws(8.0, np.arange(9.0), method="simulation").p_words == "p = 0.2"
+    assert summary_of_draws(math.nan, np.arange(9.0), method="simulation").p_words == "none"
+
+
+def test_perfect_certain_predictions_have_value_and_floor_zero():
+    sums = unweighted([10, 10, 0], [0, 10, 0], [0, 0, 0], [0, 10, 0])
+    found = aggregate_null(sums, pooled_error(1.0), weighted=False, draws=99)
+    assert (found.value, found.noise_floor, found.p_value) == (0.0, 0.0, 1.0)
+
+
+def test_interval_of_a_seminorm_covers():
+    generator = np.random.default_rng(37)
+    covered, sets = 0, 200
+    for _ in range(sets):
+        p = generator.uniform(0.05, 0.6, 800)
+        truth = np.clip(p + np.where(p < 0.3, 0.05, -0.04), 0, 1)
+        codes = (p * 10).astype(np.int64)
+        rows = rows_of_cells(codes, 6, p, (generator.random(800) < truth).astype(float))
+        real = np.abs(np.bincount(codes, p - truth, 6)).sum() / 800
+        low, high = aggregate_null(sums_of_rows(rows), pooled_error(1.0), weighted=False, draws=199).interval
+        covered += low <= real <= high
+    assert covered >= binom.ppf(1e-6, sets, 0.95)
+
+
+# ------------------------------------------------------------------------------------------------------ walks
+def test_brownian_range_is_used_where_it_may_be():
+    sd = math.sqrt(100.0) / 1000
+    found = kuiper_p_value(0.03, weight=1000, variance=100, distinct=200, events=25)
+    assert found.method == "Brownian range"
+    assert found.p_value == brownian_range_p(0.03 / sd)
+    assert found.noise_floor == pytest.approx(RANGE_MEAN * sd)
+    assert found.quantile == pytest.approx(brownian_range_quantile(0.95) * sd)
+    few = kuiper_p_value(0.03, weight=1000, variance=100, distinct=500, events=24)
+    assert math.isnan(few.p_value)
+    assert few.method == "too small to judge"
+    tied = kuiper_p_value(0.03, weight=1000, variance=100, distinct=20, events=200)
+    assert tied.method == "Brownian range, conservative with ties"
+    assert kuiper_p_value(0.0, weight=5, variance=0, distinct=500, events=99).p_value == 1.0
+
+
+@pytest.mark.parametrize("kind", ["rows", "ties", "weights", "flips", "clusters"])
+def test_false_alarms_of_the_kuiper_walk(kind):
+    generator = np.random.default_rng(41)
+    sets, size, alarms = 300, 500, 0
+    for _ in range(sets):
+        p = np.round(generator.beta(2, 8, size), 2)
+        y = (generator.random(size) < p).astype(float)
+        cluster = weight = None
+        if kind == "clusters":
+            p = np.repeat(p[::5], 5)
+            y, cluster = np.repeat(y[::5], 5), np.repeat(np.arange(100), 5)
+            y = np.repeat(generator.random(100) < p[::5], 5).astype(float)
+        if kind == "weights":
+            weight = generator.gamma(2, 1, size)
+        rows = walk_rows(p, p, y, weight, cluster)
+        ties = None
+        if kind == "ties":
+            codes = np.unique(p, return_inverse=True)[1]
+            ties = sums_of_rows(rows_of_cells(codes, codes.max() + 1, p, y))
+        null = "residual" if kind in {"flips", "clusters"} else "bernoulli"
+        given_rows = None if kind == "ties" else rows
+        found = kuiper_p_value(
+            span(rows), weight=1.0, variance=1.0, distinct=rows.ends.size, events=p.sum(), null=null, rows=given_rows,
+            ties=ties, draws=99, stop=None,
+        )  # fmt: skip
+        alarms += found.p_value <= 0.05
+    assert alarms <= binom.isf(1e-6, sets, 0.05)
+    assert alarms >= binom.ppf(1e-6, sets, 0.035)
+
+
+def test_walk_rows_pool_ties_and_missing_keys():
+    key = np.array([3.0, math.nan, 1.0, 3.0, math.nan])
+    rows = walk_rows(key, np.arange(5) / 10, np.zeros(5))
+    assert rows.ends.tolist() == [1, 3, 5]
+    assert rows.probability.tolist() == [0.2, 0.0, 0.3, 0.1, 0.4]
+
+
+# ----------------------------------------------------------------------------------------------------- maxima
+def test_early_stopping_saves_draws_and_keeps_small_p_values():
+    values = np.random.default_rng(0).normal(size=999)
+    asked = []
+
+    def block(first, count):
+        asked.append(count)
+        return values[first : first + count]
+
+    full = max_statistic_p(-1.0, block, stop=None)
+    assert sum(asked) == 999
+    asked.clear()
+    early = max_statistic_p(-1.0, block)
+    assert sum(asked) == 200
+    assert early.p_value == (1 + np.count_nonzero(values[:200] >= -1)) / 201
+    assert early.p_value == pytest.approx(full.p_value, abs=0.1)
+    assert max_statistic_p(2.5, block) == max_statistic_p(2.5, block, stop=None)
+
+
+# -------------------------------------------------------------------------------------------------- intervals
+@pytest.mark.parametrize("events", [0, 1, 5, 30, 60, 99, 100])
+def test_equal_probabilities_give_clopper_and_pearson(events):
+    from scipy.stats import binomtest
+
+    low, high = cell_gap_intervals(unweighted(100, 30, 21, events), weighted=False, tests=1)
+    exact = binomtest(events, 100).proportion_ci(0.95, "exact")
+    assert low[0] == pytest.approx(0.3 - exact.high, abs=1e-8)
+    assert high[0] == pytest.approx(0.3 - exact.low, abs=1e-8)
+
+
+@given(st.integers(5, 3000), st.floats(0.002, 0.998), st.floats(0.3, 1), st.data())
+@settings(deadline=None, max_examples=100)
+def test_an_interval_holds_zero_exactly_when_its_test_does_not_reject(size, rate, ratio, data):
+    events = data.draw(st.integers(0, size))
+    mean = size * rate
+    sums = unweighted(size, mean, ratio * mean * (1 - rate), events)
+    p = cell_p_values(sums, weighted=False).p_value[0]
+    low, high = (bound[0] for bound in cell_gap_intervals(sums, weighted=False, tests=1))
+    gap = (mean - events) / size
+    assert low <= gap <= high
+    if abs(p - 0.05) > 0.01:  # around the level, Wilson's formula and the skewness term may differ
+        assert (low > 0 or high < 0) == (p < 0.05)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_simultaneous_intervals_cover_all_cells(weighted):
+    generator = np.random.default_rng(43)
+    sets, cells, size, missed = 150, 20, 300, 0
+    for _ in range(sets):
+        p = generator.beta(1, 15, cells * size)
+        truth = np.clip(1.4 * p, 0, 1)
+        weight = generator.lognormal(0, 0.5, p.size) if weighted else None
+        codes = np.repeat(np.arange(cells), size)
+        rows = rows_of_cells(codes, cells, p, (generator.random(p.size) < truth).astype(float), weight=weight)
+        sums = sums_of_rows(rows)
+        low, high = cell_gap_intervals(sums, weighted=weighted)
+        real = np.bincount(codes, (p - truth) * (1 if weight is None else weight), cells) / sums.weight
+        missed += ((real < low) | (real > high)).any()
+    assert missed <= binom.isf(1e-6, sets, 0.05)
+
+
+def test_residual_intervals_are_normal_and_know_clusters():
+    p, y = np.full(4, 0.5), np.array([1.0, 1.0, 0.0, 1.0])
+    rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, p, y, cluster=np.array([0, 0, 1, 1]))
+    low, high = cell_gap_intervals(sums_of_rows(rows), weighted=False, null="residual", rows=rows)
+    # Cluster sums of y - p are 1 and 0.
+    assert low[0] == pytest.approx(-0.25 - adjusted_z(1) / 4)
+    assert high[0] == pytest.approx(-0.25 + adjusted_z(1) / 4)
+
+
+# ---------------------------------------------------------------------------------------------------- weights
+def test_weights_that_tell_the_outcome_are_detected():
+    y = np.array([0, 1, 0, 1, 0])
+    assert weights_depend_on_outcome(np.where(y == 1, 1.0, 10.0), y)
+    assert weights_depend_on_outcome(np.where(y == 1, 1.0, 10.0) * (np.arange(5) > 0), y)  # a row of weight 0
+    assert not weights_depend_on_outcome(None, y)
+    assert not weights_depend_on_outcome(np.ones(5), y)
+    assert not weights_depend_on_outcome([1, 2, 1, 2, 3], y)
+    assert not weights_depend_on_outcome([1, 2, 1], [0, 1, 0])  # one event only: nothing to be constant
+    rare = np.zeros(100_000)
+    rare[[5, 77_777]] = 1
+    assert weights_depend_on_outcome(np.where(rare == 1, 1.0, 50.0), rare)
+    with pytest.raises(MiscalError, match="'weight'"):
+        weights_depend_on_outcome([1.0], y)
+
+
+def test_poisson_weights_follow_the_id():
+    ids = np.array(["x9", "b", "c", "b"])
+    found = poisson_weights(ids, 4, seed=2)
+    assert found[1] == found[3]
+    order = np.array([2, 0, 3, 1])
+    assert np.array_equal(poisson_weights(ids[order], 4, seed=2), found[order])
+    whole = poisson_weights(None, 0, rows=1000)
+    assert np.array_equal(
+        np.concatenate([poisson_weights(None, 0, rows=400), poisson_weights(None, 0, rows=600, start=400)]), whole
+    )
+    assert np.array_equal(poisson_weights(np.arange(1000), 0), whole)
+    assert not np.array_equal(poisson_weights(None, 1, rows=1000), whole)
+    assert not np.array_equal(poisson_weights(None, 0, seed=1, rows=1000), whole)
+    with pytest.raises(MiscalError, match="'rows'"):
+        poisson_weights(None, 0)
+
+
+def test_poisson_weights_are_poisson_and_uncorrelated_between_replicates():
+    size = 200_000
+    one, other = poisson_weights(None, 0, rows=size), poisson_weights(None, 1, rows=size)
+    shares = np.bincount(one.astype(int), minlength=6)[:6] / size
+    expected = np.array([math.exp(-1) / math.factorial(k) for k in range(6)])
+    assert (np.abs(shares - expected) <= 6 * np.sqrt(expected / size)).all()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(size)
+    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 6 / math.sqrt(size)
+
+
+# --------------------------------------------------------------------------------------------- beyond the score
+def test_beyond_score_removes_a_global_error_and_keeps_a_local_one():
+    generator = np.random.default_rng(47)
+    size = 40_000
+    p = generator.beta(2, 6, size)
+    group = generator.random(size) < 0.1
+    truth = np.clip(p**1.5 + 0.1 * group, 0, 1)
+    y = (generator.random(size) < truth).astype(float)
+    left = beyond_score(p, y)
+    elsewhere = ~group & (p < 0.5)
+    assert abs((left - y)[group].mean()) > 0.07
+    assert abs((p - y)[elsewhere].mean()) > 0.05
+    assert abs((left - y)[elsewhere].mean()) < 0.02
+    assert np.array_equal(left, beyond_score(p, y))
+    assert not np.array_equal(left, beyond_score(p, y, random_state=1))
+
+
+def test_folds_are_even_and_never_split_a_cluster():
+    fold = fold_of_rows(103, 5)
+    assert sorted(np.bincount(fold).tolist()) == [20, 20, 21, 21, 21]
+    cluster = np.random.default_rng(0).integers(0, 12, 103)
+    fold = fold_of_rows(103, 5, cluster=cluster)
+    assert all(np.unique(fold[cluster == name]).size == 1 for name in range(12))
+
+
+def test_beyond_score_takes_edge_cases():
+    assert beyond_score([0.3], [1.0]).tolist() == [0.3]  # nothing to learn from
+    assert np.isfinite(beyond_score([0.3] * 6, [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0])).all()
+    with pytest.raises(MiscalError, match="'folds'"):
+        beyond_score([0.3], [1.0], folds=1)
+    with pytest.raises(MiscalError, match="'predicted'"):
+        beyond_score([0.3, 0.4], [1.0])
