@@ -59,7 +59,7 @@ def join(*children: Child) -> Safe:
     return Safe("".join(parts))
 
 
-def tag(name: str, *children: Child, **attributes: object) -> Safe:
+def tag(element: str, /, *children: Child, **attributes: object) -> Safe:
     """Build one element.
 
     An attribute's trailing underscore is dropped, other underscores become hyphens (``class_``, ``aria_label``,
@@ -70,19 +70,19 @@ def tag(name: str, *children: Child, **attributes: object) -> Safe:
     >>> tag("p", "a < b", class_="note", hidden=True)
     '<p class="note" hidden>a &lt; b</p>'
     """
-    opening = [f"<{name}"]
+    opening = [f"<{element}"]
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         word = key.rstrip("_").replace("_", "-")
         opening.append(f" {word}" if value is True else f' {word}="{escape(value)}"')
     start = "".join(opening)
-    if name in _EMPTY:
+    if element in _EMPTY:
         return Safe(f"{start}>")
     body = join(*children)
-    if not body and name in _LEAVES:
+    if not body and element in _LEAVES:
         return Safe(f"{start}/>")
-    return Safe(f"{start}>{body}</{name}>")
+    return Safe(f"{start}>{body}</{element}>")
 
 
 def name(text: object, limit: int = 120) -> Safe:

@@ -6,7 +6,8 @@ keys that are absent. Nothing is computed that the dictionary does not hold, apa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,9 @@ _ALIASES = {
     "band_high": ("band_high", "consistency_high", "null_high"),
     "low": ("low", "from", "lower", "edge_low"),
     "high": ("high", "to", "upper", "edge_high"),
-    "p_value": ("p_value", "p_adjusted", "adjusted_p_value"),
+    "p_value": ("p_adjusted", "adjusted_p_value", "p_value"),
 }
+_BRACKETS = re.compile(r"^[\[(].*, .*[\])]$")
 _LABELS = ("label", "level", "cell", "range", "bin", "where", "name")
 
 
@@ -115,11 +117,13 @@ class Cells:
         return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
 
     def strength(self) -> Floats:
-        """How many events at least the gap stands for, as ranking has it; the raw gap over its noise where no interval is."""
-        weight = np.where(np.isnan(self.weight), self.rows, self.weight)
+        """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
+        weight = np.nan_to_num(np.where(np.isnan(self.weight), self.rows, self.weight), nan=1.0)
         least = np.where(self.gap >= 0, self.gap_low, -self.gap_high) * weight
-        rough = np.abs(self.gap) * np.sqrt(np.nan_to_num(weight, nan=1.0))
-        return np.where(np.isnan(least), np.nan_to_num(rough), least)
+        raw = np.nan_to_num(np.abs(self.gap)) * weight
+        return np.asarray(
+            np.where(least > 0, least, -1.0 / (1.0 + raw)), dtype=np.float64
+        )  # the raw ones below every bound, in their own order
 
     def table(self) -> dict[str, list[object]]:
         """The columns that hold anything, as lists, for the data behind a figure."""
@@ -145,12 +149,16 @@ def cells(result: Mapping[str, Any]) -> Cells:
     size = max(sizes, default=0)
     columns = {key: _fitted(column, size) for key, column in found.items()}
     columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
-    names = [_name(item) for item in items(labels)] or _ranges(columns["low"], columns["high"])
-    return Cells(label=(names + [""] * size)[:size], **columns)
+    write = edge_writer(result)
+    ranges = [_range(low, high, write) for low, high in zip(columns["low"], columns["high"], strict=True)]
+    names = [_name(item) for item in items(labels)] + [""] * size
+    # A label such as "(1, 2]" only repeats the edges, which read better in words.
+    label = [own if own and not _BRACKETS.match(own) else words for own, words in zip(names, ranges, strict=False)]
+    return Cells(label=label, **columns)
 
 
 def _name(item: object) -> str:
-    return "missing" if item is None or item != item else str(item)
+    return "missing" if item is None or (isinstance(item, float) and np.isnan(item)) else str(item)
 
 
 def _first(table: Mapping[str, Any], names: Sequence[str]) -> object:
@@ -162,24 +170,33 @@ def _fitted(column: object, size: int) -> Floats:
     return np.concatenate([values, np.full(size - len(values), np.nan)]) if len(values) < size else values
 
 
-def _ranges(low: Floats, high: Floats) -> list[str]:
-    return [_range(a, b) for a, b in zip(low, high, strict=True)]
+def edge_writer(result: Mapping[str, Any]) -> Callable[[float], str]:
+    """How to write an edge of this column: as a date where `extra["column_kind"]` says so (days since 1970)."""
+    if mapping(result.get("extra")).get("column_kind") == "date":
+        return lambda days: str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days)), "D"))
+    return lambda value: f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
-def _range(low: float, high: float) -> str:
+def _range(low: float, high: float, write: Callable[[float], str]) -> str:
     if np.isnan(low) and np.isnan(high):
         return "missing"
     if np.isnan(low):
-        return f"up to {high:.4g}"
+        return f"up to {write(high)}"
     if np.isnan(high):
-        return f"above {low:.4g}"
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        return f"above {write(low)}"
+    return write(low) if low == high else f"{write(low)} to {write(high)}"
 
 
 def column_name(result: Mapping[str, Any]) -> str:
     """The column or columns that a result is about."""
     settings, extra = mapping(result.get("settings")), mapping(result.get("extra"))
-    for source, key in ((extra, "column"), (settings, "column"), (settings, "variable"), (settings, "field"), (settings, "columns")):
+    for source, key in (
+        (extra, "column"),
+        (settings, "column"),
+        (settings, "variable"),
+        (settings, "field"),
+        (settings, "columns"),
+    ):
         value = source.get(key)
         if isinstance(value, (list, tuple)) and value:
             return " × ".join(str(item) for item in value)

@@ -106,13 +106,13 @@ def p_value(value: object, name: str = "p") -> str:
     Examples
     --------
     >>> p_value(0.034), p_value(1e-9), p_value(None)
-    ('p = 0.034', 'p < 0.001', 'no p-value')
+    ('p = 0.034', 'p ≤ 0.001', 'no p-value')
     """
     p = finite(value)
     if math.isnan(p):
         return "no p-value"
-    if p < 0.001:
-        return f"{name} < 0.001"
+    if p <= 0.001:  # also the end of the scale of 999 simulations, where p can only be bounded
+        return f"{name} ≤ 0.001"
     return f"{name} = {p:.3f}" if p < 0.0995 else f"{name} = {p:.2f}"
 
 
@@ -122,7 +122,7 @@ def p_cell(value: object) -> str:
     Examples
     --------
     >>> p_cell(0.0), p_cell(0.5)
-    ('< 0.001', '0.50')
+    ('≤ 0.001', '0.50')
     """
     text = p_value(value, "")
     return NOTHING if text == "no p-value" else text.replace(" = ", "").strip()

@@ -18,7 +18,7 @@ def rates(ticks: Sequence[float]) -> list[str]:
     >>> rates([0.0, 0.005, 0.01]), rates([-0.2, 0.0])
     (['0%', '0.5%', '1%'], ['−20%', '0%'])
     """
-    return [f"{_plain(100 * tick)}%" for tick in ticks]
+    return [f"{plain(100 * tick)}%" for tick in ticks]
 
 
 def numbers(ticks: Sequence[float]) -> list[str]:
@@ -35,17 +35,22 @@ def numbers(ticks: Sequence[float]) -> list[str]:
 def _short(value: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{_plain(value / size)}{letter}"
-    return _plain(value)
+            return f"{plain(value / size)}{letter}"
+    return plain(value)
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """A number without separators or trailing zeros, with a true minus sign."""
     shown = f"{abs(value):.6g}" if abs(value) >= 1e-4 or value == 0 else f"{abs(value):.0e}"
     return MINUS + shown if value < 0 and shown != "0" else shown
 
 
 def bottom(
-    scale: Scale, y: float, label: str = "", write: Callable[[Sequence[float]], list[str]] = rates, spacing: float = 64.0
+    scale: Scale,
+    y: float,
+    label: str = "",
+    write: Callable[[Sequence[float]], list[str]] = rates,
+    spacing: float = 64.0,
 ) -> Safe:
     """A horizontal axis: ticks under the line at height y, the label centred beneath."""
     ticks = scale.ticks(spacing)

@@ -56,7 +56,7 @@ def field_levels(result: Mapping[str, Any], level: float = 0.05, most: int = 10)
 
 
 def _reach(levels: Cells) -> tuple[float, float]:
-    """A range that holds every gap with its interval, zero inside; tiny levels' huge intervals are cut off at three times the gaps."""
+    """A range that holds zero and every gap with its interval, huge ones cut off at three times the largest gap."""
     gaps = np.abs(levels.gap[np.isfinite(levels.gap)])
     most = float(gaps.max()) if len(gaps) else 0.0
     ends = np.concatenate([levels.gap, levels.gap_low, levels.gap_high, [0.0]])
@@ -100,14 +100,20 @@ def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         _funnel(every, size, x, y),
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
         *[
-            marks.point(x.at(size[i]), y.at(every.gap[i]), way(every.gap[i], bool(beyond[i])), tip(every, int(i), ""), 3.2)
+            marks.point(
+                x.at(size[i]), y.at(every.gap[i]), way(every.gap[i], bool(beyond[i])), tip(every, int(i), ""), 3.2
+            )
             for i in ranked[::-1]
         ],
         *_callouts(every, ranked[beyond[ranked]][:24], size, x, y),
         axes.bottom(x, 196.0, "Rows of the level", axes.numbers, 48.0),
     ]
     description = f"{words.plural(len(every), 'level')}, {int(beyond.sum())} beyond noise."
-    note = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first." if len(ranked) < len(every) else ""
+    note = (
+        f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first."
+        if len(ranked) < len(every)
+        else ""
+    )
     svg = marks.drawing("funnel", title, description, _WIDTH, 236.0, *drawn)
     return Figure("funnel", title, description, svg, every.table(), note)
 
@@ -120,17 +126,20 @@ def _funnel(levels: Cells, size: np.ndarray[Any, Any], x: Scale, y: Scale) -> Sa
     return marks.band(x(rows), y(-half), y(half))
 
 
-def _callouts(levels: Cells, chosen: np.ndarray[Any, Any], size: np.ndarray[Any, Any], x: Scale, y: Scale) -> list[Safe]:
-    """Names beside the four strongest levels, moved apart so that they do not touch."""
+def _callouts(
+    levels: Cells, chosen: np.ndarray[Any, Any], size: np.ndarray[Any, Any], x: Scale, y: Scale
+) -> list[Safe]:
+    """Names beside the three strongest levels, moved apart so that they do not touch, each tied to its point."""
     if not len(chosen):
         return []
-    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:4]
+    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:3]
     heights = spread([y.at(levels.gap[i]) for i in strongest], 14.0, y.end + 6, y.start - 4)
     drawn: list[Safe] = []
     for i, height in zip(strongest, heights, strict=True):
         across = x.at(size[i])
-        right = across < (x.start + x.end) / 2
-        drawn.append(
-            marks.text(across + (8 if right else -8), height + 4, levels.label[i], "callout", "start" if right else "end", limit=18)
-        )
+        side = 14 if across < (x.start + x.end) / 2 else -14
+        drawn += [
+            marks.segment(across, y.at(levels.gap[i]), across + side * 0.85, height, "tie"),
+            marks.text(across + side, height + 4, levels.label[i], "callout", "start" if side > 0 else "end", limit=18),
+        ]
     return drawn

@@ -33,16 +33,22 @@ def gap_card(finding: Mapping[str, Any], domain: tuple[float, float] | None = No
     drawn = [
         *[marks.segment(x.at(t), 20, x.at(t), 44, "grid") for t in x.ticks(70.0)],
         marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"),
-        *([marks.segment(x.at(whisker[0]), y, x.at(whisker[1]), y, f"whisker {class_}")] if whisker[0] == whisker[0] else []),
+        *(
+            [marks.segment(x.at(whisker[0]), y, x.at(whisker[1]), y, f"whisker {class_}")]
+            if whisker[0] == whisker[0]
+            else []
+        ),
         marks.point(a, y, "ring", f"{words.percent(predicted)} predicted", 5.5),
         marks.point(b, y, class_, f"{words.percent(observed)} happened", 5.5),
         *_names(a, b),
         axes.bottom(x, 44.0, "", axes.rates, 70.0),
     ]
-    description = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened, gap {words.points(predicted - observed)}."
+    rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
+    description = f"{rates}, gap {words.points(predicted - observed)}."
     svg = marks.drawing("gap", title, description, 320, 66, *drawn)
     table: dict[str, list[object]] = {
-        key: [finding.get(key)] for key in ("where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+        key: [finding.get(key)]
+        for key in ("where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
     }
     table |= {"gap_low": [_or_none(low)], "gap_high": [_or_none(high)]}
     return Figure("gap", title, description, svg, table)
@@ -70,11 +76,13 @@ def card_domain(findings: list[Mapping[str, Any]]) -> tuple[float, float]:
     for finding in findings:
         predicted = finite(finding.get("predicted"))
         bounds = [predicted - finite(end) for end in items(finding.get("interval"))[:2]]
-        ends += [min(max(v, 0.0), 1.0) for v in (predicted, finite(finding.get("observed")), *bounds) if v == v]
+        ends += [
+            min(max(v, 0.0), 1.0) for v in (predicted, finite(finding.get("observed")), *bounds) if not math.isnan(v)
+        ]
     if not ends:
         return 0.0, 1.0
-    low = 0.0 if min(ends) < max(ends) / 2 else min(ends)
-    return nice(low, max(ends))
+    low, high = nice(min(ends), max(ends))
+    return max(low, 0.0), min(high, 1.0)
 
 
 def strength_bar(value: float, floor: float, most: float) -> Safe:

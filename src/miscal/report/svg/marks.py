@@ -6,8 +6,10 @@ attribute, which the page's content-security policy would refuse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +52,9 @@ def pixel(value: float) -> str:
     >>> pixel(12.04), pixel(3.26)
     ('12', '3.3')
     """
-    return f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    return (
+        f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    )
 
 
 def _trail(x: ArrayLike, y: ArrayLike) -> list[str]:
@@ -58,7 +62,7 @@ def _trail(x: ArrayLike, y: ArrayLike) -> list[str]:
     pairs = zip(np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), strict=True)
     trail: list[str] = []
     for a, b in pairs:
-        if a == a and b == b:
+        if math.isfinite(a) and math.isfinite(b):
             text = f"{pixel(a)},{pixel(b)}"
             if not trail or trail[-1] != text:
                 trail.append(text)
@@ -86,7 +90,9 @@ def band(x: ArrayLike, low: ArrayLike, high: ArrayLike, class_: str = "band") ->
 
 def step(edges: ArrayLike, heights: ArrayLike, class_: str) -> Safe:
     """A staircase: one level between each two edges."""
-    return line(np.repeat(np.asarray(edges, dtype=float), 2)[1:-1], np.repeat(np.asarray(heights, dtype=float), 2), class_)
+    return line(
+        np.repeat(np.asarray(edges, dtype=float), 2)[1:-1], np.repeat(np.asarray(heights, dtype=float), 2), class_
+    )
 
 
 def bar(x: float, y: float, width: float, height: float, class_: str, tip: str = "") -> Safe:
@@ -105,14 +111,21 @@ def bar(x: float, y: float, width: float, height: float, class_: str, tip: str =
 def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
     """A dot with a tooltip."""
     return tag(
-        "circle", tag("title", tip) if tip else None, cx=pixel(x), cy=pixel(y), r=pixel(radius), class_=f"point mark {class_}"
+        "circle",
+        tag("title", tip) if tip else None,
+        cx=pixel(x),
+        cy=pixel(y),
+        r=pixel(radius),
+        class_=f"point mark {class_}",
     )
 
 
 def text(x: float, y: float, words: object, class_: str = "", anchor: str = "start", limit: int = 0) -> Safe:
     """A piece of text, shortened to `limit` characters if one is given."""
     shown = ellipsis(words, limit) if limit else str(words)
-    return tag("text", shown, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_ or None)
+    return tag(
+        "text", shown, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_ or None
+    )
 
 
 def group(*marks: Safe | Sequence[Safe], class_: str | None = None) -> Safe:
@@ -120,7 +133,7 @@ def group(*marks: Safe | Sequence[Safe], class_: str | None = None) -> Safe:
     return tag("g", join(*marks), class_=class_)
 
 
-def thinned(x: ArrayLike, y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def thinned(y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Indices of a shorter line that looks the same: the highest and lowest point of each stretch, and the ends."""
     heights = np.asarray(y, dtype=float)
     many = len(heights)
@@ -128,7 +141,7 @@ def thinned(x: ArrayLike, y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int
         return np.arange(many)
     cuts = np.linspace(0, many, most // 2 + 1).astype(np.intp)
     keep = {0, many - 1}
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts.tolist()):
         if stop > start and np.isfinite(heights[start:stop]).any():
             keep.add(int(start + np.nanargmax(heights[start:stop])))
             keep.add(int(start + np.nanargmin(heights[start:stop])))

@@ -33,6 +33,7 @@ class Scale:
     kind: Kind = "linear"
 
     def __call__(self, values: ArrayLike) -> Floats:
+        """The values' pixels."""
         data = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         low, high = self._warp(np.array([self.low, self.high]))
         share = (self._warp(data) - low) / (high - low) if high > low else np.full(data.shape, 0.5)

@@ -25,7 +25,7 @@ def way(gap: float, beyond: bool) -> str:
 
 
 def crowded(bins: Cells) -> bool:
-    """Whether the scores crowd near 0 or 1, so that only logit axes show them: the median score is below 8% or above 92%."""
+    """Whether the scores crowd near 0 or 1 (a median below 8% or above 92%), so that only logit axes show them."""
     known = np.isfinite(bins.predicted)
     if not known.any():
         return False
@@ -174,11 +174,13 @@ def cumulative(result: Result) -> Figure:
     title = "Running total of predicted minus happened"
     if not known.any():
         return Figure("cumulative", title, "There is no running total in this audit.", Safe(""))
-    keep = marks.thinned(share, total)
+    keep = marks.thinned(total)
     share, total, low, high = share[keep], total[keep], low[keep], high[keep]
     score = score[keep] if len(score) == len(known) else np.full(len(keep), np.nan)
     top, least = max(float(np.nanmax(total)), 0.0), min(float(np.nanmin(total)), 0.0)
-    ends = [top, least, *(float(v) for v in (np.nanmax(high), np.nanmin(low)) if np.isfinite(v))] if len(keep) else [0, 0]
+    ends = (
+        [top, least, *(float(v) for v in (np.nanmax(high), np.nanmin(low)) if np.isfinite(v))] if len(keep) else [0, 0]
+    )
     x = Scale(0.0, 1.0, _LEFT, _WIDE)
     y = Scale(*nice(min(ends), max(ends)), 364.0, 24.0)
     drawn = [
@@ -233,7 +235,9 @@ def _stops(
 ) -> list[Safe]:
     """Invisible points along the line, so that hovering reads the running total."""
     stops = np.unique(np.linspace(0, len(share) - 1, 40).astype(np.intp))
-    return [marks.point(x.at(share[i]), y.at(total[i]), "ghost", _stop(share[i], total[i], score[i]), 3.5) for i in stops]
+    return [
+        marks.point(x.at(share[i]), y.at(total[i]), "ghost", _stop(share[i], total[i], score[i]), 3.5) for i in stops
+    ]
 
 
 def _stop(share: float, total: float, score: float) -> str:

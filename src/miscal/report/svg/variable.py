@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from miscal.report import words
 from miscal.report.markup import Safe
-from miscal.report.reading import Cells, cells, column_name
+from miscal.report.reading import Cells, cells, column_name, edge_writer, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
@@ -34,7 +33,10 @@ def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     low, high = _observed_interval(ranges)
     y = Scale(*_domain(ranges, low, high), _FLOOR, _TOP)
     beyond = ranges.beyond(level)
-    drawn = [axes.left(y, _LEFT, _RIGHT, spacing=36.0), marks.text(_LEFT, 10, "Happened (dots), predicted (line)", "label")]
+    drawn = [
+        axes.left(y, _LEFT, _RIGHT, spacing=36.0),
+        marks.text(_LEFT, 10, "Happened (dots), predicted (line)", "label"),
+    ]
     if len(ranges):
         drawn.append(marks.step(edges, y(ranges.predicted), "predicted"))
     for i in range(len(ranges)):
@@ -44,7 +46,11 @@ def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         if np.isfinite(low[i]) and np.isfinite(high[i]):
             drawn.append(marks.segment(middle[i], y.at(low[i]), middle[i], y.at(high[i]), f"whisker {class_}"))
         drawn.append(marks.point(middle[i], y.at(ranges.observed[i]), class_, tip(ranges, i, f"{column} "), 3.8))
-    drawn += [*_shares(ranges, edges), *_edge_labels(ranges, edges), marks.segment(_LEFT, _SHARE, _RIGHT, _SHARE, "axis")]
+    drawn += [
+        *_shares(ranges, edges),
+        *_edge_labels(ranges, edges, _edges(result)),
+        marks.segment(_LEFT, _SHARE, _RIGHT, _SHARE, "axis"),
+    ]
     title = f"{column}: happened and predicted, by range"
     description = f"{len(ranges)} ranges, {int(beyond.sum())} of them beyond noise."
     svg = marks.drawing("variable", title, description, _WIDTH, 226.0, *drawn)
@@ -78,22 +84,20 @@ def _shares(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
     ]
 
 
-def _edge_labels(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
+def _edge_labels(ranges: Cells, edges: np.ndarray[Any, Any], write: Callable[[float], str]) -> list[Safe]:
     """The ranges' edges under the axis, as many as fit without touching; a last range of missing values says so."""
     known = np.flatnonzero(np.isfinite(ranges.low) & np.isfinite(ranges.high))
     if not len(known):
         return _names(ranges, edges)
-    labels = [(edges[i], _edge(ranges.low[i])) for i in known] + [(edges[known[-1] + 1], _edge(ranges.high[known[-1]]))]
+    labels = [(edges[i], write(ranges.low[i])) for i in known] + [(edges[known[-1] + 1], write(ranges.high[known[-1]]))]
     missing = [i for i in range(len(ranges)) if i not in set(known.tolist())]
     labels += [((edges[i] + edges[i + 1]) / 2, "missing") for i in missing]
-    drawn: list[Safe] = []
-    last = -np.inf
-    final = labels[-1][0]
-    for x, word in labels:
-        if x - last >= 44 and (x == final or final - x >= 44):
-            drawn.append(marks.text(min(x, _RIGHT - 2), _SHARE + 16, word, "tick", "end" if x > _RIGHT - 20 else "middle"))
-            last = x
-    return drawn
+    placed = [(min(x, _RIGHT - 3.2 * len(word)), word) for x, word in labels]
+    kept = [placed[-1]]
+    for x, word in placed[:-1]:  # the last one stands; the others join from the left while they fit
+        clear = all(abs(x - other) >= 3.6 * (len(word) + len(beside)) + 8 for other, beside in kept)
+        kept += [(x, word)] if clear else []
+    return [marks.text(x, _SHARE + 16, word, "tick", "middle") for x, word in kept]
 
 
 def _names(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
@@ -105,5 +109,11 @@ def _names(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
     ]
 
 
+def _edges(result: Mapping[str, Any]) -> Callable[[float], str]:
+    """How the axis writes an edge: dates as they are, large numbers shortened."""
+    date = mapping(result.get("extra")).get("column_kind") == "date"
+    return edge_writer(result) if date else _edge
+
+
 def _edge(value: float) -> str:
-    return axes.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else words.number(value)
+    return axes.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else axes.plain(float(f"{value:.4g}"))

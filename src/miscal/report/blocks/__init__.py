@@ -1,0 +1,1 @@
+"""The page's blocks, top to bottom: each reads the audit's dictionary and returns markup."""

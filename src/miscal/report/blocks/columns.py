@@ -1,0 +1,147 @@
+"""Column by column: one table of all, then a small figure of each, the strongest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.report import svg, words
+from miscal.report.blocks.figures import figure, slug
+from miscal.report.blocks.tables import Column, sheet
+from miscal.report.markup import Safe, tag
+from miscal.report.measures import level
+from miscal.report.reading import Document, cells, column_name, items, mapping
+from miscal.report.words import finite
+
+#: Fields with more levels than this are drawn as a funnel beside the strongest levels.
+FUNNEL_FROM = 16
+_LEAD = (
+    "Each column on its own: how far predicted and happened are apart, on average over its ranges or levels, and what "
+    "noise alone would show on these rows. Bars are values, their ticks the noise."
+)
+_KINDS = {"variable": "by range", "field": "by level"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One column's result, its worst place and where its figure is."""
+
+    result: Mapping[str, Any]
+    column: str
+    kind: str
+    place: str
+    gap: float
+    identity: str
+
+    @property
+    def strength(self) -> float:
+        """Value over its noise floor: what orders the columns."""
+        value, floor = finite(self.result.get("value")), finite(self.result.get("noise_floor"))
+        return value / floor if floor > 0 else -1.0 if math.isnan(value) else value
+
+
+def entries(document: Document) -> list[Entry]:
+    """Every variable and field of the audit, those furthest beyond their noise floor first."""
+    found: list[Entry] = []
+    sections = mapping(document.get("sections"))
+    for kind in _KINDS:
+        for result in map(mapping, items(sections.get(kind))):
+            column = column_name(result)
+            place, gap = worst(result)
+            found.append(Entry(result, column, kind, place, gap, slug(column, f"{kind}-{len(found)}")))
+    return sorted(found, key=lambda entry: -entry.strength)
+
+
+def worst(result: Mapping[str, Any]) -> tuple[str, float]:
+    """The place where a column is worst and its gap: as the result says, else the strongest of its cells."""
+    given = mapping(mapping(result.get("extra")).get("worst"))
+    every = cells(result)
+    cell = given.get("cell")
+    if isinstance(cell, int) and 0 <= cell < len(every):
+        return every.label[cell], float(every.gap[cell])
+    if given:
+        return str(given.get("where", given.get("label", ""))), finite(given.get("gap"))
+    if not len(every) or np.isnan(every.gap).all():
+        return "", math.nan
+    i = int(np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength())))
+    return every.label[i], float(every.gap[i])
+
+
+def columns(document: Document, budget: int) -> Safe:
+    """The section: the table always whole, figures until `budget` bytes are spent."""
+    every = entries(document)
+    if not every:
+        return Safe("")
+    alpha = level(document)
+    figures: list[Safe] = []
+    drawn: set[str] = set()
+    for entry in every:
+        pieces = [_figure(entry, alpha), *_funnel(entry, alpha)]
+        budget -= sum(len(piece.encode()) for piece in pieces)
+        if budget < 0:
+            break
+        figures += pieces
+        drawn.add(entry.identity)
+    left = len(every) - len(drawn)
+    return tag(
+        "section",
+        tag("h2", "Column by column"),
+        tag("p", _LEAD, class_="lead"),
+        _table(every, drawn),
+        tag("div", figures, class_="grid", data_searched="columns-table"),
+        tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
+        id="columns",
+    )
+
+
+def _table(every: list[Entry], drawn: set[str]) -> Safe:
+    values = [finite(entry.result.get("value")) for entry in every]
+    floors = [finite(entry.result.get("noise_floor")) for entry in every]
+    most = max([v for v in values + floors if not math.isnan(v)], default=0.0)
+    bars: list[object] = [svg.strength_bar(v, f, most) for v, f in zip(values, floors, strict=True)]
+    links = [entry.identity if entry.identity in drawn else "" for entry in every]
+    return sheet(
+        "Columns with their average error, what noise alone would show, and the worst place",
+        [
+            Column("Column", [e.column for e in every], kind="name", links=links),
+            Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
+            Column("Average error", values, words.percent),
+            Column("Bar of the average error", bars, kind="markup"),
+            Column("Noise alone", floors, words.percent),
+            Column("p-value", [e.result.get("p_value") for e in every], words.p_cell),
+            Column("Worst place", [e.place for e in every], kind="words"),
+            Column("Gap there", [e.gap for e in every], words.points),
+        ],
+        search="Search columns and places",
+        identity="columns-table",
+    )  # fmt: skip
+
+
+def _figure(entry: Entry, alpha: float) -> Safe:
+    drawn = svg.variable(entry.result, alpha) if entry.kind == "variable" else svg.field_levels(entry.result, alpha)
+    searched = f"{entry.column} {_KINDS[entry.kind]} {entry.place}"
+    return figure(drawn, _caption(entry), heading=entry.column, identity=entry.identity, searched=searched)
+
+
+def _funnel(entry: Entry, alpha: float) -> list[Safe]:
+    if entry.kind != "field" or len(cells(entry.result)) < FUNNEL_FROM:
+        return []
+    drawn = svg.field_funnel(entry.result, alpha)
+    caption = "Every level by its size. The shaded funnel is where noise alone puts 95 levels of 100."
+    bare = svg.Figure(
+        drawn.name, drawn.title, drawn.description, drawn.svg, {}, drawn.note
+    )  # its data stand beside the levels
+    searched = f"{entry.column} {_KINDS[entry.kind]} {entry.place}"
+    return [figure(bare, caption, heading=f"{entry.column}: all levels", searched=searched)]
+
+
+def _caption(entry: Entry) -> str:
+    value, floor = entry.result.get("value"), entry.result.get("noise_floor")
+    text = f"Off by {words.percent(value, 2)}"
+    if finite(floor) == finite(floor):
+        text += f", noise alone {words.percent(floor, 2)}"
+    return f"{text}."

@@ -1,0 +1,76 @@
+"""A figure on the page: caption, drawing, and the data behind it one click away."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from miscal.report.markup import Safe, clean, name, tag
+from miscal.report.svg import Figure
+from miscal.report.words import finite
+
+#: Rows of data kept behind one figure; the JSON has them all.
+MOST_ROWS = 2000
+
+
+def slug(text: object, prefix: str) -> str:
+    """An identifier from any text: letters and digits kept, a number that tells apart what they cannot.
+
+    Examples
+    --------
+    >>> slug("Wind speed", "column")
+    'column-wind-speed-4e8e'
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")[:40]
+    check = sum((place + 1) * ord(letter) for place, letter in enumerate(str(text))) % 65536
+    return "-".join(part for part in (prefix, words, f"{check:04x}") if part)
+
+
+def figure(
+    drawn: Figure, caption: str = "", *, heading: str = "", identity: str | None = None, searched: str = ""
+) -> Safe:
+    """Wrap a drawing; one that has nothing to show becomes its own description."""
+    body = drawn.svg or tag("p", drawn.description, class_="quiet")
+    words = " ".join(part for part in (caption, drawn.note) if part)
+    return tag(
+        "figure",
+        tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
+        body,
+        _tools(drawn) if drawn.table else None,
+        id=identity,
+        data_search=searched.lower() or None,
+    )
+
+
+def _tools(drawn: Figure) -> Safe:
+    return tag(
+        "div",
+        tag("button", "Data as table", type="button", class_="show", aria_expanded="false"),
+        tag("button", "Data as CSV", type="button", class_="csv"),
+        data_block(drawn.title, drawn.table),
+        tag("div", class_="sheet", hidden=True),
+        class_="tools",
+    )
+
+
+def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+    """Columns of data for the script to show or to save: a data block, which browsers never run."""
+    columns = {clean(key): [_entry(item) for item in column[:MOST_ROWS]] for key, column in table.items()}
+    longest = max((len(column) for column in table.values()), default=0)
+    content = {"title": clean(title), "columns": columns, "cut": longest if longest > MOST_ROWS else 0}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # Inside a script element only these three can end it or start a comment.
+    harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return tag("script", Safe(harmless), type="application/json")
+
+
+def _entry(item: object) -> object:
+    if isinstance(item, str):
+        return clean(item)
+    if isinstance(item, bool) or item is None:
+        return item
+    if isinstance(item, int):
+        return item
+    number = finite(item)
+    return None if math.isnan(number) else float(f"{number:.6g}")

@@ -1,0 +1,158 @@
+"""The findings: one card each, in the audit's order, those that another one explains listed under it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from miscal.report import svg, words
+from miscal.report.blocks.figures import data_block, slug
+from miscal.report.blocks.tables import Column, sheet
+from miscal.report.markup import Safe, name, tag
+from miscal.report.reading import Document, items, mapping
+from miscal.report.words import finite
+
+Finding = Mapping[str, Any]
+MOST_CARDS = 12
+_LISTED = ("code", "kind", "where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+
+
+def findings(document: Document) -> Safe:
+    """The section of findings; when there are none it says what that means."""
+    every = [mapping(item) for item in items(document.get("findings"))]
+    real = [f for f in every if f.get("real", True)]
+    doubtful = [f for f in every if not f.get("real", True)]
+    heads = [f for f in real if not _parent(f, real)]
+    children = {id(head): [f for f in real if f is not head and _parent(f, real) is head] for head in heads}
+    if heads:
+        domain = _shared_domain(heads[:MOST_CARDS])
+        cards = [_card(f, children[id(f)], domain) for f in heads[:MOST_CARDS]]
+        body = tag("ol", cards, class_="cards")
+    else:
+        body = tag("p", "Nothing that was looked at is off beyond noise.", class_="quiet")
+    return tag(
+        "section",
+        tag("h2", "Where it is wrong"),
+        _legend() if heads else None,
+        body,
+        _rest("Further findings", heads[MOST_CARDS:], open_=False),
+        _rest("Largest gaps within noise", doubtful, open_=False),
+        _download(every) if every else None,
+        id="findings",
+    )
+
+
+def _parent(finding: Finding, among: Sequence[Finding]) -> Finding | None:
+    """The finding that explains this one, by its code or its place; None for one that stands alone."""
+    wanted = finding.get("parent")
+    if not wanted:
+        return None
+    same = [
+        f
+        for f in among
+        if f is not finding and wanted in (f.get("id"), f.get("where"), f.get("code")) and not f.get("parent")
+    ]
+    return same[0] if same else None
+
+
+def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
+    """One axis for all cards when every gap stays visible on it."""
+    domain = svg.card_domain(list(shown))
+    gaps = [abs(finite(f.get("gap"))) for f in shown]
+    return domain if min((g for g in gaps if not math.isnan(g)), default=0.0) > 0.04 * (domain[1] - domain[0]) else None
+
+
+def _legend() -> Safe:
+    return tag(
+        "p",
+        tag("span", "predicted too high", class_="key over"),
+        tag("span", "predicted too low", class_="key under"),
+        tag("span", "within noise", class_="key noise"),
+        class_="legend",
+    )
+
+
+def _card(finding: Finding, explained: Sequence[Finding], domain: tuple[float, float] | None) -> Safe:
+    off = finite(finding.get("events_off", finding.get("gap")))
+    return tag(
+        "li",
+        tag("p", _badge(finding), class_="badge"),
+        tag("h3", name(finding.get("where", ""), 140)),
+        tag("p", sentence(finding), class_="said"),
+        svg.gap_card(finding, domain).svg,
+        tag("p", strength(finding), class_="quiet"),
+        _explained(explained),
+        class_=f"card {'over' if off >= 0 else 'under'}",
+        id=slug(finding.get("where", ""), str(finding.get("code", "finding")).lower()),
+    )
+
+
+def _badge(finding: Finding) -> str:
+    kind = str(finding.get("kind", ""))
+    general = "" if finding.get("specific", True) else "part of the general error"
+    return " · ".join(part for part in (str(finding.get("code", "")), kind, general) if part)
+
+
+def sentence(finding: Finding) -> str:
+    """Say a finding in words: the rates, the rows, the events off and at least how many."""
+    rates = f"{words.percent(finding.get('predicted'))} predicted, {words.percent(finding.get('observed'))} happened"
+    off = words.events_off(finding.get("events_off"))
+    least = _at_least(finding)
+    bound = f" (at least {words.count(least)})" if least >= 1 else ""
+    rows = words.count(finding.get("rows"))
+    return f"{rates}. {rows} rows, {off}{bound}."
+
+
+def _at_least(finding: Finding) -> float:
+    """The lower bound of the events off: the end of the gap's interval nearer to zero, in events."""
+    low, high = [finite(end) for end in [*items(finding.get("interval")), None, None][:2]]
+    gap, off = finite(finding.get("gap")), finite(finding.get("events_off"))
+    if math.isnan(low) or math.isnan(high) or math.isnan(off) or not gap:
+        return math.nan
+    nearer = low if gap > 0 else -high
+    return nearer * abs(off / gap)
+
+
+def strength(finding: Finding) -> str:
+    """Whether it is beyond noise, and whether the score alone explains it."""
+    judged = "Beyond noise" if finding.get("real", True) else "Within noise"
+    text = f"{judged} ({words.p_value(finding.get('p_value'), 'adjusted p')})."
+    if finding.get("specific") is False:
+        text += " Correcting the score alone would explain it."
+    return text
+
+
+def _explained(explained: Sequence[Finding]) -> Safe | None:
+    if not explained:
+        return None
+    listed = [tag("li", name(f.get("where", ""), 100), ": ", words.points(f.get("gap"))) for f in explained]
+    words_ = f"{words.plural(len(listed), 'other place')} explained by this one"
+    return tag("details", tag("summary", words_), tag("ul", listed))
+
+
+def _rest(title: str, rest: Sequence[Finding], *, open_: bool) -> Safe | None:
+    if not rest:
+        return None
+    columns = [
+        Column("Where", [str(f.get("where", "")) for f in rest], kind="name"),
+        Column("Rows", [f.get("rows") for f in rest], words.count),
+        Column("Predicted", [f.get("predicted") for f in rest], words.percent),
+        Column("Happened", [f.get("observed") for f in rest], words.percent),
+        Column("Gap", [f.get("gap") for f in rest], words.points),
+        Column("Adjusted p", [f.get("p_value") for f in rest], words.p_cell),
+    ]
+    return tag("details", tag("summary", f"{title} ({len(rest):,})"), sheet(title, columns), open=open_)
+
+
+def _download(every: Sequence[Finding]) -> Safe:
+    table: dict[str, list[object]] = {key: [f.get(key) for f in every] for key in _LISTED}
+    bounds = [[*items(f.get("interval")), None, None][:2] for f in every]
+    table |= {"gap_low": [low for low, _ in bounds], "gap_high": [high for _, high in bounds]}
+    table |= {key: [str(bool(f.get(key))).lower() for f in every] for key in ("real", "specific")}
+    return tag(
+        "div",
+        tag("button", "All findings as CSV", type="button", class_="csv"),
+        data_block("findings", table),
+        class_="tools",
+    )

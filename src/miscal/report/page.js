@@ -1,0 +1,142 @@
+"use strict";
+// Sorting, searching, tooltips and data behind figures. Everything is readable without it.
+(() => {
+  const root = document.documentElement, tooltip = document.getElementById("tooltip");
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  root.classList.add("script");
+
+  // Tooltips: titles become our own, so that the browser's do not show as well.
+  for (const svg of all("svg.figure")) {
+    all("title", svg).forEach((title) => {
+      const mark = title.parentNode;
+      if (mark !== svg) { mark.tip = title.textContent; }
+      title.remove();
+    });
+    const marks = all(".mark", svg).filter((mark) => mark.tip);
+    let here = -1;
+    const leave = () => { if (here >= 0) marks[here].classList.remove("here"); here = -1; tooltip.hidden = true; };
+    const visit = (index) => {
+      if (index === here) return;
+      leave();
+      here = index;
+      const mark = marks[index], box = mark.getBoundingClientRect();
+      mark.classList.add("here");
+      tooltip.textContent = mark.tip;
+      tooltip.hidden = false;
+      const size = tooltip.getBoundingClientRect();
+      const left = Math.min(Math.max(box.left + box.width / 2 - size.width / 2, 8), root.clientWidth - size.width - 8);
+      const above = box.top - size.height - 8;
+      tooltip.style.transform = `translate(${left}px, ${above > 4 ? above : box.bottom + 8}px)`;
+    };
+    const nearest = (x, y) => {
+      let best = -1, least = 20;
+      marks.forEach((mark, index) => {
+        const box = mark.getBoundingClientRect();
+        const away = Math.hypot(Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
+        if (away < least || (away === least && mark.matches(".point"))) { least = away; best = index; }
+      });
+      return best;
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const index = nearest(event.clientX, event.clientY);
+      if (index < 0) leave(); else visit(index);
+    });
+    svg.addEventListener("pointerleave", leave);
+    svg.addEventListener("blur", leave);
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") leave();
+      if (!step || !marks.length) return;
+      event.preventDefault();
+      visit(here < 0 ? (step > 0 ? 0 : marks.length - 1) : (here + step + marks.length) % marks.length);
+    });
+  }
+  addEventListener("scroll", () => { tooltip.hidden = true; }, { passive: true });
+
+  // Data behind a figure.
+  const dataOf = (button) => JSON.parse(button.parentNode.querySelector("script").textContent);
+  const rowsOf = (data) => {
+    const columns = Object.values(data.columns), longest = Math.max(0, ...columns.map((column) => column.length));
+    return Array.from({ length: longest }, (_, i) => columns.map((column) => column[i] ?? ""));
+  };
+  // A cell that a spreadsheet would take for a formula is written as text.
+  const cell = (value) => {
+    const text = typeof value === "string" && /^[\s]*[=+\-@\t\r|%]/.test(value) ? "'" + value : String(value);
+    return /[",\r\n;]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+  };
+  const save = (name, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(["\ufeff", text], { type: "text/csv;charset=utf-8" }));
+    link.download = (name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "data") + ".csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  for (const button of all("button.csv")) {
+    button.addEventListener("click", () => {
+      const data = dataOf(button), lines = [Object.keys(data.columns), ...rowsOf(data)];
+      save(data.title, lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n");
+    });
+  }
+  const element = (name, text, parent) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (parent) parent.append(made);
+    return made;
+  };
+  const shown = (value) => (typeof value === "number" ? String(+value.toPrecision(4)) : value);
+  for (const button of all("button.show")) {
+    button.addEventListener("click", () => {
+      const sheet = button.parentNode.querySelector(".sheet");
+      if (!sheet.firstChild) {
+        const data = dataOf(button), table = element("table", undefined, sheet);
+        const head = element("tr", undefined, element("thead", undefined, table)), body = element("tbody", undefined, table);
+        for (const key of Object.keys(data.columns)) element("th", key.replaceAll("_", " "), head).scope = "col";
+        for (const row of rowsOf(data)) { const line = element("tr", undefined, body); row.forEach((value) => element("td", shown(value), line)); }
+        if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut}; all are in the JSON.`, sheet);
+      }
+      sheet.hidden = !sheet.hidden;
+      button.setAttribute("aria-expanded", String(!sheet.hidden));
+    });
+  }
+
+  // Sorting: numbers by their key, words by the alphabet, nothing last.
+  for (const table of all("table.sortable")) {
+    const heads = all("thead th", table), body = table.tBodies[0];
+    heads.forEach((head, place) => {
+      const button = head.querySelector("button");
+      if (!button) return;
+      button.addEventListener("click", () => {
+        const numeric = head.classList.contains("number");
+        const first = numeric ? "descending" : "ascending", before = head.getAttribute("aria-sort");
+        const order = before === "none" ? first : before === "ascending" ? "descending" : "ascending";
+        heads.forEach((other) => { if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none"); });
+        head.setAttribute("aria-sort", order);
+        const sign = order === "ascending" ? 1 : -1;
+        const key = (row) => (numeric ? row.cells[place].dataset.key : row.cells[place].textContent.trim()) || null;
+        const rows = [...body.rows].map((row) => [key(row), row]);
+        rows.sort(([a], [b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1
+          : sign * (numeric ? a - b : a.localeCompare(b, undefined, { numeric: true }))));
+        body.append(...rows.map(([, row]) => row));
+      });
+    });
+  }
+
+  // Searching: rows of the table, and the figures that belong to it.
+  for (const box of all(".search input")) {
+    const table = box.closest(".sheet-block").querySelector("table"), found = box.parentNode.querySelector(".found");
+    const figures = all(`[data-searched="${table.id}"] > figure`).map((figure) => [figure.dataset.search || "", figure]);
+    const rows = [...table.tBodies[0].rows].map((row) => [row.textContent.toLowerCase(), row]);
+    box.addEventListener("input", () => {
+      const wanted = box.value.trim().toLowerCase();
+      let many = 0;
+      for (const [text, row] of rows) { row.hidden = !text.includes(wanted); many += row.hidden ? 0 : 1; }
+      for (const [text, figure] of figures) figure.hidden = !text.includes(wanted);
+      found.textContent = wanted ? `${many} of ${rows.length}` : "";
+    });
+  }
+
+  // Paper cannot be clicked: open what is closed, and close it again afterwards.
+  let opened = [];
+  addEventListener("beforeprint", () => { opened = all("details:not([open])"); opened.forEach((details) => { details.open = true; }); });
+  addEventListener("afterprint", () => { opened.forEach((details) => { details.open = false; }); opened = []; });
+})();
