@@ -6,7 +6,6 @@ exp(x) = 2**n * exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2, exp(
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -16,7 +15,7 @@ from numba.extending import intrinsic
 
 # `contract` allows fused multiply-add, which makes the polynomial both faster and more accurate. Nothing that reorders
 # sums is allowed: it would fold away the addition of MAGIC that rounds to an integer.
-fused: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+fused = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
 
 INVERSE_LN2 = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # the leading 32 bits, so that n * LN2_HIGH is exact
@@ -25,7 +24,7 @@ MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which
 SMALLEST = -708.0
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _float_of_bits(typing_context: Any, bits: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
@@ -33,7 +32,7 @@ def _float_of_bits(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _bits_of_float(typing_context: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -41,8 +40,8 @@ def _bits_of_float(typing_context: Any, number: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})  # type: ignore[untyped-decorator]
-def exponential(x: float) -> float:
+@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
+def exponential(x):
     """Return exp(x) for x <= 700; exactly 0 below -708, where the result would lose digits."""
     bounded = max(x, SMALLEST)
     shifted = bounded * INVERSE_LN2 + MAGIC
@@ -66,16 +65,16 @@ def exponential(x: float) -> float:
     return power if x >= SMALLEST else 0.0
 
 
-@fused  # type: ignore[untyped-decorator]
-def decay(distance: np.ndarray, scale: float, weight: np.ndarray) -> None:
+@fused
+def decay(distance, scale, weight):
     """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
     for i in range(distance.size):
         weight[i] = exponential(-distance[i] * scale)
 
 
-@fused  # type: ignore[untyped-decorator]
-def decay_or_rebase(lead: np.ndarray, scale: float, slack: float, weight: np.ndarray) -> None:
-    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: the factor of a change of reference."""
+@fused
+def decay_or_rebase(lead, scale, slack, weight):
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
     for i in range(lead.size):
         x = lead[i] if lead[i] < -slack else -lead[i]
         weight[i] = exponential(x * scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def laplacian_sums(
         0 where a point counts for itself, otherwise near the distance of its nearest source, 1e300 when it has none.
     """
     dimensions, rows = points.shape
-    spans = [(int(low), int(high)) for low, high in zip(starts[:-1], starts[1:], strict=True) if high > low]
+    spans = [(low, high) for low, high in pairwise(starts.tolist()) if high > low]
     by_first = _orders(points[0], spans)
     sorted_points = np.ascontiguousarray(points[:, by_first])
     sources, columns = source[by_first].astype(np.uint8), np.ascontiguousarray(values[by_first])

@@ -15,14 +15,10 @@ overflows, the nearest points never underflow, and there are few roundings. Sums
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from miscal.kernels.fast_exp import decay_or_rebase
 from miscal.kernels.jit import kernel
-
-Array = np.ndarray[Any, Any]
 
 FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
 SETTLE = 255  # a power of two less one: how many points the fresh sums take before they are settled
@@ -30,9 +26,9 @@ SETTLE = 255  # a power of two less one: how many points the fresh sums take bef
 
 @kernel
 def plan_sweep(
-    z: Array, cost: Array, kind: Array, opposite: int, source: Array, reference: Array, slack: float, rising: bool,
-    receive: Array, give: Array,
-) -> None:  # fmt: skip
+    z, cost, kind, opposite, source, reference, slack, rising,
+    receive, give,
+):  # fmt: skip
     """Fill, for each point in order of z, its distance beyond the reference it receives from and gives to."""
     size = z.size
     best_cost = np.full(4, FAR)
@@ -58,9 +54,9 @@ def plan_sweep(
 
 @kernel
 def add_sweep(
-    kind: Array, opposite: int, values: Array, receive: Array, give: Array, received: Array, given: Array,
-    slack: float, rising: bool, got: Array,
-) -> None:  # fmt: skip
+    kind, opposite, values, receive, give, received, given,
+    slack, rising, got,
+):  # fmt: skip
     """Add to got the sums that each point receives; `received` and `given` are the weights of the plan."""
     size, columns = values.shape
     fresh = np.zeros((4, columns))
@@ -92,7 +88,7 @@ def add_sweep(
 
 
 @kernel
-def _deliver(rows: Array, before: Array, after: Array, scale: float, got: Array, out: Array) -> None:
+def _deliver(rows, before, after, scale, got, out):
     for q in range(rows.size):
         row = rows[q]
         if after[q] < before[row]:
@@ -105,9 +101,9 @@ def _deliver(rows: Array, before: Array, after: Array, scale: float, got: Array,
 
 @kernel
 def sweep(
-    z: Array, cost: Array, kind: Array, kinds: int, rows: Array, source: Array, values: Array, reference: Array,
-    slack: float, scales: Array, out: Array,
-) -> None:  # fmt: skip
+    z, cost, kind, kinds, rows, source, values, reference,
+    slack, scales, out,
+):  # fmt: skip
     """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
 
     The points are given in ascending order of `z`; `rows` says where each lies in source, values, reference and out.

@@ -6,23 +6,19 @@ once, at the root, for all nodes and all bandwidths.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from miscal.kernels.fast_exp import decay
 from miscal.kernels.jit import kernel
 from miscal.kernels.laplacian_sweep import FAR, sweep
 
-Array = np.ndarray[Any, Any]
-
 LEAF = 32  # points below which all pairs are cheaper than another split
 
 
 @kernel
 def _distances(
-    first: Array, second: Array, third: Array, j: int, side: Array, sides: int, distance: Array
-) -> None:  # fmt: skip
+    first, second, third, j, side, sides, distance
+):  # fmt: skip
     x, y, z = first[j], second[j], third[j]
     for i in range(first.size):
         distance[i] = abs(first[i] - x) + abs(second[i] - y) + abs(third[i] - z)
@@ -35,16 +31,16 @@ def _distances(
 
 
 @kernel
-def _add(weight: Array, value: float, total: Array) -> None:
+def _add(weight, value, total):
     for i in range(weight.size):
         total[i] += weight[i] * value
 
 
 @kernel
 def _move_references(
-    first: Array, second: Array, third: Array, side: Array, sides: int, rows: Array, source: Array, reference: Array,
-    slack: float, scales: Array, out: Array, distance: Array, nearest: Array,
-) -> None:  # fmt: skip
+    first, second, third, side, sides, rows, source, reference,
+    slack, scales, out, distance, nearest,
+):  # fmt: skip
     """Bring each row's reference to its nearest source within the leaf where that is closer by more than the slack."""
     nearest[:] = FAR
     for j in range(first.size):
@@ -65,9 +61,9 @@ def _move_references(
 
 @kernel
 def leaf(
-    first: Array, second: Array, third: Array, side: Array, sides: int, rows: Array, source: Array, values: Array,
-    reference: Array, moving: bool, slack: float, scales: Array, out: Array, total: Array,
-) -> None:  # fmt: skip
+    first, second, third, side, sides, rows, source, values,
+    reference, moving, slack, scales, out, total,
+):  # fmt: skip
     """Add all pairs of a small node, except a point with itself; with two sides, opposite sides only."""
     size = first.size
     distance, weight, offset = np.empty(size), np.empty(size), np.empty(size)
@@ -96,7 +92,7 @@ def leaf(
 
 
 @kernel
-def partition(order: Array, middle: int) -> None:
+def partition(order, middle):
     """Put the entries below `middle` first, both parts in the order they had."""
     above = np.empty(order.size, order.dtype)
     low, high = 0, 0
@@ -112,9 +108,9 @@ def partition(order: Array, middle: int) -> None:
 
 @kernel
 def split_plane(
-    low: int, high: int, order: Array, first: Array, second: Array, cost: Array, side: Array, sides: int, rows: Array,
-    source: Array, values: Array, reference: Array, slack: float, scales: Array, out: Array,
-) -> None:  # fmt: skip
+    low, high, order, first, second, cost, side, sides, rows,
+    source, values, reference, slack, scales, out,
+):  # fmt: skip
     """Sweep between the two halves of points low..high of a plane, then partition `order` (positions by `second`)."""
     size = high - low
     middle = (low + high) // 2
@@ -133,9 +129,9 @@ def split_plane(
 
 @kernel
 def plane(
-    low: int, high: int, order: Array, first: Array, second: Array, third: Array, cost: Array, side: Array, sides: int,
-    rows: Array, source: Array, values: Array, reference: Array, moving: bool, slack: float, scales: Array, out: Array,
-) -> None:  # fmt: skip
+    low, high, order, first, second, third, cost, side, sides,
+    rows, source, values, reference, moving, slack, scales, out,
+):  # fmt: skip
     """Add all pairs among points low..high, `first` ascending; with two sides only those between the sides.
 
     `order` holds their positions sorted by `second`. With two sides `third` is the coordinate they were split on and
@@ -165,9 +161,9 @@ def plane(
 
 @kernel
 def split_space(
-    low: int, high: int, by_second: Array, by_third: Array, first: Array, second: Array, third: Array, source: Array,
-    values: Array, reference: Array, moving: bool, slack: float, scales: Array, out: Array,
-) -> None:  # fmt: skip
+    low, high, by_second, by_third, first, second, third, source,
+    values, reference, moving, slack, scales, out,
+):  # fmt: skip
     """Add the pairs between the two halves of points low..high of a space, then partition both orders."""
     size = high - low
     middle = (low + high) // 2
@@ -192,9 +188,9 @@ def split_space(
 
 @kernel
 def space(
-    low: int, high: int, by_second: Array, by_third: Array, first: Array, second: Array, third: Array, rows: Array,
-    side: Array, source: Array, values: Array, reference: Array, moving: bool, slack: float, scales: Array, out: Array,
-) -> None:  # fmt: skip
+    low, high, by_second, by_third, first, second, third, rows,
+    side, source, values, reference, moving, slack, scales, out,
+):  # fmt: skip
     """Add all pairs among points low..high of three coordinates, `first` ascending."""
     total = np.empty((scales.size, values.shape[1], LEAF))
     stack = np.empty((64, 2), np.int64)

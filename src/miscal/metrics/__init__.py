@@ -21,6 +21,11 @@ _PLACES = {
         "calibration_distance_quantiles",
     ),
     "miscal.metrics.score.losses": ("score_decomposition", "log_loss", "brier_score"),
+    "miscal.metrics.neighbourhood": (
+        "local_calibration_error",
+        "maximum_local_calibration_error",
+        "average_local_calibration_error",
+    ),
     "miscal.metrics.decision": ("prediction_rejection_ratio", "abstention_reward"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
