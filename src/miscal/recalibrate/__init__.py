@@ -10,9 +10,15 @@ from typing import Any
 
 _HOMES = {
     "BetaCalibration": "beta",
+    "DirichletCalibration": "dirichlet",
+    "HistogramBinning": "histogram",
     "Identity": "identity",
+    "IsotonicCalibration": "isotonic",
     "PlattScaling": "platt",
     "Recalibrator": "base",
+    "ScalingBinning": "histogram",
+    "TemperatureScaling": "temperature",
+    "VectorScaling": "vector",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the table above is the one place for a new name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from miscal.data.errors import warn
 from miscal.kernels import newton as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.newton import Floats, Minimum, minimise
+from miscal.recalibrate.newton import Evaluate, Floats, Minimum, minimise
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
@@ -20,6 +21,13 @@ SEPARATED = (
     "the classes are separated perfectly, so that without a penalty the coefficients would grow for ever; "
     "they were stopped where every outcome is predicted with near certainty. Pass l2=1 to fit a finite optimum"
 )
+
+
+def locked(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only view. Kernels are compiled once for each kind of array, so all rows come as the same kind."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True)
@@ -43,10 +51,10 @@ class Features:
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
         out = np.empty((len(score), 2))
+        rows = locked(score)
 
         def work(start: int, stop: int) -> None:
-            part, into = score[start:stop], out[start:stop]
-            kernels.score_map(part, *self.arguments, coefficients, intercept, into)
+            kernels.score_map(rows[start:stop], *self.arguments, coefficients, intercept, out[start:stop])
 
         over_blocks(len(score), work)
         return out
@@ -59,6 +67,10 @@ class Binary:
     score: Floats
     outcome: npt.NDArray[np.uint8]
     weight: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("score", "outcome", "weight"):
+            object.__setattr__(self, name, locked(getattr(self, name)))
 
     @property
     def total(self) -> float:
@@ -104,7 +116,7 @@ class LogisticFit:
         mean = linear / weight
         return shift + mean, np.sqrt(np.maximum(square / weight - mean * mean, 0.0))
 
-    def _evaluator(self, rows: Binary):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _evaluator(self, rows: Binary) -> Evaluate:
         def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
             def work(start: int, stop: int) -> Floats:
                 part, y, weight = rows.score[start:stop], rows.outcome[start:stop], rows.weight[start:stop]

@@ -14,10 +14,13 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Evaluate: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
+Products: TypeAlias = tuple[float, Floats, Callable[[Floats], Floats]]
+EvaluateProducts: TypeAlias = Callable[[Floats], Products]
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
+SMALL_GRADIENT = 1e-13  # of the mean loss
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
 
@@ -86,3 +89,46 @@ def _descend(
             return there, new, used
         size *= 0.5
     return None, state, MOST_HALVINGS
+
+
+# ------------------------------------------------------------------------------------------------- many parameters
+def minimise_large(evaluate: EvaluateProducts, start: Floats) -> Floats:
+    """Minimise a smooth convex loss by Newton's method, each step by conjugate gradients: no Hessian is formed."""
+    theta = np.array(start, dtype=np.float64)
+    loss, gradient, product = evaluate(theta)
+    for _ in range(MOST_STEPS):
+        length = float(np.linalg.norm(gradient))
+        if length <= SMALL_GRADIENT:
+            break
+        step = _conjugate_gradients(product, gradient, min(0.1, length) * length)
+        size = 1.0
+        for _ in range(MOST_HALVINGS):
+            there = theta - size * step
+            new = evaluate(there)
+            if new[0] <= loss + 1e-12 * abs(loss):
+                break
+            size *= 0.5
+        else:
+            break
+        theta, (loss, gradient, product) = there, new
+    return theta
+
+
+def _conjugate_gradients(product: Callable[[Floats], Floats], gradient: Floats, small: float) -> Floats:
+    step = np.zeros(len(gradient))
+    rest = gradient.copy()
+    along = rest.copy()
+    squared = float(rest @ rest)
+    for _ in range(500):
+        image = product(along)
+        curvature = float(along @ image)
+        if curvature <= 0.0:
+            break
+        share = squared / curvature
+        step += share * along
+        rest -= share * image
+        before, squared = squared, float(rest @ rest)
+        if squared <= small * small:
+            break
+        along = rest + (squared / before) * along
+    return step if step.any() else gradient.copy()
