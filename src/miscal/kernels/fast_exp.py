@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
@@ -24,7 +23,7 @@ MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which
 SMALLEST = -708.0
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _float_of_bits(typing_context: Any, bits: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
@@ -32,7 +31,7 @@ def _float_of_bits(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _bits_of_float(typing_context: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))

@@ -25,10 +25,7 @@ SETTLE = 255  # a power of two less one: how many points the fresh sums take bef
 
 
 @kernel
-def plan_sweep(
-    z, cost, kind, opposite, source, reference, slack, rising,
-    receive, give,
-):  # fmt: skip
+def plan_sweep(z, cost, kind, opposite, source, reference, slack, rising, receive, give):
     """Fill, for each point in order of z, its distance beyond the reference it receives from and gives to."""
     size = z.size
     best_cost = np.full(4, FAR)
@@ -53,10 +50,7 @@ def plan_sweep(
 
 
 @kernel
-def add_sweep(
-    kind, opposite, values, receive, give, received, given,
-    slack, rising, got,
-):  # fmt: skip
+def add_sweep(kind, opposite, values, receive, give, received, given, slack, rising, got):
     """Add to got the sums that each point receives; `received` and `given` are the weights of the plan."""
     size, columns = values.shape
     fresh = np.zeros((4, columns))
@@ -100,10 +94,7 @@ def _deliver(rows, before, after, scale, got, out):
 
 
 @kernel
-def sweep(
-    z, cost, kind, kinds, rows, source, values, reference,
-    slack, scales, out,
-):  # fmt: skip
+def sweep(z, cost, kind, kinds, rows, source, values, reference, slack, scales, out):
     """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
 
     The points are given in ascending order of `z`; `rows` says where each lies in source, values, reference and out.

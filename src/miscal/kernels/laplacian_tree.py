@@ -16,9 +16,7 @@ LEAF = 32  # points below which all pairs are cheaper than another split
 
 
 @kernel
-def _distances(
-    first, second, third, j, side, sides, distance
-):  # fmt: skip
+def _distances(first, second, third, j, side, sides, distance):
     x, y, z = first[j], second[j], third[j]
     for i in range(first.size):
         distance[i] = abs(first[i] - x) + abs(second[i] - y) + abs(third[i] - z)
@@ -37,10 +35,7 @@ def _add(weight, value, total):
 
 
 @kernel
-def _move_references(
-    first, second, third, side, sides, rows, source, reference,
-    slack, scales, out, distance, nearest,
-):  # fmt: skip
+def _move_references(first, second, third, side, sides, rows, source, reference, slack, scales, out, distance, nearest):
     """Bring each row's reference to its nearest source within the leaf where that is closer by more than the slack."""
     nearest[:] = FAR
     for j in range(first.size):
@@ -60,10 +55,7 @@ def _move_references(
 
 
 @kernel
-def leaf(
-    first, second, third, side, sides, rows, source, values,
-    reference, moving, slack, scales, out, total,
-):  # fmt: skip
+def leaf(first, second, third, side, sides, rows, source, values, reference, moving, slack, scales, out, total):
     """Add all pairs of a small node, except a point with itself; with two sides, opposite sides only."""
     size = first.size
     distance, weight, offset = np.empty(size), np.empty(size), np.empty(size)
@@ -108,9 +100,8 @@ def partition(order, middle):
 
 @kernel
 def split_plane(
-    low, high, order, first, second, cost, side, sides, rows,
-    source, values, reference, slack, scales, out,
-):  # fmt: skip
+    low, high, order, first, second, cost, side, sides, rows, source, values, reference, slack, scales, out
+):
     """Sweep between the two halves of points low..high of a plane, then partition `order` (positions by `second`)."""
     size = high - low
     middle = (low + high) // 2
@@ -129,9 +120,24 @@ def split_plane(
 
 @kernel
 def plane(
-    low, high, order, first, second, third, cost, side, sides,
-    rows, source, values, reference, moving, slack, scales, out,
-):  # fmt: skip
+    low,
+    high,
+    order,
+    first,
+    second,
+    third,
+    cost,
+    side,
+    sides,
+    rows,
+    source,
+    values,
+    reference,
+    moving,
+    slack,
+    scales,
+    out,
+):
     """Add all pairs among points low..high, `first` ascending; with two sides only those between the sides.
 
     `order` holds their positions sorted by `second`. With two sides `third` is the coordinate they were split on and
@@ -161,9 +167,8 @@ def plane(
 
 @kernel
 def split_space(
-    low, high, by_second, by_third, first, second, third, source,
-    values, reference, moving, slack, scales, out,
-):  # fmt: skip
+    low, high, by_second, by_third, first, second, third, source, values, reference, moving, slack, scales, out
+):
     """Add the pairs between the two halves of points low..high of a space, then partition both orders."""
     size = high - low
     middle = (low + high) // 2
@@ -188,9 +193,23 @@ def split_space(
 
 @kernel
 def space(
-    low, high, by_second, by_third, first, second, third, rows,
-    side, source, values, reference, moving, slack, scales, out,
-):  # fmt: skip
+    low,
+    high,
+    by_second,
+    by_third,
+    first,
+    second,
+    third,
+    rows,
+    side,
+    source,
+    values,
+    reference,
+    moving,
+    slack,
+    scales,
+    out,
+):
     """Add all pairs among points low..high of three coordinates, `first` ascending."""
     total = np.empty((scales.size, values.shape[1], LEAF))
     stack = np.empty((64, 2), np.int64)

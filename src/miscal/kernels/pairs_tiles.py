@@ -129,9 +129,10 @@ def one_way(points, values, scales, square, slack, low, high, queries, own_place
             inside = 0 <= own < stop - start
             if inside:
                 near[own] = FAR
-            lead = smallest(near) - reference[i]
+            nearest = smallest(near)
+            lead = nearest - reference[i]
             if lead < -slack:
-                reference[i] += lead
+                reference[i] = nearest
                 for b in range(scales.size):
                     out[b, :, i] *= np.exp(lead * scales[b])
             near -= reference[i]

@@ -25,7 +25,7 @@ def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
     matrix = np.ascontiguousarray(_stacked(features, where), dtype=np.float64)
     if matrix.shape[1] == 0:
         raise refusal("must have at least one column", where=where, got=f"its shape is {matrix.shape}")
-    row, total = first_row(len(matrix), lambda i, j: ~(np.abs(matrix[i:j]) <= LARGEST).all(axis=1))
+    row, total = first_row(len(matrix), lambda i, j: np.asarray(~(np.abs(matrix[i:j]) <= LARGEST).all(axis=1)))
     if total:
         place = int(np.argmax(~(np.abs(matrix[row]) <= LARGEST)))
         value = matrix[row, place]
