@@ -122,15 +122,14 @@ def aggregate_null(
     """
     if draws < 1:
         raise refusal("must be at least 1", where="'draws'", got=f"got {draws}")
-    stream = cell_draws(sums, weighted=weighted, null=null, rows=rows, random_state=random_state)
+    stream = cell_draws(sums, weighted=weighted, null=null, rows=rows, draws=draws, random_state=random_state)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty(draws)
     for first in range(0, draws, step):
         count = min(step, draws - first)
         values[first : first + count] = metric(sums.predicted, stream.block(first, count), sums.weight)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
-    method = "simulation" if null == "bernoulli" else "sign flips" if rows is not None else "residuals"
-    return summary_of_draws(actual, values, method=method, level=level)
+    return summary_of_draws(actual, values, method=stream.words, level=level)
 
 
 def pooled_error(norm: float) -> Metric:

@@ -13,9 +13,12 @@ from miscal.inference.adjust import adjusted_z, simultaneous_level
 from miscal.inference.cells import Null, equal_weights
 from miscal.inference.matched import NORMAL_EVENTS, binomial_tails
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, CellSums, Floats
+from miscal.inference.sums import CellRows, CellSums, Floats, Integers
 
-STEPS = 60
+Tail = Callable[[Floats, Integers], Floats]
+
+STEPS = 80
+SETTLED = 1e-9  # relative, of a bound or of its tail
 
 
 class GapIntervals(NamedTuple):
@@ -64,9 +67,7 @@ def cell_gap_intervals(
     if null == "residual":
         noise = sums.residual2
         if rows is not None:
-            blocks = cluster_blocks(rows)
-            owner = np.repeat(np.arange(rows.cells), np.diff(blocks.offsets))
-            noise = np.asarray(np.bincount(owner, blocks.residual**2, rows.cells), dtype=np.float64)
+            noise = np.where(np.diff(rows.offsets) > 0, cluster_blocks(rows).squares(), noise)
         gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
         reach = adjusted_z(number, level) * np.sqrt(noise[filled]) / sums.weight[filled]
         low[filled], high[filled] = gap - reach, gap + reach
@@ -116,24 +117,41 @@ def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floa
 def _inverted(events: Floats, size: Floats, ratio: Floats, half: float) -> tuple[Floats, Floats]:
     """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ."""
 
-    def upper_tail(mean: Floats) -> Floats:
-        return binomial_tails(events, mean, ratio * mean * (1.0 - mean / size), size)[1]
+    def tail(side: int) -> Tail:
+        def function(mean: Floats, cells: Integers) -> Floats:
+            n = size[cells]
+            return binomial_tails(events[cells], mean, ratio[cells] * mean * (1.0 - mean / n), n)[side]
 
-    def lower_tail(mean: Floats) -> Floats:
-        return binomial_tails(events, mean, ratio * mean * (1.0 - mean / size), size)[0]
+        return function
 
-    least = _root(upper_tail, np.zeros(size.size), np.minimum(events, size), half)
-    most = _root(lower_tail, size * 1.0, np.maximum(events, 0.0), half)
-    return np.where(events <= 0.0, 0.0, least), np.where(events >= size, size, most)
+    least, most = np.zeros(size.size), size * 1.0
+    some, spare = np.flatnonzero(events > 0.0), np.flatnonzero(events < size)
+    least[some] = _root(tail(1), some, np.zeros(some.size), events[some], half)
+    most[spare] = _root(tail(0), spare, size[spare] * 1.0, events[spare], half)
+    return least, most
 
 
-def _root(tail: Callable[[Floats], Floats], outer: Floats, inner: Floats, half: float) -> Floats:
-    """Find where a tail equals `half`, between `outer` (tail below it) and `inner` (above), by bisection."""
-    outer, inner = outer.copy(), inner.copy()
-    for _ in range(STEPS):
-        middle = 0.5 * (outer + inner)
-        beyond = tail(middle) < half
-        outer, inner = np.where(beyond, middle, outer), np.where(beyond, inner, middle)
-        if np.all(np.abs(outer - inner) <= 1e-10 * np.maximum(np.maximum(outer, inner), 1e-12)):
-            break
-    return outer
+def _root(tail: Tail, cells: Integers, outer: Floats, inner: Floats, half: float) -> Floats:
+    """Find where each cell's tail equals `half`, between `outer` (tail below it) and `inner` (above).
+
+    Regula falsi on the logarithm of the tail (Illinois variant: an end that stays counts half), with bisection while an
+    end's logarithm is infinite and every fourth step, so that it cannot stall. Cells leave as they settle.
+    """
+    answer = outer.copy()
+    live = np.arange(cells.size)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        inner = np.clip(inner, 1e-12, None)
+        low, high = np.full(cells.size, -np.inf), np.full(cells.size, np.inf)
+        for step in range(STEPS):
+            straight = (outer * high - inner * low) / (high - low)
+            guess = np.where(np.isfinite(straight) & (step % 4 != 3), straight, 0.5 * (outer + inner))
+            height = np.log(tail(guess, cells[live]) / half)
+            beyond = height < 0.0
+            low, high = np.where(beyond, height, 0.5 * low), np.where(beyond, 0.5 * high, height)
+            outer, inner = np.where(beyond, guess, outer), np.where(beyond, inner, guess)
+            answer[live] = np.where(np.abs(height) < SETTLED, guess, outer)
+            keep = (np.abs(height) >= SETTLED) & (np.abs(outer - inner) > SETTLED * np.maximum(outer, inner))
+            if not keep.any():
+                break
+            live, outer, inner, low, high = live[keep], outer[keep], inner[keep], low[keep], high[keep]
+    return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from miscal.data.errors import refusal
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights
 from miscal.inference.matched import match
+from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
 
+ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
 
 
@@ -19,6 +22,7 @@ WIDE = 400.0  # variance above which a matched binomial is drawn as a normal wit
 class MatchedDraws:
     """Draws of Σw·y* from matched binomials in units of `scale`; the complement to `limit` where swapped."""
 
+    words: ClassVar[str] = "simulation"
     mean: Floats
     variance: Floats
     trials: Floats
@@ -42,6 +46,7 @@ class MatchedDraws:
 class RowDraws:
     """Draws of Σw·y*, row by row."""
 
+    words: ClassVar[str] = "simulation"
     cells: int
     cell: Integers
     probability: Floats
@@ -63,6 +68,7 @@ class RowDraws:
 class NormalDraws:
     """Draws of Σw·y* around Σw·p with the residuals' own variance."""
 
+    words: ClassVar[str] = "residuals"
     mean: Floats
     deviation: Floats
     seed: np.uint64
@@ -80,6 +86,7 @@ class NormalDraws:
 class FlipDraws:
     """Draws of Σw·y* as Σw·p + Σ ±D, D the residual sum of a cluster in a cell."""
 
+    words: ClassVar[str] = "sign flips"
     mean: Floats
     cell: Integers
     cluster: Integers
@@ -109,6 +116,7 @@ def cell_draws(
     weighted: bool,
     null: Null = "bernoulli",
     rows: CellRows | None = None,
+    draws: int = 999,
     random_state: int | np.random.Generator | None = 0,
 ) -> Draws:
     """Prepare draws of the cells' observed sums under a null.
@@ -117,7 +125,8 @@ def cell_draws(
     rarer side; weighted: row by row where the rows are given, else probability m = Σwp/Σw in units of
     ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events a
     binomial number of random weights with the cell's mean and variance. "residual": sign flips by row or cluster
-    where rows are at hand, else normal with variance Σw²(y-p)².
+    where rows are at hand, else normal with variance Σw²(y-p)². Rows are used only if those of every filled cell are
+    given and rows·draws is at most 2e8.
 
     Examples
     --------
@@ -129,23 +138,23 @@ def cell_draws(
     True
     """
     seed = seed_of(random_state)
-    if null == "bernoulli" and weighted and rows is not None:
-        weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-        repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
-        return RowDraws(rows.cells, rows.codes(), rows.probability, weight, repeats, seed)
-    if null == "bernoulli":
-        return _matched_draws(sums, weighted=weighted, seed=seed)
-    if null != "residual":
+    if null not in {"bernoulli", "residual"}:
         raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
+    if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
+        rows = None  # rows of some cells were left out: the sums know all of them
+    if null == "bernoulli":
+        if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
+            weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
+            repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
+            return RowDraws(rows.cells, rows.codes(), rows.probability, weight, repeats, seed)
+        return _matched_draws(sums, weighted=weighted, seed=seed)
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
     if rows is None:
         return NormalDraws(mean, np.sqrt(sums.residual2), seed)
-    cell, residual = rows.codes(), rows.residuals()
-    if rows.cluster is not None:
-        return FlipDraws(mean, cell, rows.cluster, residual if rows.count is None else residual * rows.count, seed)
-    if rows.count is not None:
-        cell, residual = np.repeat(cell, rows.count), np.repeat(residual, rows.count)
-    return FlipDraws(mean, cell, np.arange(cell.size), residual, seed)
+    blocks = cluster_blocks(rows)
+    if blocks.residual.size * draws > ROW_DRAWS:
+        return NormalDraws(mean, np.sqrt(blocks.squares()), seed)
+    return FlipDraws(mean, blocks.cells(), blocks.cluster, blocks.residual, seed)
 
 
 def _matched_draws(sums: CellSums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:

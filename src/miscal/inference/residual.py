@@ -21,10 +21,19 @@ class ResidualPValues(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Residual sums of clusters within cells, sorted by cell."""
+    """Residual sums of clusters within cells, sorted by cell; `cluster` is the row itself where there are none."""
 
     offsets: Integers
     residual: Floats
+    cluster: Integers
+
+    def cells(self) -> Integers:
+        """Give the cell of each block."""
+        return np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+
+    def squares(self) -> Floats:
+        """Give ΣD² of each cell."""
+        return np.asarray(np.bincount(self.cells(), self.residual**2, self.offsets.size - 1), dtype=np.float64)
 
 
 def cluster_blocks(rows: CellRows) -> Blocks:
@@ -35,16 +44,17 @@ def cluster_blocks(rows: CellRows) -> Blocks:
         if rows.cluster is None:
             repeated = np.repeat(residual, rows.count)
             ends = np.concatenate([[0], np.cumsum(rows.count)])
-            return Blocks(ends[rows.offsets].astype(np.int64), repeated)
+            return Blocks(ends[rows.offsets].astype(np.int64), repeated, np.arange(repeated.size))
         residual = residual * rows.count
     if rows.cluster is None:
-        return Blocks(rows.offsets, residual)
+        return Blocks(rows.offsets, residual, np.arange(residual.size))
     from miscal.kernels.simulate import within_cluster_sums
 
-    sums, owner = np.empty(residual.size), np.empty(residual.size, dtype=np.int64)
-    runs = within_cluster_sums(rows.codes(), rows.cluster, residual, sums, owner)
-    offsets = np.searchsorted(owner[:runs], np.arange(rows.cells + 1)).astype(np.int64)
-    return Blocks(offsets, sums[:runs])
+    sums, first = np.empty(residual.size), np.empty(residual.size, dtype=np.int64)
+    codes = rows.codes()
+    runs = within_cluster_sums(codes, rows.cluster, residual, sums, first)
+    offsets = np.searchsorted(codes[first[:runs]], np.arange(rows.cells + 1)).astype(np.int64)
+    return Blocks(offsets, sums[:runs], rows.cluster[first[:runs]])
 
 
 def residual_p_values(
@@ -68,17 +78,17 @@ def residual_p_values(
     """
     total = sums.observed - sums.predicted
     blocks = None if rows is None else cluster_blocks(rows)
-    if blocks is None:
-        number, squares = sums.rows.astype(np.float64), sums.residual2
-    else:
-        owner = np.repeat(np.arange(blocks.offsets.size - 1), np.diff(blocks.offsets))
-        number = np.diff(blocks.offsets).astype(np.float64)
-        squares = np.asarray(np.bincount(owner, blocks.residual**2, number.size), dtype=np.float64)
+    number, squares = np.asarray(sums.rows, dtype=np.float64), sums.residual2
+    at_hand = np.zeros(number.size, dtype=bool)
+    if blocks is not None:  # a cell whose rows were left out is judged by its sums
+        at_hand = np.diff(blocks.offsets) > 0
+        number = np.where(at_hand, np.diff(blocks.offsets), number)
+        squares = np.where(at_hand, blocks.squares(), squares)
     noise = np.maximum(squares, sums.variance) if model_variance else squares
     p_value = _student(total, noise, number)
     kind = np.full(number.size, STUDENT, dtype=np.int8)
     few = (number < FEW_BLOCKS) & (number >= 2.0)
-    small = (number < 2.0) | ((blocks is None) & few)
+    small = (number < 2.0) | (few & ~at_hand)
     if binary:
         small |= _events(sums, rows, model_variance=model_variance) < events_needed
     if blocks is not None and (few & ~small).any():
@@ -109,10 +119,12 @@ def _events(sums: CellSums, rows: CellRows | None, *, model_variance: bool) -> F
     expected = effective_events(sums)
     if model_variance or rows is None:
         return expected
+    at_hand = np.diff(rows.offsets) > 0
     # Weights that depend on the outcome say nothing of how many events there are: count them.
     times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
     events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-    return np.asarray(np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events))
+    rarer = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
+    return np.where(at_hand, rarer, expected)
 
 
 def _flips(blocks: Blocks, cells: Integers, draws: int, stop: int, seed: np.uint64) -> Floats:

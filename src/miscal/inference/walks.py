@@ -16,7 +16,7 @@ from miscal.inference.aggregates import (
 )
 from miscal.inference.brownian import RANGE_MEAN, brownian_range_p, brownian_range_quantile
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null
-from miscal.inference.maxima import STOP, max_statistic_p
+from miscal.inference.maxima import FLOOR_DRAWS, STOP, max_statistic_p
 from miscal.inference.nulls import seed_of
 from miscal.inference.sums import CellSums, Floats, Integers
 
@@ -129,6 +129,8 @@ def kuiper_p_value(
     if ties is not None and null == "bernoulli":
         return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
     if rows is not None and (affordable or clustered):
+        if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
+            draws = max(FLOOR_DRAWS, int(SIMULATION_LIMIT // rows.probability.size))
         return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties")

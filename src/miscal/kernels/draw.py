@@ -77,6 +77,24 @@ def gamma_number(shape, seed):
 
 
 @kernel
+def cumulative_masses(mean, deviation, trials):
+    """Give the lowest value and the cumulative masses of the matched binomial; mixed where trials are not whole."""
+    low = max(int(mean - 10.0 * deviation) - 1, 0)
+    high = min(int(mean + 12.0 * deviation + 25.0), math.ceil(trials))
+    table = np.zeros(high - low + 1)
+    under, over = math.floor(trials), math.ceil(trials)
+    if under == over or mean > under:
+        add_binomial(table, low, over, min(mean / over, 1.0), 1.0)
+    else:
+        share = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
+        add_binomial(table, low, under, mean / under, share)
+        add_binomial(table, low, over, mean / over, 1.0 - share)
+    for index in range(1, table.size):
+        table[index] += table[index - 1]
+    return low, table
+
+
+@kernel
 def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, first, count, seed, wide, out):
     """Fill out[draw, cell] with scale·K (limit - scale·K where swapped), K matched to mean and variance.
 
@@ -97,18 +115,7 @@ def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, first, 
                 z += skewness * (z * z - 1.0) / 6.0
                 out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
         else:
-            low = max(int(mean[cell] - 10.0 * deviation) - 1, 0)
-            high = min(int(mean[cell] + 12.0 * deviation + 25.0), math.ceil(trials[cell]))
-            table = np.zeros(high - low + 1)
-            under, over = math.floor(trials[cell]), math.ceil(trials[cell])
-            if under == over or mean[cell] > under:
-                add_binomial(table, low, over, min(mean[cell] / over, 1.0), 1.0)
-            else:
-                share = (1.0 / trials[cell] - 1.0 / over) / (1.0 / under - 1.0 / over)
-                add_binomial(table, low, under, mean[cell] / under, share)
-                add_binomial(table, low, over, mean[cell] / over, 1.0 - share)
-            for index in range(1, table.size):
-                table[index] += table[index - 1]
+            low, table = cumulative_masses(mean[cell], deviation, trials[cell])
             start = min(int(mean[cell]) - low, table.size - 1)
             for draw in range(count):
                 level = uniform(own, np.uint64(first + draw)) * table[table.size - 1]

@@ -141,13 +141,13 @@ def flipped_cell_exceedances(
 
 
 @kernel
-def within_cluster_sums(cell: Integers, cluster: Integers, residual: Floats, out: Floats, owner: Integers) -> int:
-    """Sum residuals over runs of equal (cell, cluster), rows sorted by both; give the number of runs."""
+def within_cluster_sums(cell: Integers, cluster: Integers, residual: Floats, out: Floats, first: Integers) -> int:
+    """Sum residuals over runs of equal (cell, cluster), rows sorted by both; fill each run's first row, count runs."""
     runs = -1
     for row in range(cell.size):
         if row == 0 or cell[row] != cell[row - 1] or cluster[row] != cluster[row - 1]:
             runs += 1
             out[runs] = 0.0
-            owner[runs] = cell[row]
+            first[runs] = row
         out[runs] += residual[row]
     return runs + 1
