@@ -1,0 +1,241 @@
+"""Local regression (LOESS) of several responses on one variable, with standard errors and bands, exact at any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miscal.data.errors import nearest, refusal
+from miscal.metrics.smoothing_operator import Rows, find_bandwidths, find_windows, sort_rows
+from miscal.metrics.smoothing_variance import Estimate, critical_values, estimate
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
+
+    `critical` is the multiple of the standard error that makes the band; `left` and `right` are the smallest and the
+    greatest x with weight in each window; `degree` is the local degree that the window's values could carry.
+    `trace` is the equivalent number of parameters (of the first response's operator), `one_delta`, `sigma` and
+    `degrees_of_freedom` belong to `se="constant"` and are NaN otherwise.
+    """
+
+    grid: Floats
+    fit: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
+    critical: Floats
+    level: float
+    se: str
+    band: str
+    bandwidth: Floats
+    left: Floats
+    right: Floats
+    degree: Integers
+    rows: int
+    trace: float
+    sigma: Floats
+    one_delta: float
+    degrees_of_freedom: float
+
+
+def smooth(
+    x: ArrayLike,
+    responses: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    count: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    span: float = 0.9,
+    degree: int = 2,
+    grid: int | ArrayLike = 500,
+    trim: float = 0.05,
+    level: float = 0.95,
+    se: str = "robust",
+    robust_iterations: int = 0,
+    band: str = "pointwise",
+    random_state: int | np.random.Generator | None = 0,
+) -> Smooth:
+    r"""Smooth each response over x by local regression, evaluated exactly at every grid point.
+
+    At a point v the rows in the window, the q = floor(span * n + 1e-5) nearest, get the weight
+    (1 - (abs(x - v) / h)^3)^3 with h the distance of the q-th, and a polynomial is fitted by weighted least squares;
+    the curve is its value at v, a linear form sum_i l_i(v) y_i.
+
+    Parameters
+    ----------
+    x, responses : (n,) and (n,) or (n, m), finite
+        All responses share windows and are done in one sweep.
+    weight : (n,), optional
+        Sampling weights, multiplied into the local weights; only their ratios matter, rows of weight 0 are dropped.
+        The window counts rows, not weight.
+    count : (n,) of whole numbers, optional
+        A row that stands for several equal rows: the result is that of the repeated rows.
+    cluster : (n,) of codes, optional
+        Rows of one cluster may depend on each other; needs `se="robust"`.
+    grid : int or array
+        Number of equally spaced points between the `trim` and 1 - `trim` quantiles of x, or the points themselves.
+        If those quantiles coincide the distinct values of x are used (evenly thinned to `grid` of them).
+    se : {"robust", "constant"}
+        "robust": the sandwich, se^2 = sum_i l_i(v)^2 r_i^2 / (1 - l_ii)^2 with r the residual at the row itself
+        (HC3), valid for 0/1 responses. "constant": one residual variance, sigma^2 = sum w r^2 / one_delta,
+        se^2 = sigma^2 sum_i l_i(v)^2 / w_i, the formula of `loess`, with the exact one_delta.
+    robust_iterations : int
+        Bisquare re-weightings by residuals (the `symmetric` family); each response then has its own weights.
+    band : {"pointwise", "simultaneous"}
+        Simultaneous: the `level` quantile of the largest standardised deviation over the grid, simulated from the
+        covariance of the curve across the grid.
+
+    Returns
+    -------
+    Smooth
+
+    Notes
+    -----
+    Rows with equal x are pooled. If the q-th nearest row is at distance 0, the fit is the mean of the tied rows. A
+    window with too few distinct values for the degree, or a numerically singular one, falls back to a lower degree.
+    A point whose fit rests on one row has no robust standard error (NaN). Bands do not correct for smoothing bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.arange(20.0)
+    >>> curve = smooth(x, 3.0 + 2.0 * x, degree=1, grid=[4.0, 10.0])
+    >>> curve.fit[:, 0].round(6).tolist()
+    [11.0, 23.0]
+    """
+    _check_options(span, degree, trim, level, se, robust_iterations, band)
+    rows, codes = _rows(x, responses, weight, count, cluster)
+    if codes is not None and se == "constant":
+        raise refusal("needs se='robust'", where="'cluster'", got="got se='constant'")
+    points = _grid(rows, grid, trim)
+    unsorted = np.argsort(points, kind="stable")
+    ordered = points[unsorted]
+    where = find_windows(rows.x, ordered, find_bandwidths(rows, ordered, span))
+    done = estimate(rows, codes, where, span, degree, se, robust_iterations, band == "simultaneous")
+    critical = critical_values(done, level, band, random_state)
+    back = np.empty_like(unsorted)
+    back[unsorted] = np.arange(unsorted.size)
+    return _record(rows, points, where, done, critical, back, level, se, band)
+
+
+def _record(
+    rows: Rows, points: Floats, where: Any, done: Estimate, critical: Floats, back: Integers,
+    level: float, se: str, band: str,
+) -> Smooth:  # fmt: skip
+    fit, error = (done.fit + rows.middle)[back], done.standard_error[back]
+    return Smooth(
+        grid=points, fit=fit, standard_error=error, low=fit - critical * error, high=fit + critical * error,
+        critical=critical, level=level, se=se, band=band, bandwidth=where.bandwidth[back],
+        left=rows.x[where.first][back], right=rows.x[where.last - 1][back], degree=done.degree[back],
+        rows=rows.total, trace=done.trace, sigma=done.sigma, one_delta=done.one_delta,
+        degrees_of_freedom=done.degrees_of_freedom,
+    )  # fmt: skip
+
+
+def _check_options(
+    span: float, degree: int, trim: float, level: float, se: str, robust_iterations: int, band: str
+) -> None:
+    if not 0.0 < span <= 1.0:
+        raise refusal("must lie in (0, 1]", where="'span'", got=f"got {span!r}", hint="the share of rows in a window")
+    if isinstance(degree, bool) or degree not in (0, 1, 2):
+        raise refusal("must be 0, 1 or 2", where="'degree'", got=f"got {degree!r}")
+    if not 0.0 <= trim < 0.5:
+        raise refusal("must lie in [0, 0.5)", where="'trim'", got=f"got {trim!r}")
+    if not 0.0 < level < 1.0:
+        raise refusal("must lie in (0, 1)", where="'level'", got=f"got {level!r}")
+    if se not in ("robust", "constant"):
+        raise refusal("must be 'robust' or 'constant'", where="'se'", got=f"got {se!r}",
+                      hint=nearest(str(se), ("robust", "constant")))  # fmt: skip
+    if band not in ("pointwise", "simultaneous"):
+        raise refusal("must be 'pointwise' or 'simultaneous'", where="'band'", got=f"got {band!r}",
+                      hint=nearest(str(band), ("pointwise", "simultaneous")))  # fmt: skip
+    if isinstance(robust_iterations, bool) or int(robust_iterations) != robust_iterations or robust_iterations < 0:
+        raise refusal("must be a whole number, 0 or more", where="'robust_iterations'", got=f"got {robust_iterations!r}")
+
+
+def _numbers(values: ArrayLike, name: str) -> Floats:
+    try:
+        out = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise refusal("must be numbers", where=f"'{name}'", got=f"got {type(values).__name__}") from None
+    if not np.isfinite(out.sum()) and not np.isfinite(out).all():
+        bad = int(np.flatnonzero(~np.isfinite(out).reshape(out.shape[0] if out.ndim else 1, -1).all(axis=1))[0])
+        raise refusal("must be finite", where=f"'{name}'", got=f"row {bad} is not", hint="leave missing rows out")
+    return out
+
+
+def _rows(
+    x: ArrayLike, responses: ArrayLike, weight: ArrayLike | None, count: ArrayLike | None, cluster: ArrayLike | None
+) -> tuple[Rows, Integers | None]:
+    places, y = _numbers(x, "x"), _numbers(responses, "responses")
+    if places.ndim != 1 or not places.size:
+        raise refusal("must be one-dimensional with at least one row", where="'x'", got=f"shape {places.shape}")
+    y = y[:, None] if y.ndim == 1 else y
+    if y.ndim != 2 or y.shape[0] != places.size or not y.shape[1]:
+        raise refusal("must have as many rows as x", where="'responses'", got=f"shape {y.shape} for {places.size} rows")
+    weights = _column(weight, "weight", places.size)
+    counts = _column(count, "count", places.size)
+    codes = None if cluster is None else np.unique(np.asarray(cluster), return_inverse=True)[1].astype(np.int64)
+    if codes is not None and codes.shape != places.shape:
+        raise refusal("must have one code per row", where="'cluster'", got=f"shape {codes.shape}")
+    if counts.size and not np.array_equal(counts, np.rint(counts)):
+        raise refusal("must be whole numbers", where="'count'", hint="use weight= for sampling weights")
+    keep = np.ones(places.size, np.bool_)
+    for values in (weights, counts):
+        keep = keep & (values > 0.0) if values.size else keep
+    if not keep.all():
+        if not keep.any():
+            raise refusal("must be positive somewhere", where="'weight' or 'count'", got="all rows have 0")
+        places, y = places[keep], y[keep]
+        weights, counts = weights[keep] if weights.size else weights, counts[keep] if counts.size else counts
+        codes = None if codes is None else codes[keep]
+    if weights.size:  # a power of two: exact, and squares neither overflow nor vanish
+        weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
+    return sort_rows(places, np.ascontiguousarray(y), weights, counts.astype(np.int64)), codes
+
+
+def _column(values: ArrayLike | None, name: str, rows: int) -> Floats:
+    if values is None:
+        return np.empty(0)
+    out = _numbers(values, name)
+    if out.shape != (rows,):
+        raise refusal("must have one value per row", where=f"'{name}'", got=f"shape {out.shape} for {rows} rows")
+    if (out < 0.0).any():
+        raise refusal("must not be negative", where=f"'{name}'", got=f"row {int(np.flatnonzero(out < 0.0)[0])} is")
+    return out
+
+
+def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
+    if np.ndim(grid) > 0:  # type: ignore[arg-type]
+        points = _numbers(grid, "grid")
+        if points.ndim != 1 or not points.size:
+            raise refusal("must be one-dimensional and not empty", where="'grid'", got=f"shape {points.shape}")
+        return points.copy()
+    if isinstance(grid, bool) or not isinstance(grid, int | np.integer) or grid < 2:
+        raise refusal("must be a whole number of at least 2, or an array", where="'grid'", got=f"got {grid!r}")
+    low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
+    if low < high:
+        return np.linspace(low, high, int(grid))
+    thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
+    return rows.x[thin]
+
+
+def _quantile(rows: Rows, share: float) -> float:
+    """Linear interpolation between rows; with weights the smallest value that reaches the share of weight."""
+    if rows.weight.size:
+        own = rows.weight * rows.count if rows.count.size else rows.weight
+        reached = np.cumsum(np.add.reduceat(own[rows.order], rows.starts[:-1]))
+        return float(rows.x[min(int(np.searchsorted(reached, share * reached[-1])), rows.x.size - 1)])
+    place = share * (rows.total - 1)
+    whole = int(np.floor(place))
+    below, above = np.searchsorted(rows.ends, [whole, min(whole + 1, rows.total - 1)], side="right")
+    a, b, part = float(rows.x[below]), float(rows.x[above]), place - whole
+    return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
