@@ -37,7 +37,9 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--out", default="miscal-demo", show_default=True, type=click.Path(path_type=Path), help="Folder to write.")
+@click.option(
+    "--out", default="miscal-demo", show_default=True, type=click.Path(path_type=Path), help="Folder to write."
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the simulations.")
 def demo(out: Path, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
@@ -99,7 +101,9 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda *_: None
         return
     start = time.monotonic()
-    bar = Progress(TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
+    bar = Progress(
+        TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
     task = bar.add_task("")
     started = False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,18 +70,18 @@ class Pair:
             return None
         if self.weight is None:
             return np.asarray(self.count, dtype=np.float64)
-        return self.weight if self.count is None else self.weight * self.count
+        return self.weight if self.count is None else np.asarray(self.weight * self.count)
 
     @cached_property
     def second(self) -> np.ndarray | None:
         """Weight of a row in variances: w**2 * count. None when every row counts once."""
         if self.weight is None or self.first is None:
             return self.first
-        return self.weight * self.first
+        return np.asarray(self.weight * self.first)
 
     def take(self, rows: np.ndarray) -> Pair:
         """The pair of some rows (indices or a mask)."""
-        chosen = {
+        chosen: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[rows]
             for name in ("weight", "count", "cluster")
         }
@@ -130,9 +130,7 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
     if isinstance(target, (int, np.integer)) and not isinstance(target, bool):
         if 0 <= target < predictions.n_classes:
             return int(target)
-        raise refusal(
-            f"must be a class from 0 to {predictions.n_classes - 1}", where="'target'", got=f"it is {target}"
-        )
+        raise refusal(f"must be a class from 0 to {predictions.n_classes - 1}", where="'target'", got=f"it is {target}")
     names = [str(name) for name in predictions.classes]
     if str(target) in names:
         return names.index(str(target))

@@ -83,7 +83,8 @@ class Table(Mapping[str, np.ndarray]):
         """The table as an Arrow table."""
         import pyarrow
 
-        return pyarrow.table({name: list(values) if values.dtype == object else values for name, values in self.items()})
+        boxed = {name: list(values) if values.dtype == object else values for name, values in self.items()}
+        return pyarrow.table(boxed)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas frame."""
@@ -226,7 +227,8 @@ class Result:
         return f"{self.sentence()}\n95% interval {low:.4g} to {high:.4g}. {self.method}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.sentence())}<br><small>{html.escape(self.method)}</small></p>{self.table._repr_html_()}"
+        words = f"{html.escape(self.sentence())}<br><small>{html.escape(self.method)}</small>"
+        return f"<p>{words}</p>{self.table._repr_html_()}"
 
 
 def _p_text(p_value: float, draws: object) -> str:

@@ -1,0 +1,1 @@
+"""What is kept of the rows: sums and summaries that add."""

@@ -30,7 +30,9 @@ def write_whole(path: str | Path, content: bytes) -> None:
         raise refusal("cannot be written", where=f"'{path}'", got=str(error.strerror or error)) from error
 
 
-def save_arrays(path: str | Path, schema: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray | None]) -> None:
+def save_arrays(
+    path: str | Path, schema: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray | None]
+) -> None:
     """Write arrays (None ones are left out) and a JSON header that names the schema."""
     text = json.dumps({"schema": schema, **header})
     buffer = io.BytesIO()

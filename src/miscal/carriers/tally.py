@@ -135,7 +135,7 @@ class Tally:
 
     def _difference(self) -> np.ndarray:
         if self.limbs is None:
-            return self.predicted - self.observed
+            return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
         limbs = _normal(self.limbs[:, one] - self.limbs[:, two])
         return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)

@@ -1,0 +1,1 @@
+"""Who adds: arrays in memory, streams, frames."""

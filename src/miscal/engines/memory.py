@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally
@@ -20,6 +23,8 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     cells = pooling.cells.count
     kernel = _full_kernel(pair.whole)
     weight = NO_WEIGHT if pair.weight is None else pair.weight
+    if pair.weight is None and not pair.whole:
+        weight = np.ones(pair.rows)
     count = NO_COUNT if pair.count is None else pair.count
 
     def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,7 +55,7 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     )
 
 
-def _full_kernel(whole: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _full_kernel(whole: bool) -> Callable[..., Any]:
     from miscal.kernels.sums import full_exact, full_real
 
     return full_exact if whole else full_real
@@ -63,8 +68,8 @@ def _block(cells: int) -> int:
 def _added(parts: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
     totals = list(parts[0])
     for part in parts[1:]:
-        for total, more in zip(totals, part, strict=True):
-            total += more
+        for place, more in enumerate(part):
+            totals[place] += more
     return totals
 
 
@@ -100,7 +105,7 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     return Tally(cells=pooling.cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
 
 
-def _quick_bins(pooling: Pooling):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:
     """The kernel that finds bins and adds in one pass, where it applies."""
     from miscal.kernels.sums import SMALL, binned_means
 

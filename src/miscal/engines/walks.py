@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from miscal.carriers.walk import Walk
-from miscal.engines.memory import NO_WEIGHT
+from miscal.engines.memory import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
@@ -90,7 +91,7 @@ class _Walker:
         wanted = (start + self.rises > extremes[0] - slack) | (start - self.falls < extremes[2] + slack)
         # A bucket that only rises or only falls has its extremes at its borders.
         wanted &= (self.rises > 0) & (self.falls > 0)
-        return wanted.astype(np.uint8)
+        return np.asarray(wanted.astype(np.uint8))
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         from miscal.kernels.walk import inside_exact, inside_real
@@ -148,7 +149,7 @@ class _Walker:
     def _summary(self, extremes: np.ndarray) -> Walk:
         from miscal.kernels.buckets import distinct_up_to
 
-        weight, variance, events, others = _totals(self.pair)
+        weight, variance, events, others = walk_totals(self.pair)
         return Walk(
             total=float(self.borders[-1]),
             highest=float(extremes[0]),
@@ -172,18 +173,26 @@ class _Walker:
         return Border(keys=highs[filled], sums=self.borders[filled + 1])
 
 
-def _totals(pair: Pair) -> tuple[float, float, float, float]:
+def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
-    from miscal.kernels.walk import walk_totals
+    from miscal.kernels.walk import totals_exact, totals_real
 
     weight = NO_WEIGHT if pair.weight is None else pair.weight
-    count = np.empty(0, np.int64) if pair.count is None else pair.count
-    parts = over_blocks(
-        pair.rows,
-        lambda start, stop: walk_totals(pair.predicted[start:stop], weight[start:stop], count[start:stop]),
-    )
-    weight_sum, variance, events, rows = (float(math.fsum(part[i] for part in parts)) for i in range(4))
-    return weight_sum, variance, events, rows - events
+    count = NO_COUNT if pair.count is None else pair.count
+    kernel, shape, kind = (totals_exact, (4, 2), np.int64) if pair.whole else (totals_real, (4,), np.float64)
+
+    def work(start: int, stop: int) -> np.ndarray:
+        result = np.zeros(shape, kind)
+        kernel(pair.predicted[start:stop], weight[start:stop], count[start:stop], result)
+        return result
+
+    parts = over_blocks(pair.rows, work)
+    if pair.whole:
+        limbs = np.sum([part.astype(object) for part in parts], axis=0)  # Python's integers: no limit
+        sums = [float(Fraction(int(high) << 26, 1 << 52) + Fraction(int(low), 1 << 52)) for high, low in limbs]
+    else:
+        sums = [math.fsum(part[i] for part in parts) for i in range(4)]
+    return sums[0], sums[1], sums[2], sums[3] - sums[2]
 
 
 def _buckets(rows: int) -> int:

@@ -172,20 +172,32 @@ def inside_real(key, predicted, observed, weight, base, shift, starts, widths, w
 
 
 @kernel
-def walk_totals(predicted, weight, count):
-    """Σw, Σw²p(1-p), Σp and the number of rows, each row standing `count` times (empty arrays: once, weight 1).
-
-    Four running sums a column keep additions independent and short; the caller adds blocks without rounding.
-    """
-    totals = np.zeros((4, 4))
+def totals_exact(predicted, weight, count, result):
+    """Whole-number weights: result (4, 2) int64 limbs of 26 bits, added to, of Σw, Σw²p(1-p), Σp and the rows."""
     for i in range(predicted.size):
-        lane = i & 3
+        p = predicted[i]
+        times = count[i] if count.size else np.int64(1)
+        first = np.int64(weight[i]) * times if weight.size else times
+        second = np.int64(weight[i]) * first if weight.size else times
+        spread = grid(p * (1.0 - p))
+        q = grid(p)
+        result[0, 0] += first << HALF
+        result[1, 0] += (spread >> HALF) * second
+        result[1, 1] += (spread & HALF_MASK) * second
+        result[2, 0] += (q >> HALF) * times
+        result[2, 1] += (q & HALF_MASK) * times
+        result[3, 0] += times << HALF
+
+
+@kernel
+def totals_real(predicted, weight, count, result):
+    """Any weights: as `totals_exact` with plain sums in result (4,)."""
+    for i in range(predicted.size):
         p = predicted[i]
         times = float(count[i]) if count.size else 1.0
         first = weight[i] * times if weight.size else times
         second = weight[i] * first if weight.size else times
-        totals[0, lane] += first
-        totals[1, lane] += second * (p * (1.0 - p))
-        totals[2, lane] += times * p
-        totals[3, lane] += times
-    return totals[0].sum(), totals[1].sum(), totals[2].sum(), totals[3].sum()
+        result[0] += first
+        result[1] += second * (p * (1.0 - p))
+        result[2] += times * p
+        result[3] += times

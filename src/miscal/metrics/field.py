@@ -29,8 +29,9 @@ def by_field(
     >>> import numpy as np, miscal
     >>> rng = np.random.default_rng(0)
     >>> state = rng.choice(["CA", "NY", "TX"], 3000)
-    >>> p = miscal.Predictions(rng.random(3000) < np.where(state == "NY", 0.5, 0.3), np.full(3000, 0.3),
-    ...                        columns={"state": state})
+    >>> p = miscal.Predictions(
+    ...     rng.random(3000) < np.where(state == "NY", 0.5, 0.3), np.full(3000, 0.3), columns={"state": state}
+    ... )
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """

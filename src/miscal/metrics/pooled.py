@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def pooled(
     """Tally, test every cell, and compare the error with its noise."""
     noise = choose_null(pair, null)
     sums = tally(pair, pooling)
-    rows = _rows_if_needed(pair, pooling, sums, noise)
+    rows = _rows_if_needed(pair, pooling, sums)
     common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
     tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, random_state=random_state, **common)
     number = max(int(tests.judged.sum()), 1)
@@ -117,7 +117,7 @@ def pooled(
     return Pooled(sums, tests, adjusted, summary, table, noise)
 
 
-def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
+def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally) -> CellRows | None:
     """The rows sorted by cell, where small cells, weights or clusters make their tests sharper."""
     small = bool(((sums.counts > 0) & (sums.counts <= EXACT_ROWS)).any())
     if not (pair.cluster is not None or small) or not pair.binary:
@@ -184,7 +184,7 @@ def walk_summary(
         variance=variance,
         distinct=walked.distinct,
         events=events,
-        null=cast(Null, noise.null),
+        null=noise.null,
         rows=rows,
         draws=draws,
         random_state=random_state,

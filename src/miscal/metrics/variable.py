@@ -30,9 +30,9 @@ def by_variable(
 ) -> Result:
     """Calibration along a variable: the error over its ranges, with a p-value from the walk ordered by the variable.
 
-    Missing values are a range of their own. The p-value is that of Kuiper's walk along the variable (ties pooled); where
-    values are missing it is combined with the missing range's own by Bonferroni. Several variables are crossed, and
-    the p-value is then the aggregate's.
+    Missing values are a range of their own. The p-value is that of Kuiper's walk along the variable (ties pooled);
+    where values are missing it is combined with the missing range's own by Bonferroni. Several variables are crossed,
+    and the p-value is then the aggregate's.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def by_variable(
     p_value, method = found.summary.p_value, f"{found.noise.reason} {found.summary.draws} draws."
     if len(columns) == 1 and not columns[0].nominal:
         p_value, walk_method, place = _along(compared, columns[0].values, found, random_state)
-        extra |= place
+        extra |= place | {"column_kind": columns[0].kind, "integer": columns[0].integer}
         method = f"{found.noise.reason} p-value: walk along the variable ({walk_method})."
     return Result(
         name=f"Calibration by {variable if isinstance(variable, str) else ' and '.join(variable)}",
@@ -75,9 +75,7 @@ def by_variable(
     )
 
 
-def _along(
-    compared: Pair, values: np.ndarray, found: Pooled, random_state: int
-) -> tuple[float, str, dict[str, Any]]:
+def _along(compared: Pair, values: np.ndarray, found: Pooled, random_state: int) -> tuple[float, str, dict[str, Any]]:
     """P-value of the walk along a variable, how it was found, and the range in which the walk moves most."""
     known = ~np.isnan(values)
     if not known.any():

@@ -1,0 +1,1 @@
+"""Displays that draw results and nothing else."""

@@ -1,0 +1,1 @@
+"""How rows are pooled: bins, levels, products."""

@@ -52,7 +52,7 @@ def _linear_quantiles(values: np.ndarray, shares: np.ndarray, count: np.ndarray)
     part = places - below
     rise = high - low
     # Computed from the nearer end, so that part = 0 and part = 1 give the values themselves.
-    return np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part))
+    return np.asarray(np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part)))
 
 
 def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ def edges_for(
     weight: np.ndarray | None = None,
     count: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The edges that a metric's `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
+    """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
         return given_edges(bins)
     if bins < 1:
@@ -91,13 +91,14 @@ def edges_for(
 
 def given_edges(bins: object) -> np.ndarray:
     """Check edges that the user gave."""
+    what = "must be a whole number or increasing edges"
     hint = "give a number of bins, or edges such as [0, 0.1, 0.5, 1]"
     try:
         edges = np.asarray(bins, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise refusal("must be a whole number or increasing edges", where="'bins'", got=f"it is {bins!r}", hint=hint) from error
+        raise refusal(what, where="'bins'", got=f"it is {bins!r}", hint=hint) from error
     if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0) or not np.all(np.isfinite(edges)):
-        raise refusal("must be a whole number or increasing edges", where="'bins'", got=f"it is {bins!r}", hint=hint)
+        raise refusal(what, where="'bins'", got=f"it is {bins!r}", hint=hint)
     return edges
 
 

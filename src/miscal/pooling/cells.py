@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,7 +50,7 @@ class Ranges:
         edges = [_number(edge) for edge in self.edges]
         if len(set(edges)) < len(edges):
             edges = [repr(float(edge)) for edge in self.edges]
-        names = [f"({low}, {high}]" for low, high in zip(edges, edges[1:], strict=False)]
+        names = [f"({low}, {high}]" for low, high in pairwise(edges)]
         names[0] = "[" + names[0][1:]
         return names + [MISSING] * self.missing
 
@@ -94,9 +94,7 @@ class Product:
         return int(np.prod([part.count for part in self.parts]))
 
     def labels(self) -> list[str]:
-        named = [
-            [f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts
-        ]
+        named = [[f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts]
         return [self.separator.join(labels) for labels in product(*named)]
 
     def describe(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def value_edges(
 ) -> np.ndarray:
     """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
     if isinstance(bins, (int, np.integer)) and strategy == "quantile" and not isinstance(bins, bool) and bins >= 1:
-        distinct = np.unique(known[: 50_000])
+        distinct = np.unique(known[:50_000])
         if distinct.size <= bins:
             distinct = np.unique(known)
         if distinct.size <= bins:

@@ -240,7 +240,7 @@ def _cell_findings(column: Column, result: Result, adjusted: np.ndarray, level: 
         Finding(
             code=CODES[result.kind],
             kind=result.kind,
-            where=_words(column, result, cell),
+            where=_words(column, result, int(cell)),
             columns=(column.name,),
             levels=(str(table["label"][cell]),),
             rows=int(table["rows"][cell]),

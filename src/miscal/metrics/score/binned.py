@@ -22,7 +22,11 @@ UNIT = (0.0, 1.0)
 
 
 def score_bins(
-    pair: Pair, bins: Bins, strategy: str, range: tuple[float, float] = UNIT, on: np.ndarray | None = None  # noqa: A002
+    pair: Pair,
+    bins: Bins,
+    strategy: str,
+    range: tuple[float, float] = UNIT,  # noqa: A002
+    on: np.ndarray | None = None,
 ) -> BinPooling:
     """Rows pooled by bins of the prediction, or of other values given as `on`."""
     values = pair.predicted if on is None else on

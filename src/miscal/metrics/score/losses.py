@@ -74,7 +74,7 @@ def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
     """The non-decreasing rates that fit best."""
     from scipy.optimize import isotonic_regression
 
-    return np.clip(isotonic_regression(events / weight, weights=weight).x, 0.0, 1.0)
+    return np.asarray(np.clip(isotonic_regression(events / weight, weights=weight).x, 0.0, 1.0))
 
 
 def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, loss: str) -> float:

@@ -153,12 +153,12 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
 
 def _ratio(pair: Pair) -> Estimate:
     """Predicted / observed; under calibration the relative error of the observed total is sd / predicted."""
-    from miscal.engines.walks import _totals
+    from miscal.engines.walks import walk_totals
 
     weight = 1.0 if pair.first is None else pair.first
     predicted = float(np.sum(pair.predicted * weight))
     observed = float(np.sum(pair.observed * weight))
-    variance = _totals(pair)[1]
+    variance = walk_totals(pair)[1]
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
@@ -225,6 +225,6 @@ def _distances(
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
     response = np.asarray(pair.observed, dtype=np.float64)[:, None]
-    curve = smooth(pair.predicted, response, weight=pair.first, span=span, degree=2, grid=scores, se=None)
+    curve = smooth(pair.predicted, response, weight=pair.first, span=span, degree=2, grid=scores)
     fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
     return np.abs(fitted - pair.predicted), pair.first

@@ -1,0 +1,131 @@
+"""Laws that every score metric keeps: order, weights, scale of weights, perfection, containers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miscal import metrics
+from tests.laws.batches import Batch, batches
+
+pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+
+EXACT: dict[str, Callable[..., float]] = {
+    "expected": metrics.expected_calibration_error,
+    "expected_l2": lambda *a, **k: metrics.expected_calibration_error(*a, norm="l2", **k),
+    "expected_p3": lambda *a, **k: metrics.expected_calibration_error(*a, norm=3, **k),
+    "given_edges": lambda *a, **k: metrics.expected_calibration_error(*a, bins=[0, 0.2, 0.9, 1], **k),
+    "maximum": metrics.maximum_calibration_error,
+    "classwise": metrics.classwise_calibration_error,
+    "kuiper": metrics.kuiper_calibration_error,
+    "top_label": lambda *a, **k: metrics.expected_calibration_error(*a, target="top", **k),
+}
+CLOSE: dict[str, Callable[..., float]] = {
+    "smooth": metrics.smooth_calibration_error,
+    "mean_kernel": metrics.mean_kernel_calibration_error,
+    "brier": metrics.brier_score,
+    "log_loss": metrics.log_loss,
+    "miscalibration": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
+    "discrimination": lambda *a, **k: metrics.score_decomposition(*a, **k).discrimination,
+}
+ALL = {**EXACT, **CLOSE}
+ERRORS = [name for name in ALL if name not in ("discrimination",)]
+
+
+def same(one: float, two: float, bound: float = 1e-9) -> bool:
+    return one == two or (math.isnan(one) and math.isnan(two)) or abs(one - two) <= bound * max(1.0, abs(one))
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(batch=batches(), random=st.randoms(use_true_random=False))
+def test_row_order_changes_no_bit(name: str, batch: Batch, random: object) -> None:
+    order = np.arange(batch.y.size)
+    random.shuffle(order)  # type: ignore[attr-defined]
+    mixed = batch.take(order)
+    assert ALL[name](batch.y, batch.p) == ALL[name](mixed.y, mixed.p)
+    assert ALL[name](batch.y, batch.p, sample_weight=batch.w) == ALL[name](mixed.y, mixed.p, sample_weight=mixed.w)
+
+
+@pytest.mark.parametrize("name", CLOSE)
+@given(batch=batches(), random=st.randoms(use_true_random=False))
+def test_row_order_changes_only_rounding(name: str, batch: Batch, random: object) -> None:
+    order = np.arange(batch.y.size)
+    random.shuffle(order)  # type: ignore[attr-defined]
+    mixed = batch.take(order)
+    assert same(
+        ALL[name](batch.y, batch.p, sample_weight=batch.w), ALL[name](mixed.y, mixed.p, sample_weight=mixed.w), 1e-7
+    )
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(batch=batches())
+def test_whole_weights_are_repetition(name: str, batch: Batch) -> None:
+    repeated = batch.repeated()
+    assert ALL[name](batch.y, batch.p, sample_weight=batch.w) == ALL[name](repeated.y, repeated.p)
+
+
+@pytest.mark.parametrize("name", CLOSE)
+@given(batch=batches())
+def test_whole_weights_are_repetition_up_to_rounding(name: str, batch: Batch) -> None:
+    repeated = batch.repeated()
+    assert same(ALL[name](batch.y, batch.p, sample_weight=batch.w), ALL[name](repeated.y, repeated.p), 1e-7)
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(batch=batches())
+def test_the_scale_of_weights_does_not_matter(name: str, batch: Batch) -> None:
+    one, two = (ALL[name](batch.y, batch.p, sample_weight=batch.w * scale) for scale in (1.0, 0.37))
+    assert same(one, two, 1e-7)
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(batch=batches())
+def test_rows_of_weight_zero_are_ignored(name: str, batch: Batch) -> None:
+    with_zeros = batch + Batch(1 - batch.y, batch.p[::-1].copy(), np.zeros(batch.y.size))
+    assert same(
+        ALL[name](batch.y, batch.p, sample_weight=batch.w),
+        ALL[name](with_zeros.y, with_zeros.p, sample_weight=with_zeros.w),
+        1e-7,
+    )
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@given(y=st.lists(st.integers(0, 1), min_size=1, max_size=40))
+def test_perfect_predictions_have_no_error(name: str, y: list[int]) -> None:
+    assert ALL[name](y, [float(v) for v in y]) == 0.0
+
+
+@pytest.mark.parametrize("name", ["kuiper", "classwise"])
+@given(batch=batches(least=4, most=40))
+def test_swapping_event_and_non_event_changes_nothing(name: str, batch: Batch) -> None:
+    """Kuiper and bins that are symmetric about 1/2: 1 - p must not round, so scores are multiples of 1/16."""
+    p = np.round(batch.p * 16) / 16
+    p = np.clip(p + 1 / 64, 0, 1)  # off the bins' edges, where right-closed bins are not symmetric
+    assert same(ALL[name](batch.y, p), ALL[name](1 - batch.y, 1 - p), 1e-12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_containers_give_the_same_number(name: str) -> None:
+    rng = np.random.default_rng(1)
+    p = np.round(rng.random(200), 3)
+    y = (rng.random(200) < p).astype(int)
+    expected = ALL[name](y, p)
+    for container in (list, pd.Series, pl.Series, pa.array):
+        assert ALL[name](container(y), container(p)) == expected
+    assert ALL[name](y, np.stack([1 - p, p], axis=1)) == expected or name in ("top_label",)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_the_laws_can_fail(name: str) -> None:
+    """A metric that looks at the first row only breaks the law of row order: the law is able to see it."""
+    y, p = np.array([0, 1, 1]), np.array([0.2, 0.9, 0.4])
+    broken = lambda y, p: ALL[name](y[:2], p[:2])  # noqa: E731
+    assert broken(y, p) != broken(y[::-1], p[::-1])
