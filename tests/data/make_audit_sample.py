@@ -4,6 +4,7 @@ The page's tests read the file, not the library, so that the page can be judged 
 statistics here are plain normal approximations: right in shape, not what the library computes. Every third row is used.
 """
 
+# ruff: noqa: E501, B905
 from __future__ import annotations
 
 import json

@@ -17,7 +17,7 @@ from miscal.report.blocks.findings import findings
 from miscal.report.blocks.hero import header, hero, key_numbers
 from miscal.report.blocks.score import score
 from miscal.report.json import write_text
-from miscal.report.markup import Safe, join, tag
+from miscal.report.markup import Safe, ellipsis, join, tag
 from miscal.report.reading import Document, checked, mapping
 
 #: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
@@ -75,7 +75,7 @@ def write_html(document: object, path: str | PathLike[str]) -> None:
 def _title(audit: Document) -> str:
     data = mapping(audit.get("data"))
     about = data.get("source") or data.get("outcome")
-    return f"Calibration audit of {about}" if about else "Calibration audit"
+    return f"Calibration audit of {ellipsis(about, 80)}" if about else "Calibration audit"
 
 
 def _shell(title: str, body: Safe) -> str:

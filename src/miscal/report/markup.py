@@ -89,7 +89,7 @@ def name(text: object, limit: int = 120) -> Safe:
     """A name that the user chose: direction isolated, shortened with the whole of it in the title."""
     whole = clean(text)
     short = ellipsis(whole, limit)
-    return tag("bdi", short, title=whole if short != whole else None)
+    return tag("bdi", short, title=ellipsis(whole, 400) if short != whole else None)
 
 
 def ellipsis(text: object, limit: int) -> str:

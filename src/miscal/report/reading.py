@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.errors import refusal
+from miscal.report.markup import ellipsis
 from miscal.report.words import finite
 
+#: Characters of a user's name that page and figures carry; the JSON has it whole.
+LONGEST_NAME = 160
 SCHEMA = "miscal.audit/1"
 Floats = NDArray[np.float64]
 Document = Mapping[str, Any]
@@ -150,7 +153,8 @@ def cells(result: Mapping[str, Any]) -> Cells:
     columns = {key: _fitted(column, size) for key, column in found.items()}
     columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
     write = edge_writer(result)
-    ranges = [_range(low, high, write) for low, high in zip(columns["low"], columns["high"], strict=True)]
+    starts = _integer_starts(columns["low"]) if is_integer(result) else columns["low"]
+    ranges = [_range(low, high, write) for low, high in zip(starts, columns["high"], strict=True)]
     names = [_name(item) for item in items(labels)] + [""] * size
     # A label such as "(1, 2]" only repeats the edges, which read better in words.
     label = [own if own and not _BRACKETS.match(own) else words for own, words in zip(names, ranges, strict=False)]
@@ -158,7 +162,7 @@ def cells(result: Mapping[str, Any]) -> Cells:
 
 
 def _name(item: object) -> str:
-    return "missing" if item is None or (isinstance(item, float) and np.isnan(item)) else str(item)
+    return "missing" if item is None or (isinstance(item, float) and np.isnan(item)) else ellipsis(item, LONGEST_NAME)
 
 
 def _first(table: Mapping[str, Any], names: Sequence[str]) -> object:
@@ -174,7 +178,26 @@ def edge_writer(result: Mapping[str, Any]) -> Callable[[float], str]:
     """How to write an edge of this column: as a date where `extra["column_kind"]` says so (days since 1970)."""
     if mapping(result.get("extra")).get("column_kind") == "date":
         return lambda days: str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days)), "D"))
-    return lambda value: f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return _number
+
+
+def is_integer(result: Mapping[str, Any]) -> bool:
+    """Whether the column holds whole numbers only, so that its ranges name the first and the last of them."""
+    return bool(mapping(result.get("extra")).get("integer"))
+
+
+def _integer_starts(low: Floats) -> Floats:
+    """The first whole number of each right-closed range; the lowest range includes its lower edge."""
+    starts = np.floor(low) + 1
+    if len(low) and np.isfinite(low[0]):
+        starts[0] = np.ceil(low[0]) + 0.0
+    return starts
+
+
+def _number(value: float) -> str:
+    if abs(value) < 1e-300:  # an edge moved off 0 by the least possible amount, so that a tie at 0 has its own range
+        return "0"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _range(low: float, high: float, write: Callable[[float], str]) -> str:
@@ -184,7 +207,8 @@ def _range(low: float, high: float, write: Callable[[float], str]) -> str:
         return f"up to {write(high)}"
     if np.isnan(high):
         return f"above {write(low)}"
-    return write(low) if low == high else f"{write(low)} to {write(high)}"
+    first, last = write(low), write(high)
+    return last if low >= high or first == last else f"{first} to {last}"
 
 
 def column_name(result: Mapping[str, Any]) -> str:
@@ -199,7 +223,7 @@ def column_name(result: Mapping[str, Any]) -> str:
     ):
         value = source.get(key)
         if isinstance(value, (list, tuple)) and value:
-            return " × ".join(str(item) for item in value)
+            return ellipsis(" × ".join(str(item) for item in value), LONGEST_NAME)
         if value is not None and not isinstance(value, (list, tuple, dict)):
-            return str(value)
-    return str(result.get("name", ""))
+            return ellipsis(value, LONGEST_NAME)
+    return ellipsis(result.get("name", ""), LONGEST_NAME)

@@ -12,10 +12,9 @@ from miscal.report.blocks.tables import Column, sheet
 from miscal.report.markup import Safe, clean, name, tag
 from miscal.report.reading import Document, items, mapping
 
-
 _ASSUMED = (
-    "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes drawn from "
-    "the predictions themselves: whatever such draws show is noise."
+    "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
+    "drawn from the predictions themselves: whatever such draws show is noise."
 )
 
 

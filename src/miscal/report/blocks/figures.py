@@ -6,7 +6,7 @@ import json
 import math
 import re
 
-from miscal.report.markup import Safe, clean, name, tag
+from miscal.report.markup import Safe, clean, ellipsis, name, tag
 from miscal.report.svg import Figure
 from miscal.report.words import finite
 
@@ -15,16 +15,15 @@ MOST_ROWS = 2000
 
 
 def slug(text: object, prefix: str) -> str:
-    """An identifier from any text: letters and digits kept, a number that tells apart what they cannot.
+    """An identifier that can stand in an address: the prefix, which makes it the only one, and what letters there are.
 
     Examples
     --------
-    >>> slug("Wind speed", "column")
-    'column-wind-speed-4e8e'
+    >>> slug("Wind speed", "variable-3")
+    'variable-3-wind-speed'
     """
-    words = re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")[:40]
-    check = sum((place + 1) * ord(letter) for place, letter in enumerate(str(text))) % 65536
-    return "-".join(part for part in (prefix, words, f"{check:04x}") if part)
+    words = re.sub(r"[^a-z0-9]+", "-", str(text)[:80].lower()).strip("-")[:40]
+    return f"{prefix}-{words}" if words else prefix
 
 
 def figure(
@@ -58,7 +57,7 @@ def data_block(title: str, table: dict[str, list[object]]) -> Safe:
     """Columns of data for the script to show or to save: a data block, which browsers never run."""
     columns = {clean(key): [_entry(item) for item in column[:MOST_ROWS]] for key, column in table.items()}
     longest = max((len(column) for column in table.values()), default=0)
-    content = {"title": clean(title), "columns": columns, "cut": longest if longest > MOST_ROWS else 0}
+    content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_ROWS else 0}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Inside a script element only these three can end it or start a comment.
     harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -67,7 +66,7 @@ def data_block(title: str, table: dict[str, list[object]]) -> Safe:
 
 def _entry(item: object) -> object:
     if isinstance(item, str):
-        return clean(item)
+        return ellipsis(item, 400)
     if isinstance(item, bool) or item is None:
         return item
     if isinstance(item, int):

@@ -27,7 +27,7 @@ def findings(document: Document) -> Safe:
     children = {id(head): [f for f in real if f is not head and _parent(f, real) is head] for head in heads}
     if heads:
         domain = _shared_domain(heads[:MOST_CARDS])
-        cards = [_card(f, children[id(f)], domain) for f in heads[:MOST_CARDS]]
+        cards = [_card(number, f, children[id(f)], domain) for number, f in enumerate(heads[:MOST_CARDS], 1)]
         body = tag("ol", cards, class_="cards")
     else:
         body = tag("p", "Nothing that was looked at is off beyond noise.", class_="quiet")
@@ -73,7 +73,7 @@ def _legend() -> Safe:
     )
 
 
-def _card(finding: Finding, explained: Sequence[Finding], domain: tuple[float, float] | None) -> Safe:
+def _card(number: int, finding: Finding, explained: Sequence[Finding], domain: tuple[float, float] | None) -> Safe:
     off = finite(finding.get("events_off", finding.get("gap")))
     return tag(
         "li",
@@ -84,13 +84,13 @@ def _card(finding: Finding, explained: Sequence[Finding], domain: tuple[float, f
         tag("p", strength(finding), class_="quiet"),
         _explained(explained),
         class_=f"card {'over' if off >= 0 else 'under'}",
-        id=slug(finding.get("where", ""), str(finding.get("code", "finding")).lower()),
+        id=slug(finding.get("where", ""), f"finding-{number}"),
     )
 
 
 def _badge(finding: Finding) -> str:
     kind = str(finding.get("kind", ""))
-    general = "" if finding.get("specific", True) else "part of the general error"
+    general = "" if finding.get("specific", True) or kind == "score" else "part of the general error"
     return " · ".join(part for part in (str(finding.get("code", "")), kind, general) if part)
 
 
@@ -118,7 +118,7 @@ def strength(finding: Finding) -> str:
     """Whether it is beyond noise, and whether the score alone explains it."""
     judged = "Beyond noise" if finding.get("real", True) else "Within noise"
     text = f"{judged} ({words.p_value(finding.get('p_value'), 'adjusted p')})."
-    if finding.get("specific") is False:
+    if finding.get("specific") is False and finding.get("kind") != "score":
         text += " Correcting the score alone would explain it."
     return text
 

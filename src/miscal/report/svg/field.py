@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.report import words
-from miscal.report.markup import Safe, ellipsis
+from miscal.report.markup import Safe
 from miscal.report.reading import Cells, cells, column_name
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
@@ -71,7 +71,7 @@ def _level(levels: Cells, i: int, y: float, x: Scale, class_: str, column: str) 
         return drawn
     if np.isfinite(levels.gap_low[i]) and np.isfinite(levels.gap_high[i]):
         drawn.append(marks.segment(x.at(levels.gap_low[i]), y, x.at(levels.gap_high[i]), y, f"whisker {class_}"))
-    drawn.append(marks.point(x.at(levels.gap[i]), y, class_, tip(levels, i, f"{ellipsis(column, 60)} "), 4.2))
+    drawn.append(marks.point(x.at(levels.gap[i]), y, class_, tip(levels, i, f"{column} "), 4.2))
     return drawn
 
 
@@ -92,7 +92,8 @@ def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         return Figure("funnel", title, "No level has rows.", Safe(""))
     most = float(size[ranked].max())
     x = Scale(max(float(size[ranked].min()) / 1.5, 0.5), most * 1.5, 52.0, 348.0, "log")
-    reach = max(float(np.quantile(np.abs(every.gap[ranked]), 0.98)) * 1.15, 1e-6)
+    reach = _funnel_reach(every.gap[ranked], beyond[ranked])
+    radius = 3.2 if len(ranked) < 150 else 2.0
     y = Scale(*nice(-reach, reach), 196.0, 22.0)
     drawn = [
         axes.left(y, 52.0, 348.0, _gap_ticks, 36.0),
@@ -101,7 +102,7 @@ def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
         *[
             marks.point(
-                x.at(size[i]), y.at(every.gap[i]), way(every.gap[i], bool(beyond[i])), tip(every, int(i), ""), 3.2
+                x.at(size[i]), y.at(every.gap[i]), way(every.gap[i], bool(beyond[i])), tip(every, int(i), ""), radius
             )
             for i in ranked[::-1]
         ],
@@ -116,6 +117,12 @@ def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     )
     svg = marks.drawing("funnel", title, description, _WIDTH, 236.0, *drawn)
     return Figure("funnel", title, description, svg, every.table(), note)
+
+
+def _funnel_reach(gaps: np.ndarray[Any, Any], beyond: np.ndarray[Any, Any]) -> float:
+    """Half the height of the funnel: nearly all levels, and every one that is beyond noise."""
+    most = float(np.quantile(np.abs(gaps), 0.98))
+    return max(most * 1.1, float(np.abs(gaps[beyond]).max(initial=0.0)) * 1.05, 1e-6)
 
 
 def _funnel(levels: Cells, size: np.ndarray[Any, Any], x: Scale, y: Scale) -> Safe:

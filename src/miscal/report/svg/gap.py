@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from miscal.report import words
-from miscal.report.markup import Safe, tag
+from miscal.report.markup import Safe, ellipsis, tag
 from miscal.report.reading import items
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
@@ -23,7 +23,7 @@ def gap_card(finding: Mapping[str, Any], domain: tuple[float, float] | None = No
     """
     predicted, observed = finite(finding.get("predicted")), finite(finding.get("observed"))
     low, high = [finite(end) for end in [*items(finding.get("interval")), None, None][:2]]
-    title = f"{finding.get('where', '')}: predicted and happened"
+    title = f"{ellipsis(finding.get('where', ''), 100)}: predicted and happened"
     if math.isnan(predicted) or math.isnan(observed):
         return Figure("gap", title, "There is nothing to draw.", Safe(""))
     whisker = (max(predicted - high, 0.0), min(predicted - low, 1.0))

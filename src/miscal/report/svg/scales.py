@@ -57,7 +57,7 @@ class Scale:
         Examples
         --------
         >>> Scale(0.0, 1.0, 0.0, 300.0).ticks()
-        [0.0, 0.5, 1.0]
+        [0.0, 0.25, 0.5, 0.75, 1.0]
         """
         room = abs(self.end - self.start)
         if self.kind == "linear":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.report import words
-from miscal.report.markup import Safe
+from miscal.report.markup import Safe, ellipsis
 from miscal.report.reading import Cells, cells, floats, items, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
@@ -106,7 +106,7 @@ def _points(bins: Cells, x: Scale, y: Scale, beyond: NDArray[np.bool_]) -> list[
 
 def tip(bins: Cells, i: int, what: str = "Score ") -> str:
     """What a cell's tooltip says."""
-    head = f"{what}{bins.label[i]}\n" if bins.label[i] else ""
+    head = f"{ellipsis(what + bins.label[i], 90)}\n" if bins.label[i] else ""
     lines = f"{words.percent(bins.predicted[i])} predicted, {words.percent(bins.observed[i])} happened"
     size = bins.rows[i] if np.isfinite(bins.rows[i]) else bins.weight[i]
     return f"{head}{lines}\n{words.count(size)} rows" + (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.report.markup import Safe
-from miscal.report.reading import Cells, cells, column_name, edge_writer, mapping
+from miscal.report.markup import Safe, ellipsis
+from miscal.report.reading import Cells, cells, column_name, edge_writer, is_integer, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
@@ -48,7 +48,7 @@ def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         drawn.append(marks.point(middle[i], y.at(ranges.observed[i]), class_, tip(ranges, i, f"{column} "), 3.8))
     drawn += [
         *_shares(ranges, edges),
-        *_edge_labels(ranges, edges, _edges(result)),
+        *_edge_labels(ranges, edges, _edges(result), whole=is_integer(result)),
         marks.segment(_LEFT, _SHARE, _RIGHT, _SHARE, "axis"),
     ]
     title = f"{column}: happened and predicted, by range"
@@ -84,29 +84,34 @@ def _shares(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
     ]
 
 
-def _edge_labels(ranges: Cells, edges: np.ndarray[Any, Any], write: Callable[[float], str]) -> list[Safe]:
+def _edge_labels(
+    ranges: Cells, edges: np.ndarray[Any, Any], write: Callable[[float], str], *, whole: bool
+) -> list[Safe]:
     """The ranges' edges under the axis, as many as fit without touching; a last range of missing values says so."""
     known = np.flatnonzero(np.isfinite(ranges.low) & np.isfinite(ranges.high))
-    if not len(known):
+    if not len(known) or whole:
         return _names(ranges, edges)
     labels = [(edges[i], write(ranges.low[i])) for i in known] + [(edges[known[-1] + 1], write(ranges.high[known[-1]]))]
     missing = [i for i in range(len(ranges)) if i not in set(known.tolist())]
     labels += [((edges[i] + edges[i + 1]) / 2, "missing") for i in missing]
+    return _fitting(labels)
+
+
+def _fitting(labels: list[tuple[float, str]]) -> list[Safe]:
+    """The labels that fit: the last one stands, the others join from the left while they touch none."""
     placed = [(min(x, _RIGHT - 3.2 * len(word)), word) for x, word in labels]
-    kept = [placed[-1]]
-    for x, word in placed[:-1]:  # the last one stands; the others join from the left while they fit
-        clear = all(abs(x - other) >= 3.6 * (len(word) + len(beside)) + 8 for other, beside in kept)
-        kept += [(x, word)] if clear else []
+    kept = placed[-1:]
+    for x, word in placed[:-1]:
+        if all(abs(x - other) >= 3.4 * (len(word) + len(beside)) + 8 for other, beside in kept):
+            kept.append((x, word))
     return [marks.text(x, _SHARE + 16, word, "tick", "middle") for x, word in kept]
 
 
 def _names(ranges: Cells, edges: np.ndarray[Any, Any]) -> list[Safe]:
-    room = int((edges[1] - edges[0]) / 6.5)
-    return [
-        marks.text((edges[i] + edges[i + 1]) / 2, _SHARE + 16, ranges.label[i], "tick", "middle", limit=max(room, 3))
-        for i in range(len(ranges))
-        if room >= 3
-    ]
+    """The ranges' own words under their middles, for whole numbers and for ranges without edges."""
+    middles = (edges[:-1] + edges[1:]) / 2
+    words = [ellipsis(label.replace(" to ", "–"), 12) for label in ranges.label]
+    return _fitting([(float(x), word) for x, word in zip(middles, words, strict=False)])
 
 
 def _edges(result: Mapping[str, Any]) -> Callable[[float], str]:
@@ -116,4 +121,6 @@ def _edges(result: Mapping[str, Any]) -> Callable[[float], str]:
 
 
 def _edge(value: float) -> str:
+    if abs(value) < 1e-300:
+        return "0"
     return axes.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else axes.plain(float(f"{value:.4g}"))

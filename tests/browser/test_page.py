@@ -1,0 +1,232 @@
+"""The page in a real browser: quiet, offline, and usable with a mouse, a keyboard, a phone and a printer."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COLUMN_ROWS = "#columns-table tbody tr:not([hidden])"
+
+RIGHTMOST = """Math.max(...[...document.querySelectorAll('main *')]
+  .filter((e) => !e.closest('.scroller, .unseen, svg')).map((e) => e.getBoundingClientRect().right))"""
+TEXT_HEIGHTS = """[...document.querySelectorAll('main svg.figure text')]
+  .map((e) => e.getScreenCTM().a * parseFloat(getComputedStyle(e).fontSize))"""
+
+
+def names(page: Any) -> list[str]:
+    found: list[str] = page.locator(f"{COLUMN_ROWS} th").all_inner_texts()
+    return found
+
+
+def saved(view: Any, button: Any) -> list[list[str]]:
+    with view.page.expect_download() as download:
+        button.click()
+    content = Path(download.value.path()).read_bytes().decode("utf-8-sig")
+    return list(csv.reader(io.StringIO(content, newline="")))
+
+
+def test_the_page_is_quiet_and_asks_for_nothing(show: Any, sample: dict[str, Any]) -> None:
+    view = show(sample)
+    assert view.said == []
+    assert len(view.asked) == 1
+    assert view.asked[0].startswith("file:")
+    assert "Predictions are too high" in view.page.locator("h1").inner_text()
+    for figure in ("reliability", "cumulative", "variable", "field", "funnel", "gap"):
+        first = view.page.locator(f"svg.{figure}").first
+        box = first.bounding_box()
+        assert box is not None, figure
+        assert box["width"] > 200, figure
+    assert view.page.evaluate("document.documentElement.classList.contains('script')")
+
+
+def test_a_click_on_a_heading_sorts(show: Any, sample: dict[str, Any]) -> None:
+    page = show(sample).page
+    before = names(page)
+    page.locator("#columns-table thead button", has_text="Column").click()
+    assert names(page) == sorted(before, key=str.lower)
+    assert page.locator("#columns-table thead th").first.get_attribute("aria-sort") == "ascending"
+    page.locator("#columns-table thead button", has_text="Average error").click()
+    shown = [
+        float(text.rstrip("%"))
+        for text in page.locator(f"{COLUMN_ROWS} td[data-label='Average error']").all_inner_texts()
+    ]
+    assert shown == sorted(shown, reverse=True)
+    page.locator("#columns-table thead button", has_text="Average error").press("Enter")
+    again = [
+        float(text.rstrip("%"))
+        for text in page.locator(f"{COLUMN_ROWS} td[data-label='Average error']").all_inner_texts()
+    ]
+    assert again == sorted(shown)
+
+
+def test_searching_keeps_what_matches_in_table_and_figures(show: Any, sample: dict[str, Any]) -> None:
+    page = show(sample).page
+    every = len(names(page))
+    page.locator("#columns input[type=search]").fill("CARRIER")
+    assert names(page) == ["carrier"]
+    assert page.locator("#columns .found").inner_text() == f"1 of {every}"
+    headings = page.locator("#columns figure:not([hidden]) h4").all_inner_texts()
+    assert headings == ["carrier", "carrier: all levels"]
+    page.locator("#columns input[type=search]").fill("")
+    assert len(names(page)) == every
+
+
+def test_hovering_and_arrow_keys_show_what_a_point_says(show: Any, sample: dict[str, Any]) -> None:
+    page = show(sample).page
+    tooltip = page.locator("#tooltip")
+    assert tooltip.is_hidden()
+    point = page.locator("svg.reliability circle").last
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2 + 6, box["y"] + box["height"] / 2)
+    assert tooltip.is_visible()
+    assert re.search(r"\d% predicted, [\d.]+% happened\n[\d,]+ rows", tooltip.inner_text())
+    page.mouse.move(2, 2)
+    assert tooltip.is_hidden()
+    page.locator("svg.cumulative").focus()
+    page.keyboard.press("ArrowRight")
+    first = tooltip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert tooltip.is_visible()
+    assert tooltip.inner_text() != first
+    page.keyboard.press("Escape")
+    assert tooltip.is_hidden()
+
+
+def test_the_data_of_a_figure_are_one_click_away(show: Any, sample: dict[str, Any]) -> None:
+    view = show(sample)
+    figure = view.page.locator("figure", has=view.page.locator("svg.reliability"))
+    rows = saved(view, figure.locator("button.csv"))
+    table = sample["sections"]["score"][0]["table"]
+    assert rows[0][:2] == ["label", "rows"]
+    assert len(rows) == 1 + len(table["predicted"])
+    place = rows[0].index("predicted")
+    assert [float(row[place]) for row in rows[1:]] == pytest.approx(table["predicted"], rel=1e-5)
+    figure.locator("button.show").click()
+    assert figure.locator(".sheet tbody tr").count() == len(table["predicted"])
+    assert figure.locator("button.show").get_attribute("aria-expanded") == "true"
+    assert len(saved(view, view.page.locator("#findings button.csv"))) == 1 + len(sample["findings"])
+    assert view.said == []
+    assert not [address for address in view.asked if not address.startswith(("file:", "blob:"))]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+cmd", "-2", "@SUM(A1)", "\t=1", ' "quoted", two\nlines', "ünï 🦊", "|x"])
+def test_a_cell_is_never_a_formula(show: Any, sample: dict[str, Any], name: str) -> None:
+    document = copy.deepcopy(sample)
+    field = document["sections"]["field"][1]
+    field["table"]["level"] = [name, *field["table"]["level"][1:]]
+    view = show(document)
+    figure = view.page.locator("figure", has=view.page.locator("h4", has_text="origin"))
+    cells = [row[0] for row in saved(view, figure.locator("button.csv").first)]
+    shown = " ".join(name.split())
+    assert cells[1] == (f"'{shown}" if shown[0] in "=+-@|" else shown)
+    assert not [cell for cell in cells if re.match(r"\s*[=+\-@|]", cell)]
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_nothing_scrolls_sideways(show: Any, sample: dict[str, Any], width: int) -> None:
+    document = copy.deepcopy(sample)
+    document["findings"][0]["where"] = "x" * 400
+    document["sections"]["variable"][0]["settings"] = {"variable": "y" * 400}
+    document["data"]["outcome"] = "z" * 400
+    page = show(document).page
+    page.set_viewport_size({"width": width, "height": 760})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(RIGHTMOST) <= width + 1
+
+
+def test_text_of_the_figures_is_readable_on_a_phone(show: Any, sample: dict[str, Any]) -> None:
+    page = show(sample).page
+    page.set_viewport_size({"width": 360, "height": 760})
+    heights = page.evaluate(TEXT_HEIGHTS)
+    assert min(heights) >= 9.0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_light_and_dark(show: Any, sample: dict[str, Any], scheme: str) -> None:
+    page = show(sample).page
+    page.emulate_media(color_scheme=scheme)
+    colours = page.evaluate(
+        """() => {
+          const style = getComputedStyle(document.documentElement);
+          return Object.fromEntries(["paper", "sheet", "ink", "quiet", "accent", "over", "under", "noise"].map((key) =>
+            [key, style.getPropertyValue("--" + key).trim()]));
+        }"""
+    )
+    paper = luminance(colours["paper"])
+    assert (paper > 0.5) == (scheme == "light")
+    for key, least in {"ink": 7.0, "quiet": 4.5, "accent": 4.5, "over": 4.5, "under": 4.5, "noise": 3.0}.items():
+        for ground in ("paper", "sheet"):
+            assert contrast(luminance(colours[key]), luminance(colours[ground])) >= least, (key, ground)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb, as the web's accessibility guidelines define it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: float, b: float) -> float:
+    return (max(a, b) + 0.05) / (min(a, b) + 0.05)
+
+
+def test_printing_opens_what_is_folded_and_hides_what_cannot_be_clicked(
+    show: Any, sample: dict[str, Any], tmp_path: Path
+) -> None:
+    page = show(sample).page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert not page.locator("nav").is_visible()
+    assert page.locator(".tools:visible").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+    file = tmp_path / "page.pdf"
+    page.pdf(path=str(file), format="A4", print_background=True)
+    content = file.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 30
+
+
+def test_names_that_attack_do_nothing(show: Any, sample: dict[str, Any]) -> None:
+    attacks = [
+        "</script><script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "<svg onload=alert(1)>",
+        "javascript:alert(1)",
+    ]
+    for attack in attacks:
+        document = copy.deepcopy(sample)
+        document["data"] |= {"outcome": attack, "source": attack}
+        document["findings"][0]["where"] = attack
+        document["too_small"][0]["where"] = attack
+        document["sections"]["field"][0]["settings"] = {"field": attack}
+        document["sections"]["field"][0]["table"]["level"][0] = attack
+        view = show(document)
+        view.page.locator("figure", has_text=attack).locator("button.show").first.click()
+        assert view.said == []
+        assert len(view.asked) == 1
+        assert attack in view.page.locator("#findings h3").first.inner_text()
+
+
+def test_everything_can_be_reached_and_is_named(show: Any, sample: dict[str, Any]) -> None:
+    page = show(sample).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    unnamed = page.evaluate(
+        """[...document.querySelectorAll('svg.figure, input, button')].filter((e) =>
+             !(e.getAttribute('aria-label') || e.textContent.trim())).length"""
+    )
+    assert unnamed == 0
+    assert page.evaluate("[...document.querySelectorAll('th')].every((e) => e.scope)")
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((e) => +e.tagName[1])")
+    assert levels.count(1) == 1
+    outline = page.evaluate("document.querySelector('main').querySelector('h1, h2').tagName")
+    assert outline == "H1"

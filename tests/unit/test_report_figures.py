@@ -1,0 +1,175 @@
+"""Figures: well formed, described, with the data behind them, for ordinary and for degenerate results."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from miscal.report import svg
+from miscal.report.reading import cells
+from miscal.report.svg.score import crowded
+
+SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
+SCORE = SAMPLE["sections"]["score"][0]
+VARIABLE = SAMPLE["sections"]["variable"][0]
+FIELD = SAMPLE["sections"]["field"][2]
+FIGURES: dict[str, tuple[Callable[..., svg.Figure], dict[str, Any]]] = {
+    "reliability": (svg.reliability, SCORE),
+    "cumulative": (svg.cumulative, SCORE),
+    "histogram": (svg.histogram, SCORE),
+    "variable": (svg.variable, VARIABLE),
+    "field": (svg.field_levels, FIELD),
+    "funnel": (svg.field_funnel, FIELD),
+    "gap": (svg.gap_card, SAMPLE["findings"][0]),
+}
+
+
+def parsed(figure: svg.Figure) -> ElementTree.Element:
+    return ElementTree.fromstring(figure.svg)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_well_formed_described_and_within_its_frame(name: str) -> None:
+    draw, result = FIGURES[name]
+    figure = draw(result)
+    root = parsed(figure)
+    assert root.attrib["role"] == "img"
+    assert root.findtext("title") == figure.title
+    assert root.findtext("desc") == figure.description
+    assert not [e for e in root.iter() if "style" in e.attrib], "a style attribute would be refused by the policy"
+    _, _, width, height = (float(v) for v in root.attrib["viewBox"].split())
+    for dot in root.iter("circle"):
+        assert -1 <= float(dot.attrib["cx"]) <= width + 1
+        assert -1 <= float(dot.attrib["cy"]) <= height + 1
+    assert "nan" not in figure.svg
+    assert figure.table
+    assert len({len(column) for column in figure.table.values()}) == 1
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("empty", [{}, {"table": {}}, {"table": {"predicted": [], "observed": []}}, {"table": None}])
+def test_a_figure_of_nothing_says_so_and_does_not_fail(name: str, empty: dict[str, Any]) -> None:
+    figure = FIGURES[name][0](empty)
+    assert figure.title
+    assert figure.svg == "" or parsed(figure) is not None
+
+
+@pytest.mark.parametrize("draw", [svg.reliability, svg.variable, svg.field_levels, svg.field_funnel, svg.histogram])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"predicted": [0.2], "observed": [0.2], "rows": [1]},
+        {"predicted": [0.0, 0.0], "observed": [0.0, 0.0], "rows": [0, 0], "low": [0, 0], "high": [0, 0]},
+        {"predicted": [None, 0.5], "observed": [0.1, None], "rows": [None, 3]},
+        {
+            "predicted": [1.0],
+            "observed": [0.0],
+            "rows": [5],
+            "gap_low": [-1.0],
+            "gap_high": [1.0],
+            "label": ["x" * 900],
+        },
+        {"predicted": [1e-6, 2e-6], "observed": [0.0, 1e-5], "rows": [1e9, 1e9], "low": [0, 1e-6], "high": [1e-6, 1]},
+    ],
+)
+def test_degenerate_tables_are_drawn(draw: Callable[..., svg.Figure], table: dict[str, Any]) -> None:
+    figure = draw({"table": table, "name": "x"})
+    assert "nan" not in figure.svg
+    assert not figure.svg or parsed(figure) is not None
+
+
+def test_points_beyond_noise_are_coloured_by_their_direction() -> None:
+    table = {"predicted": [0.1, 0.5, 0.9], "observed": [0.3, 0.5, 0.6], "rows": [9, 9, 9], "p_value": [0.01, 0.9, 0.01]}
+    dots = list(parsed(svg.reliability({"table": table})).iter("circle"))
+    assert [dot.attrib["class"].split()[-1] for dot in dots] == ["under", "noise", "over"]
+
+
+def test_the_adjusted_p_value_decides_over_the_raw_one() -> None:
+    table = {"predicted": [0.1], "observed": [0.3], "p_value": [0.01], "p_adjusted": [0.2]}
+    assert not cells({"table": table}).beyond(0.05)[0]
+
+
+def test_the_kuiper_range_is_visible() -> None:
+    walk = {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.03, 0.01], "band": [0.0, 0.002, 0.003]}
+    figure = svg.cumulative({"extra": {"cumulative": walk}})
+    assert "3%" in figure.svg
+    assert "Its range, 3.00%, is the Kuiper range" in figure.description
+    brackets = [e for e in parsed(figure).iter("line") if e.attrib["class"] == "bracket"]
+    assert len(brackets) == 3
+    y = [float(brackets[0].attrib[key]) for key in ("y1", "y2")]
+    heights = [float(pair.split(",")[1]) for pair in next(parsed(figure).iter("polyline")).attrib["points"].split()]
+    assert {round(v, 1) for v in y} == {min(heights), max(heights)}
+
+
+def test_axes_are_logit_when_scores_crowd_near_zero() -> None:
+    rare = {
+        "table": {"predicted": [0.001, 0.004, 0.02, 0.3], "observed": [0.0, 0.005, 0.02, 0.2], "rows": [9, 9, 9, 1]}
+    }
+    assert crowded(cells(rare))
+    assert "logit axes" in svg.reliability(rare).description
+    assert not crowded(cells(SCORE))
+    assert "linear axes" in svg.reliability(rare | {"extra": {"axis": "linear"}}).description
+
+
+def test_a_bar_of_the_histogram_has_the_area_of_its_rows() -> None:
+    table = {
+        "predicted": [0.1, 0.6],
+        "observed": [0.1, 0.6],
+        "rows": [100, 50],
+        "low": [0.0, 0.25],
+        "high": [0.25, 1.0],
+    }
+    bars = list(parsed(svg.histogram({"table": table})).iter("rect"))
+    areas = [(float(b.attrib["width"]) + 0.6) * float(b.attrib["height"]) for b in bars]
+    assert math.isclose(areas[0] / areas[1], 2.0, rel_tol=0.02)  # coordinates have one decimal
+
+
+def test_levels_shown_are_the_strongest_and_say_how_many_there_are() -> None:
+    many = 40
+    gap = np.where(np.arange(many) == 17, 0.2, 0.001)
+    table = {
+        "level": [f"level {i}" for i in range(many)],
+        "rows": [1000] * many,
+        "predicted": (0.3 + gap).tolist(),
+        "observed": [0.3] * many,
+        "gap_low": (gap - 0.05).tolist(),
+        "gap_high": (gap + 0.05).tolist(),
+    }
+    figure = svg.field_levels({"table": table, "settings": {"field": "f"}})
+    assert "level 17" in figure.svg
+    assert figure.note.startswith("10 of 40 levels")
+    assert figure.description == "40 levels, 1 beyond noise."
+    assert len(figure.table["label"]) == many
+
+
+def test_ranges_are_named_in_words() -> None:
+    def labels(table: dict[str, Any], **extra: object) -> list[str]:
+        return cells({"table": table, "extra": extra}).label
+
+    edges = {"low": [0.0, 3.0, None], "high": [3.0, 8.0, None]}
+    assert labels(edges) == ["0 to 3", "3 to 8", "missing"]
+    assert labels(edges, integer=True) == ["0 to 3", "4 to 8", "missing"]
+    assert labels({"low": [7, 7, 8], "high": [7, 8, 9]}, integer=True) == ["7", "8", "9"]
+    assert labels({"low": [-5e-324, 0.0], "high": [0.0, 1.5]}) == ["0", "0 to 1.5"]
+    assert labels({"low": [15887.0], "high": [15905.0]}, column_kind="date") == ["2013-07-01 to 2013-07-19"]
+    assert labels({"label": ["(1, 2]", "mine"], "low": [1, 2], "high": [2, 3]}) == ["1 to 2", "mine"]
+
+
+def test_ten_thousand_levels_stay_small() -> None:
+    rng = np.random.default_rng(0)
+    table = {
+        "level": [f"v{i}" for i in range(10_000)],
+        "rows": rng.integers(1, 1000, 10_000),
+        "predicted": rng.random(10_000),
+    }
+    table["observed"] = rng.random(10_000)
+    figure = svg.field_funnel({"table": table, "name": "f"})
+    assert len(figure.svg) < 150_000
+    assert "600 of 10,000 levels" in figure.note

@@ -1,0 +1,141 @@
+"""Markup escapes by construction, words read well, scales land on round numbers."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miscal.report import words
+from miscal.report.markup import Safe, clean, ellipsis, escape, name, tag
+from miscal.report.svg.marks import line, thinned
+from miscal.report.svg.scales import Scale, nice, spread
+
+
+class Reader(HTMLParser):
+    """Keeps the elements, the attributes and the text that a browser would see."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, element: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((element, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(markup: str) -> Reader:
+    reader = Reader()
+    reader.feed(markup)
+    reader.close()
+    return reader
+
+
+@given(st.text())
+def test_any_text_comes_back_as_text_and_as_attribute(text: str) -> None:
+    reader = read(tag("p", text, title=text))
+    assert [element for element, _ in reader.elements] == ["p"]
+    assert reader.text == clean(text)
+    assert reader.elements[0][1] == {"title": clean(text)}
+
+
+def test_markup_is_not_escaped_twice() -> None:
+    inner = tag("b", "a & b")
+    assert tag("p", inner, " < c") == "<p><b>a &amp; b</b> &lt; c</p>"
+    assert escape(inner) is inner
+    assert isinstance(tag("p", [inner, None]), Safe)
+
+
+def test_a_long_name_is_shortened_with_the_whole_in_its_title() -> None:
+    long = "x" * 500 + "end"
+    reader = read(name(long, 40))
+    assert reader.elements == [("bdi", {"title": ellipsis(long, 400)})]
+    assert len(reader.text) == 40
+    assert reader.text.endswith("end")
+
+
+@given(st.text(max_size=60), st.integers(3, 40))
+def test_ellipsis_keeps_its_limit(text: str, limit: int) -> None:
+    assert len(ellipsis(text, limit)) <= limit
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "shown"),
+    [
+        (words.percent, 0.2412, "24.1%"),
+        (words.percent, 0.000123, "0.012%"),
+        (words.percent, -0.031, "−3.10%"),
+        (words.percent, float("nan"), "—"),
+        (words.points, 0.0, "0 points"),
+        (words.points, -0.12, "−12 points"),
+        (words.number, 1234567, "1,234,567"),
+        (words.number, -1e-7, "−1e-07"),
+        (words.number, "text", "—"),
+        (words.count, None, "—"),
+        (words.events_off, 65.2, "65 more predicted than happened"),
+        (words.events_off, -3.21, "3.2 more happened than predicted"),
+        (words.p_value, 0.001, "p ≤ 0.001"),
+        (words.p_value, 0.0994, "p = 0.099"),
+        (words.p_cell, 0.25, "0.25"),
+    ],
+)
+def test_numbers_in_words(write: object, value: object, shown: str) -> None:
+    assert callable(write)
+    assert write(value) == shown
+
+
+@pytest.mark.parametrize("kind", ["linear", "log", "logit"])
+def test_a_scale_is_monotone_and_clips(kind: str) -> None:
+    scale = Scale(0.001, 0.9, 10.0, 310.0, kind)  # type: ignore[arg-type]
+    pixels = scale(np.linspace(0.001, 0.9, 100))
+    assert pixels[0] == 10.0
+    assert pixels[-1] == 310.0
+    assert (np.diff(pixels) > 0).all()
+    assert scale.at(-5.0) == 10.0
+    assert scale.at(7.0) == 310.0
+
+
+@given(st.floats(1e-6, 0.4), st.floats(0.01, 0.59), st.sampled_from(["linear", "log", "logit"]))
+def test_ticks_lie_inside_and_apart(low: float, width: float, kind: str) -> None:
+    scale = Scale(low, low + width, 0.0, 400.0, kind)  # type: ignore[arg-type]
+    ticks = scale.ticks(50.0)
+    assert all(low - 1e-9 <= tick <= low + width + 1e-9 for tick in ticks)
+    assert (np.diff(scale(ticks)) >= 50.0 - 1e-6).all()
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_nice_ends_hold_the_range(low: float, width: float) -> None:
+    start, end = nice(low, low + width)
+    assert start <= low + 1e-6 * (abs(low) + width)
+    assert end >= low + width - 1e-6 * (abs(low) + width)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=12))
+def test_spread_labels_never_touch_and_stay_inside(wanted: list[float]) -> None:
+    placed = spread(wanted, 8.0, 0.0, 100.0)
+    apart = np.diff(np.sort(placed))
+    assert (apart >= min(8.0, 100.0 / max(len(wanted) - 1, 1)) - 1e-9).all()
+    assert min(placed) >= -1e-9
+    assert max(placed) <= 100.0 + 1e-9
+
+
+def test_spread_leaves_labels_that_have_room() -> None:
+    assert spread([50.0, 10.0], 8.0, 0.0, 100.0) == [50.0, 10.0]
+
+
+def test_thinning_keeps_the_extremes_and_the_ends() -> None:
+    heights = np.sin(np.arange(100_000) / 3000.0) + 1e-3 * np.arange(100_000) % 7
+    kept = thinned(heights, 300)
+    assert len(kept) <= 302
+    assert {0, len(heights) - 1, int(heights.argmax()), int(heights.argmin())} <= set(kept.tolist())
+
+
+def test_a_line_leaves_out_what_is_not_a_number() -> None:
+    assert 'points="0,0 2,2"' in line([0, 1, 2], [0, np.nan, 2], "x")
+    assert line([0], [np.nan], "x") == ""

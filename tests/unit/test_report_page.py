@@ -1,0 +1,265 @@
+"""The page, the JSON and the markdown: complete, safe, small, and never half written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miscal.data.errors import MiscalError
+from miscal.report import json as report_json
+from miscal.report.assets import asset
+from miscal.report.html import digest, to_html, write_html
+from miscal.report.json import dumps, plain, read_json, write_json, write_text
+from miscal.report.markdown import to_markdown
+from miscal.report.verdict import verdict
+
+SAMPLE: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
+)
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    '=HYPERLINK("http://example.invalid")',
+    "<!--",
+    "]]>",
+    "🦊 ünïcode \u202e reversed",
+    "null\x00byte \ud800 surrogate",
+    "long " * 2000,
+    "",
+]
+
+
+class Page(HTMLParser):
+    """The elements with their attributes, and the identifiers and links among them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, element: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((element, dict(attributes)))
+
+    def of(self, element: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == element]
+
+
+def hostile(name: str) -> dict[str, Any]:
+    """The sample with one name in every place where a user's text can stand."""
+    document = copy.deepcopy(SAMPLE)
+    document["data"] |= {"outcome": name, "probability": [name, name], "source": name, "fingerprint": name}
+    document["settings"][name] = name
+    for finding in document["findings"]:
+        finding |= {"where": name, "columns": [name], "levels": [name], "code": name, "kind": name}
+    for key in ("clean", "too_small"):
+        for entry in document[key]:
+            entry |= {"where": name, "reason": name}
+    for results in document["sections"].values():
+        for result in results:
+            result["name"] = name
+            result["method"] = name
+            result["settings"] = {"column": name}
+            if "level" in result["table"]:
+                result["table"]["level"] = [name for _ in result["table"]["level"]]
+    return document
+
+
+def test_the_page_is_complete_and_small() -> None:
+    text = to_html(SAMPLE)
+    page = Page(text)
+    assert text.startswith("<!doctype html>")
+    assert len(text.encode()) < 1_500_000
+    assert "Predictions are too high: " in re.sub(r"<[^>]+>", "", text)
+    identities = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(identities) == len(set(identities))
+    targets = {a["href"] for a in page.of("a")}
+    assert {t for t in targets if t} <= {f"#{identity}" for identity in identities}
+    assert {"findings", "score", "columns", "clean", "too-small", "method", "words"} <= set(identities)
+    classes = [a.get("class") or "" for a in page.of("svg")]
+    for figure in ("reliability", "cumulative", "variable", "field", "funnel", "gap"):
+        assert any(figure in class_.split() for class_ in classes), figure
+
+
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else() -> None:
+    text = to_html(SAMPLE)
+    page = Page(text)
+    policy = next(a["content"] for a in page.of("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert f"<style>{asset('page.css')}</style>" in text
+    assert digest(asset("page.css")) in policy
+    assert digest(asset("page.js")) in policy
+    assert not [a for _, a in page.elements if any(key == "style" or key.startswith("on") for key in a)]
+    assert all(a.get("type") == "application/json" for a in page.of("script")[:-1])
+    addresses = [a.get(key) for _, a in page.elements for key in ("src", "href", "action") if a.get(key)]
+    assert all(address.startswith(("#", "data:,")) for address in addresses if address)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_stays_text(name: str) -> None:
+    ordinary, attacked = Page(to_html(hostile("ordinary"))), Page(to_html(hostile(name)))
+    assert [e for e, _ in attacked.elements if e in ("script", "img", "iframe", "style")] == [
+        e for e, _ in ordinary.elements if e in ("script", "img", "iframe", "style")
+    ]
+    assert not [a for _, a in attacked.elements if any(key.startswith("on") for key in a)]
+    to_html(hostile(name)).encode("utf-8")
+    to_markdown(hostile(name)).encode("utf-8")
+
+
+def test_a_name_cannot_end_the_data_block() -> None:
+    text = to_html(hostile("</script><script>alert(1)</script>"))
+    blocks = re.findall(r'<script type="application/json">(.*?)</script>', text, flags=re.S)
+    names = {label for block in blocks for label in json.loads(block)["columns"].get("label", [])}
+    assert "</script><script>alert(1)</script>" in names
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"data": None, "score": None, "findings": None, "clean": None, "too_small": None, "sections": None},
+        {"sections": {"score": [], "variable": [{}], "field": [{"table": {}}]}, "findings": [{}], "clean": ["a"]},
+        {"score": {"predicted": 0.2, "observed": 0.2, "expected": None}, "sections": {"score": [{"table": None}]}},
+    ],
+)
+def test_a_poor_document_still_makes_a_page(document: dict[str, Any]) -> None:
+    document = {"schema": "miscal.audit/1", **document}
+    assert Page(to_html(document)).of("h1")
+    assert to_markdown(document).startswith("# ")
+
+
+@pytest.mark.parametrize("document", [None, [], "text", {}, {"schema": "miscal.audit/2"}])
+def test_what_is_not_an_audit_is_refused(document: object) -> None:
+    for render in (to_html, to_markdown):
+        with pytest.raises(MiscalError, match="document"):
+            render(document)
+
+
+def test_many_columns_stay_below_the_limit() -> None:
+    document = copy.deepcopy(SAMPLE)
+    one = document["sections"]["field"][2]
+    document["sections"]["field"] = [one | {"settings": {"field": f"column {i}"}} for i in range(300)]
+    text = to_html(document)
+    assert len(text.encode()) < 1_500_000
+    assert "further columns" in text
+    assert text.count("column 299") >= 1
+
+
+def test_ten_thousand_levels_stay_below_the_limit() -> None:
+    document = copy.deepcopy(SAMPLE)
+    rng = np.random.default_rng(0)
+    table = {"level": [f"level {i}" for i in range(10_000)], "rows": rng.integers(1, 999, 10_000).tolist()}
+    table |= {key: rng.random(10_000).tolist() for key in ("predicted", "observed", "p_value", "gap_low", "gap_high")}
+    document["sections"]["field"].append({"name": "big", "value": 0.1, "noise_floor": 0.01, "table": table})
+    text = to_html(document)
+    assert len(text.encode()) < 1_500_000
+    assert "10 of 10,000 levels" in text
+
+
+def test_forbidden_words_are_not_on_the_page() -> None:
+    words = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", to_html(SAMPLE), flags=re.S).lower()
+    assert "proven" not in words
+    assert "excess" not in words
+    labels = re.findall(r"<(?:dt|th|h[1-4])[^>]*>([^<]+)<", to_html(SAMPLE))
+    assert not [label for label in labels if re.search(r"\b(ECE|AUC|MCE|UCE|VCE|PCOC|RCE)\b", label)]
+
+
+@pytest.mark.parametrize(
+    ("score", "findings", "sentence"),
+    [
+        ({"gap": {"value": -0.028, "p_value": 0.001}}, [], "Predictions are too low: 24.1% predicted, 26.9% happened."),
+        (
+            {"gap": {"value": -0.028, "interval": [-0.05, 0.01]}},
+            [],
+            "No error beyond noise: 24.1% predicted, 26.9% happened.",
+        ),
+        ({}, [{"real": True}], "Right on average, wrong in one place: 24.1% predicted, 26.9% happened overall."),
+        ({}, [{"real": False}], "No error beyond noise: 24.1% predicted, 26.9% happened."),
+        (
+            {"kuiper": {"value": 0.02, "p_value": 0.01}, "slope": {"value": 0.8, "interval": [0.7, 0.9]}},
+            [],
+            "Right on average, but the scores are too extreme: 24.1% predicted, 26.9% happened overall.",
+        ),
+    ],
+)
+def test_the_verdict_in_one_sentence(score: dict[str, Any], findings: list[Any], sentence: str) -> None:
+    document = {"score": {"predicted": 0.241, "observed": 0.269, **score}, "findings": findings}
+    assert verdict(document).sentence == sentence
+
+
+def test_the_level_of_the_audit_decides() -> None:
+    score = {"predicted": 0.2, "observed": 0.3, "gap": {"value": -0.1, "p_value": 0.03}}
+    assert verdict({"score": score}).direction == "under"
+    assert verdict({"score": score, "settings": {"level": 0.01}}).direction == "none"
+
+
+def test_json_knows_no_nan() -> None:
+    value = {"a": np.array([1.5, np.nan, np.inf]), "b": np.float32("nan"), "c": (np.int64(3), np.bool_(True)), 4: None}
+    text = dumps(value)
+    assert json.loads(text, parse_constant=pytest.fail) == {
+        "a": [1.5, None, None],
+        "b": None,
+        "c": [3, True],
+        "4": None,
+    }
+    assert plain(np.datetime64("2020-01-02")) == "2020-01-02"
+    assert json.loads(dumps("\ud800")) == "?"
+
+
+def test_json_floats_come_back_exactly(tmp_path: Path, rng: np.random.Generator) -> None:
+    numbers = rng.standard_normal(1000).tolist()
+    write_json({"schema": "miscal.audit/1", "numbers": numbers}, tmp_path / "a.json")
+    assert read_json(tmp_path / "a.json")["numbers"] == numbers
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b'{"schema": "other"}', b"[" * 100_000])
+def test_a_file_that_is_not_an_audit_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(MiscalError):
+        read_json(path)
+
+
+def test_a_file_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    write_text(path, "before")
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report_json.os, "fsync", fail)
+    with pytest.raises(MiscalError, match="No space left"):
+        write_html(SAMPLE, path)
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [item.name for item in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_writing_where_there_is_no_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MiscalError, match="does not exist"):
+        write_text(tmp_path / "none" / "page.html", "x")
+    with pytest.raises(MiscalError, match="it is a folder"):
+        write_text(tmp_path, "x")
+    with pytest.raises(MiscalError, match="cannot be read"):
+        read_json(tmp_path / "absent.json")
+
+
+def test_markdown_holds_the_verdict_the_findings_and_the_columns() -> None:
+    text = to_markdown(SAMPLE)
+    assert text.startswith("# Predictions are too high: 25.1% predicted, 22.6% happened.\n")
+    assert "## Where it is wrong" in text
+    assert "## Column by column" in text
+    assert "Tested and clean: gate, crew base." in text
+    assert all(
+        not math.isnan(len(line)) and line.count("|") in (0, 6, 7) for line in text.splitlines() if line.startswith("|")
+    )
