@@ -186,26 +186,6 @@ def score_pass(
 
 
 @fused
-def design_pass(features, outcome, weight, theta):
-    """Loss, gradient and Hessian of one block whose standardised features, one a row, are at hand."""
-    count = theta.size - 1
-    out = np.zeros((count + 3, count + 1))
-    work = np.empty((5, RUN))
-    ones = np.ones(RUN)
-    rows = outcome.size
-    run = np.empty((count, RUN))
-    for start in range(0, rows, RUN):
-        size = min(RUN, rows - start)
-        for j in range(count):
-            source = features[j, start : start + size]
-            for i in range(size):
-                run[j, i] = source[i]
-        w = weight[start : start + size] if weight.size else ones[:size]
-        accumulate(run, count, size, work, outcome[start : start + size], w, theta, out)
-    return out
-
-
-@fused
 def score_moments(score, weight, kind, low, high, clip, count, shift):
     """Sums of w, w (f - shift), w (f - shift)^2 for each feature of a score."""
     out = np.zeros((3, count))

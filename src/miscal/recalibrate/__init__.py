@@ -9,6 +9,8 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "AugmentedBeta": "augmented",
+    "AugmentedLogistic": "augmented",
     "BetaCalibration": "beta",
     "DirichletCalibration": "dirichlet",
     "HistogramBinning": "histogram",
@@ -18,6 +20,7 @@ _HOMES = {
     "Recalibrator": "base",
     "ScalingBinning": "histogram",
     "TemperatureScaling": "temperature",
+    "VariableTree": "variable",
     "VectorScaling": "vector",
 }
 

@@ -17,8 +17,8 @@ class BetaCalibration(_Curve):
     the usual refit without the negative coefficient, which can miss it) and so keeps the ranking of binary
     probabilities; ``"none"`` keeps it when both come out positive.
 
-    With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores
-    one of the three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
+    With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
+    three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
     optimum without a penalty: the fit stops near certainty, with a warning.
 
     Parameters

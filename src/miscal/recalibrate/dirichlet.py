@@ -22,8 +22,8 @@ class DirichletCalibration(Recalibrator):
 
     P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
     its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first, so
-    that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not keep the
-    ranking.
+    that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not
+    keep the ranking.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ class HistogramBinning(OneVsRest):
     """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
 
     Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
-    the rest, rows divided by their sums. On the rows it was fitted on the binary expected calibration error over the same
-    bins is 0. Does not keep the ranking.
+    the rest, rows divided by their sums. On the rows it was fitted on the binary expected calibration error over
+    the same bins is 0. Does not keep the ranking.
 
     Parameters
     ----------

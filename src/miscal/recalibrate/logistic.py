@@ -48,6 +48,18 @@ class Features:
         low = LOGIT_CLIP if self.kind == "logit" else 0.0
         return KINDS[self.kind], low, 1.0 - low, self.clip
 
+    def rows(self, score: Floats) -> Floats:
+        """Features of a few rows, (count, rows)."""
+        kind, low, high, clip = self.arguments
+        moved = np.empty(len(score))
+        if clip > 0:
+            kernels.exact_ends(locked(score), clip, moved)
+        else:
+            moved[:] = score
+        made = np.empty((3, len(score)))
+        kernels.score_features(moved, kind, low, high, made)
+        return made[: self.count]
+
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
         out = np.empty((len(score), 2))

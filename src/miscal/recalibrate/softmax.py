@@ -61,8 +61,8 @@ def summed(rows: int, work: Callable[[int, int], tuple[Floats | float, ...]]) ->
     def many(start: int, stop: int) -> list[Floats]:
         sums = [np.array(part) for part in work(start, min(start + BLOCK, stop))]
         for at in range(start + BLOCK, stop, BLOCK):
-            for total, part in zip(sums, work(at, min(at + BLOCK, stop)), strict=True):
-                total += part
+            for i, part in enumerate(work(at, min(at + BLOCK, stop))):
+                sums[i] += part
         return sums
 
     parts = over_blocks(rows, many, TASK)

@@ -30,10 +30,11 @@ class Field:
     """What one fitted attribute must be.
 
     `shape` names the dimensions: a number, "classes" (K), "maps" (1 when binary, else K) or "any". "ragged" is a list
-    of vectors, one a map; "labels" a list of words, numbers or truth values; "inner" a list of recalibrators.
+    of vectors, one a map; "labels" a list of words, numbers or truth values; "levels" a list of such
+    lists; "inner" a list of recalibrators.
     """
 
-    kind: Literal["float", "int", "bool", "ragged", "labels", "inner"]
+    kind: Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
     shape: tuple[int | str, ...] = ()
     low: float = -np.inf
     high: float = np.inf
@@ -163,7 +164,11 @@ def _fill(made: Recalibrator, state: Any, depth: int) -> None:
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:
     if field.kind == "labels":
-        return _labels(value).tolist() if isinstance(value, list) and not value else _labels(value)
+        return _labels(value)
+    if field.kind == "levels":
+        if not isinstance(value, list):
+            raise _bad(f"'{name}' must be a list of lists")
+        return [_levels(part) for part in value]
     maps = 1 if n_classes == 2 else n_classes
     if field.kind == "inner":
         return _inner(name, value, depth)
@@ -210,6 +215,14 @@ def _labels(value: Any) -> Array:
     if not isinstance(value, list) or not all(isinstance(item, (str, int, float, bool)) for item in value):
         raise _bad("labels must be a list of words, numbers or truth values")
     return label_array(value)
+
+
+def _levels(value: Any) -> list[Any]:
+    """Levels of one category in their order; missing, where it is a level, is null."""
+    if not isinstance(value, list) or value.count(None) > 1:
+        raise _bad("levels must be a list with at most one null")
+    _labels([item for item in value if item is not None])
+    return value
 
 
 def label_array(labels: Any) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import nearest, refusal
@@ -84,8 +85,17 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
 def find(columns: Columns, name: str, kind: str) -> Column:
     """Take a column that fit had, and refuse it if numbers became words or the other way round."""
     made = columns.find(name)
+    if kind == "nominal" and not made.nominal and bool(made.missing.all()):  # nothing but missing values has no type
+        return Column(name, "category", np.full(len(made), -1, dtype=np.int32))
     if made.nominal != (kind == "nominal"):
         got = f"now it is {made.kind}"
         was = "a category" if kind == "nominal" else "numeric"
         raise refusal(f"must be {was}, as it was in fit", where=f"'X' column '{name}'", got=got)
     return made
+
+
+def codes_of(column: Column, levels: Sequence[Any], otherwise: int) -> npt.NDArray[np.int64]:
+    """Places of a category's values among `levels`; `otherwise` for missing values and for levels not among them."""
+    place = {level: i for i, level in enumerate(levels)}
+    table = np.array([place.get(level, otherwise) for level in column.levels] + [otherwise], dtype=np.int64)
+    return table[column.values]  # the last entry serves code -1
