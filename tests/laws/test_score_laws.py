@@ -127,5 +127,5 @@ def test_containers_give_the_same_number(name: str) -> None:
 def test_the_laws_can_fail(name: str) -> None:
     """A metric that looks at the first row only breaks the law of row order: the law is able to see it."""
     y, p = np.array([0, 1, 1]), np.array([0.2, 0.9, 0.4])
-    broken = lambda y, p: ALL[name](y[:2], p[:2])  # noqa: E731
+    broken = lambda y, p: ALL[name](y[:2], p[:2])
     assert broken(y, p) != broken(y[::-1], p[::-1])
