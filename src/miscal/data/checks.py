@@ -111,7 +111,7 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
 def _first_not_a_number(vector: Any) -> tuple[int, Any]:
     """Show the row that made a column text: the first value that is not a number, else the first value."""
     fallback: tuple[int, Any] | None = None
-    for row, value in enumerate(vector.to_pylist()):
+    for row, value in enumerate(_values(vector)):
         if value is None:
             continue
         fallback = fallback or (row, value)
@@ -120,6 +120,15 @@ def _first_not_a_number(vector: Any) -> tuple[int, Any]:
         except (TypeError, ValueError):
             return row, value
     return fallback or (0, None)
+
+
+def _values(vector: Any) -> list[Any]:
+    import pyarrow as pa
+
+    try:
+        return list(vector.to_pylist())
+    except (OverflowError, ValueError):  # a time that Python cannot express
+        return list(vector.cast(pa.large_string()).to_pylist())
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
@@ -187,6 +196,9 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
         thing = _nested(thing, where)
     if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
+        if np.ma.is_masked(thing):
+            row = int(np.argmax(np.ma.getmaskarray(thing).any(axis=1)))
+            raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
         matrix = np.asarray(thing)
         if matrix.dtype.kind not in "iuf":
             raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")

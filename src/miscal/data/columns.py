@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from miscal.data.checks import first_row, is_missing, row_refusal
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
+from miscal.data.levels import factorise
 from miscal.data.vectors import Vector, flat
 
 Kind = Literal["numeric", "category", "boolean", "date"]
@@ -107,7 +108,9 @@ def _stated_order(values: Any) -> list[Any] | None:
     """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
     dtype: Any = getattr(values, "dtype", None)
     stated = getattr(dtype, "ordered", None) is True or type(dtype).__name__ == "Enum"
-    return list(dtype.categories) if stated and hasattr(dtype, "categories") else None
+    if not stated or not hasattr(dtype, "categories"):
+        return None
+    return [*dtype.categories, *map(str, dtype.categories)]  # intervals have become text
 
 
 READABLE = "must hold numbers, text, truth values or dates"
@@ -140,12 +143,10 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_null(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
         return _numeric(name, vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), where)
     if is_.is_temporal(kind):
-        return _arrow_date(name, vector, where)
+        return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         vector = _decoded(vector, where)
-    elif is_.is_nested(kind):
-        raise refusal("must hold one value a row", where=where, got=f"its type is {kind}")
-    codes, levels = factorise(vector, order)
+    codes, levels = factorise(vector, order, where)
     return Column(name, "category", _locked(codes), tuple(levels))
 
 
@@ -183,27 +184,38 @@ def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Col
     return Column(name, "numeric", _locked(values), integer=integer)
 
 
+_TICKS = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def _days(values: Array) -> npt.NDArray[np.float64]:
+    """Days as float64, NaN where not a time; no date is too far away."""
+    unit, step = np.datetime_data(values.dtype)
+    if unit not in _TICKS:
+        kind = "M8" if values.dtype.kind == "M" else "m8"
+        values, unit, step = values.astype(f"{kind}[D]"), "D", 1
+    days = values.view(np.int64) * (step / _TICKS.get(unit, 1))
+    days[np.isnat(values)] = np.nan
+    return np.asarray(days, dtype=np.float64)
+
+
 def _date(name: str, values: Array) -> Column:
-    if values.dtype.kind == "m":
-        days = values / np.timedelta64(1, "D")
-        return Column(name, "numeric", _locked(np.asarray(days, dtype=np.float64)))
-    days = (values.astype("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D")
-    return Column(name, "date", _locked(np.asarray(days, dtype=np.float64)))
+    values = np.ascontiguousarray(values)
+    values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+    return Column(name, "date" if values.dtype.kind == "M" else "numeric", _locked(_days(values)))
 
 
-def _arrow_date(name: str, vector: Any, where: str) -> Column:
+def _arrow_date(name: str, vector: Any) -> Column:
     import pyarrow as pa
 
-    if pa.types.is_date(vector.type) or pa.types.is_timestamp(vector.type):
-        # Zones are dropped: the days are those of universal time.
-        vector = vector.cast(pa.timestamp("us"), safe=False)
-        return _date(name, vector.to_numpy(zero_copy_only=False))
-    if pa.types.is_duration(vector.type):
-        return _date(name, vector.cast(pa.duration("us"), safe=False).to_numpy(zero_copy_only=False))
-    if pa.types.is_time(vector.type):
-        microseconds = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", _locked(microseconds.to_numpy(zero_copy_only=False) / 3.6e9))
-    raise refusal(READABLE, where=where, got=f"its type is {vector.type}")
+    kind = vector.type
+    if pa.types.is_time(kind):
+        micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+        return Column(name, "numeric", _locked(micros.to_numpy(zero_copy_only=False) / 3.6e9))
+    if pa.types.is_date(kind):
+        vector, kind = vector.cast(pa.timestamp("s")), pa.timestamp("s")
+    # Zones are dropped: the days are those of universal time.
+    ticks = vector.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+    return _date(name, ticks.view(f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"))
 
 
 def _decoded(vector: Any, where: str) -> Any:
@@ -215,36 +227,6 @@ def _decoded(vector: Any, where: str) -> Any:
         raise refusal(
             "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
         ) from error
-
-
-def factorise(vector: Vector, order: list[Any] | None = None) -> tuple[Array, list[Any]]:
-    """Return int32 codes and the sorted levels that occur; -1 where missing.
-
-    The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    array = vector if not isinstance(vector, np.ndarray) else pa.array(vector, from_pandas=True)
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    dictionary = encoded.dictionary
-    if pa.types.is_dictionary(array.type) and len(pc.unique(dictionary)) < len(dictionary):
-        encoded = dictionary.take(encoded.indices).dictionary_encode()
-        dictionary = encoded.dictionary
-    codes = encoded.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
-    if dictionary.null_count:  # a null inside the dictionary is a missing value too
-        used &= dictionary.is_valid().to_numpy(zero_copy_only=False)
-    levels = dictionary.to_pylist() if order is not None else None
-    if order is not None and levels is not None and set(levels) <= set(order):
-        place = {level: i for i, level in enumerate(order)}
-        sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
-    else:
-        sequence = pc.array_sort_indices(dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
-    sequence = sequence[used[sequence]]
-    rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
-    rank[sequence] = np.arange(len(sequence), dtype=np.int32)
-    return rank[codes], dictionary.take(pa.array(sequence)).to_pylist()
 
 
 def _locked(values: Array) -> Array:

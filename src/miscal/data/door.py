@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data import checks, outcomes
-from miscal.data.columns import Columns, factorise
+from miscal.data.columns import Columns
 from miscal.data.errors import refusal
+from miscal.data.levels import encoded
 from miscal.data.vectors import Vector, flat
 
 Array = npt.NDArray[Any]
@@ -106,7 +107,7 @@ def _length(values: Any, name: str) -> int:
 def _cluster(thing: Any, where: str) -> Integers:
     vector = flat(thing, where)
     outcomes.refuse_missing(vector, where, "every row needs its cluster: give rows that stand alone one each")
-    return factorise(vector)[0].astype(np.int64)
+    return encoded(vector, None, where)[0].astype(np.int64)
 
 
 def _fill_labelled(

@@ -184,7 +184,7 @@ def _arrow_open(path: Path) -> Any:
 
     with path.open("rb") as stream:
         is_stream = stream.read(4) == b"\xff\xff\xff\xff"
-    source = pa.memory_map(str(path))
+    source = pa.OSFile(str(path))  # not a memory map: the file may be rewritten while its rows are in use
     return pa.ipc.open_stream(source) if is_stream else pa.ipc.open_file(source)
 
 
@@ -192,7 +192,7 @@ def _arrow_read(path: Path, only: list[str] | None) -> pa.Table:
     with _arrow_open(path) as reader:
         table = reader.read_all()
     table = table if only is None else table.select(only)
-    table.validate(full=True)  # these bytes are used as they lie on disk: a wrong offset would read foreign memory
+    table.validate(full=True)  # these bytes are used as they were on disk: a wrong offset would read foreign memory
     return table
 
 

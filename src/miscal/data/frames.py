@@ -46,6 +46,10 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
             got = f"got an array of shape {table.shape}"
             raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
         return Frame(table.dtype.names, table)
+    if library_of(table) == "pyarrow" and type(table).__name__ == "RecordBatch":
+        import pyarrow as pa
+
+        table = pa.Table.from_batches([table])
     names = names_of(table, where)
     unique(names, where)
     if library_of(table) == "pandas":
@@ -127,8 +131,12 @@ def _column_to_arrow(column: Any) -> pa.Array:
         return pa.array(column.values == 1, mask=missing)
     if column.kind == "category":
         codes = pa.array(np.where(missing, 0, column.values), mask=missing)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(list(column.levels)))
-    if column.kind == "date":
+        try:
+            levels = pa.array(list(column.levels))
+        except (pa.ArrowException, OverflowError):  # whole numbers beyond int64
+            levels = pa.array([str(level) for level in column.levels])
+        return pa.DictionaryArray.from_arrays(codes, levels)
+    if column.kind == "date" and np.nanmax(np.abs(column.values), initial=0) < 1e8:  # else not a date Arrow can hold
         micros = np.where(missing, 0, np.round(column.values * 86_400_000_000)).astype(np.int64)
         return pa.array(micros, mask=missing).cast(pa.timestamp("us"))
     return pa.array(column.values, mask=missing)

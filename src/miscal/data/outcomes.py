@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import first_null, first_row, is_missing, plain, row_refusal, span
-from miscal.data.columns import factorise
 from miscal.data.errors import nearest, refusal, warn
+from miscal.data.levels import factorise
 from miscal.data.vectors import Vector
 
 Array = npt.NDArray[Any]
@@ -27,7 +27,7 @@ def encode(
     if classes is None and positive is None:
         return _indices(vector, n_classes, where), tuple(range(n_classes))
     order = _classes(classes, n_classes) if classes is not None else None
-    codes, found = factorise(vector)
+    codes, found = factorise(vector, where=where)
     if order is None:
         order = _from_positive(codes, found, positive, n_classes, where)
     index = [_place(label, order) for label in found]
@@ -75,7 +75,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     low, high = span(vector)
     if low < 0 or high >= n_classes:
         row, total = first_row(vector.size, lambda i, j: (vector[i:j] < 0) | (vector[i:j] >= n_classes))
-        raise row_refusal(_allowed(n_classes), where, row, vector[row], total, _labels_hint(vector, n_classes))
+        raise row_refusal(_allowed(n_classes), where, row, vector[row], total, _labels_hint(vector, n_classes, where))
     return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
 
 
@@ -86,7 +86,7 @@ def _check_whole(values: Array, n_classes: int, where: str) -> None:
 
     row, total = first_row(values.size, bad)
     if total:
-        raise row_refusal(_allowed(n_classes), where, row, values[row], total, _labels_hint(values, n_classes))
+        raise row_refusal(_allowed(n_classes), where, row, values[row], total, _labels_hint(values, n_classes, where))
 
 
 def _allowed(n_classes: int) -> str:
@@ -95,14 +95,14 @@ def _allowed(n_classes: int) -> str:
     return f"must be a class index, a whole number from 0 to {n_classes - 1}"
 
 
-def _found(vector: Vector, most: int = 6) -> tuple[str, int]:
-    labels = factorise(vector)[1]
+def _found(vector: Vector, where: str, most: int = 6) -> tuple[str, int]:
+    labels = factorise(vector, where=where)[1]
     shown = ", ".join(repr(label) for label in labels[:most])
     return shown + (", ..." if len(labels) > most else ""), len(labels)
 
 
-def _labels_hint(vector: Vector, n_classes: int) -> str:
-    shown, number = _found(vector)
+def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
+    shown, number = _found(vector, where)
     if n_classes == 2 and number <= 2:
         return f"name the event: positive=LABEL; labels found: {shown}"
     if n_classes == 2 and number > 2:
@@ -111,7 +111,7 @@ def _labels_hint(vector: Vector, n_classes: int) -> str:
 
 
 def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    shown, _ = _found(vector)
+    shown, _ = _found(vector, where)
     if n_classes == 2:
         what, hint = "holds words, so the event must be named", f"pass positive=LABEL; labels found: {shown}"
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from miscal.data.errors import MixedTypes, refusal
+from miscal.data.errors import MiscalError, MixedTypes, refusal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +36,10 @@ def flat(thing: Any, where: str) -> Vector:
         raise refusal("must be one-dimensional", where=where, got=f"got a {library} {type(thing).__name__}")
     if library == "pandas":
         return _from_pandas(thing, where)
-    if library == "polars" and hasattr(thing, "to_arrow"):
-        return one_chunk(thing.to_arrow())
-    if library == "pyarrow" and hasattr(thing, "null_count"):
-        return one_chunk(thing)
+    if library == "polars" and str(getattr(thing, "dtype", "")) == "Object":
+        return _from_objects(thing.to_list(), where)  # Arrow would be handed the addresses of the objects
+    if (library == "polars" and hasattr(thing, "to_arrow")) or (library == "pyarrow" and hasattr(thing, "null_count")):
+        return _from_arrow(thing, where)
     if isinstance(thing, (list, tuple, range)):
         return _from_list(thing, where)
     return _from_numpy(_as_array(thing, where), where)
@@ -72,6 +72,8 @@ def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
     if array.ndim != 1:
         raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
+    if kind == "f" and array.dtype.itemsize > 8:
+        return np.asarray(array, dtype=np.float64)
     if kind in "biufMmc":
         return np.asarray(array)
     if kind == "V":
@@ -82,7 +84,23 @@ def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
 def _from_pandas(series: Any, where: str) -> Vector:
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biufMmc":
         return np.asarray(series.to_numpy())
+    name = str(series.dtype)
+    if name.startswith("Sparse"):
+        return _from_numpy(np.asarray(series), where)
+    if name.startswith("period") and hasattr(series, "dt"):
+        return flat(series.dt.to_timestamp(), where)
+    if name.startswith(("interval", "period")):
+        return _from_objects(series.astype(str), where)
+    if name == "category" and not _plain_categories(series.dtype.categories):
+        series = (series.cat if hasattr(series, "cat") else series).rename_categories(
+            [*map(str, series.dtype.categories)]
+        )
     return _from_objects(series, where)
+
+
+def _plain_categories(categories: Any) -> bool:
+    """Whether the categories are text, numbers, truth values or times; intervals and pairs are taken as text."""
+    return categories.dtype.kind in "biufM" or getattr(categories, "inferred_type", "") == "string"
 
 
 def _from_list(values: list[Any] | tuple[Any, ...] | range, where: str) -> Vector:
@@ -99,7 +117,9 @@ def _from_objects(values: Any, where: str) -> Vector:
     import pyarrow as pa
 
     try:
-        return one_chunk(pa.array(values, from_pandas=True))
+        return settled(pa.array(values, from_pandas=True), where)
+    except MiscalError:
+        raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError) as error:
         first, row, other = _first_mixture(values)
         if other is None:
@@ -107,8 +127,8 @@ def _from_objects(values: Any, where: str) -> Vector:
         raise MixedTypes(where, first, row, other) from error
 
 
-def one_chunk(array: Any) -> Any:
-    """Join the chunks of an Arrow array and take extension types for what they store."""
+def settled(array: Any, where: str) -> Any:
+    """Join the chunks of an Arrow array and bring it to a type that every computation knows."""
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -117,7 +137,35 @@ def one_chunk(array: Any) -> Any:
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = array.chunk(0)
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    is_, kind = pa.types, array.type
+    if is_.is_run_end_encoded(kind):
+        import pyarrow.compute as pc
+
+        return settled(pc.run_end_decode(array), where)
+    held = kind.value_type if is_.is_dictionary(kind) else kind
+    if is_.is_nested(held) or is_.is_interval(held) or isinstance(held, pa.ExtensionType):
+        raise refusal("must hold one plain value a row", where=where, got=f"its type is {kind}")
+    for known, simple in (
+        (is_.is_string_view, pa.large_string()),
+        (is_.is_binary_view, pa.large_binary()),
+        (is_.is_float16, pa.float64()),
+    ):
+        if known(held):
+            return (array.dictionary_decode() if held is not kind else array).cast(simple)
+    return array
+
+
+def _from_arrow(thing: Any, where: str) -> Any:
+    """Settle an Arrow array, or what can export one."""
+    import pyarrow as pa
+
+    try:
+        return settled(thing if library_of(thing) == "pyarrow" else thing.to_arrow(), where)
+    except (pa.ArrowException, OverflowError) as error:
+        got = str(error).splitlines()[0]
+        raise refusal("holds values of a type that cannot be read", where=where, got=got) from error
 
 
 _FAMILIES: tuple[tuple[str, tuple[type, ...]], ...] = (
