@@ -66,7 +66,9 @@ class BucketMap:
 
     def __init__(self, values: np.ndarray, low: float, high: float, buckets: int) -> None:
         self.count = buckets
-        self.base, self.shift = _span(low, high)
+        base, shift = _span(low, high)
+        # Compiled code hands back Python integers; as such they would not fit the kernels' signature.
+        self.base, self.shift = np.uint64(base), np.uint64(shift)
         counts = np.zeros(STRETCHES)
         step = max(1, values.size // SAMPLE)
         _stretch_counts(values[::step], self.base, self.shift, counts)
