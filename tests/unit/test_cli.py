@@ -1,0 +1,84 @@
+"""The command as people use it: files in, a page out, one clear line when something is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from miscal.cli import main
+
+
+@pytest.fixture
+def table(tmp_path: Path, rng: np.random.Generator) -> Path:
+    p = rng.random(800).round(4)
+    state = rng.choice(["CA", "NY", "TX"], 800)
+    frame = pd.DataFrame(
+        {"y": (rng.random(800) < np.where(state == "NY", p / 4, p)).astype(int), "p": p, "state": state}
+    )
+    path = tmp_path / "predictions.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def test_audit_writes_a_page_and_json(table: Path, tmp_path: Path) -> None:
+    page, numbers = tmp_path / "out" / "page.html", tmp_path / "numbers.json"
+    done = run("audit", table, "--outcome", "y", "--probability", "p", "--out", page, "--json", numbers)
+    assert done.exit_code == 0, done.output
+    assert "state = NY" in done.output
+    assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+    document = json.loads(numbers.read_text())
+    assert document["schema"] == "miscal.audit/1"
+    assert document["data"]["rows"] == 800
+    assert any(f["where"] == "state = NY" and f["real"] and f["gap"] > 0 for f in document["findings"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["numbers.json", "out", "predictions.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--outcome", "yy"], "did you mean 'y'"),
+        (["--probability", "prob"], "prob"),
+        (["--by", "sttate"], "did you mean 'state'"),
+        (["--weight", "state"], "state"),
+    ],
+)
+def test_wrong_columns_end_in_one_line_and_status_2(table: Path, change: list[str], message: str) -> None:
+    options = {"--outcome": "y", "--probability": "p", **dict([change])}
+    done = run("audit", table, *[part for pair in options.items() for part in pair])
+    assert done.exit_code == 2
+    assert message in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert "Traceback" not in done.output
+
+
+def test_a_missing_or_broken_file_ends_in_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 this is not parquet")
+    for path in (tmp_path / "absent.csv", broken, tmp_path):
+        done = run("audit", path, "--outcome", "y", "--probability", "p")
+        assert done.exit_code == 2, path
+        assert len(done.output.strip().splitlines()) == 1
+
+
+def test_an_unwritable_page_is_one_line_and_leaves_nothing(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "page.html"
+    folder.mkdir()
+    done = run("audit", table, "--outcome", "y", "--probability", "p", "--out", folder)
+    assert done.exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "predictions.csv"]
+
+
+def test_help_names_the_commands() -> None:
+    done = run("--help")
+    assert done.exit_code == 0
+    for command in ("audit", "demo"):
+        assert command in done.output
