@@ -91,6 +91,23 @@ def test_large_cells_are_near_convolution(size):
         assert abs(math.log(found / truth)) <= 1.2 * unmatched * max(abs(z), 1) ** 3 / 6 + 0.01
 
 
+def test_many_rare_events_keep_their_skewness():
+    from scipy.stats import binom
+
+    # 210 events expected of 4,200: a plain normal test at 5e-7 raises false alarms at 7.1e-7. The skewness term leaves
+    # what is of second order, γ²z⁴/24 with γ = .064 (twice that is allowed), and the binomial beyond it is exact.
+    count = np.arange(130, 300)
+    lower, upper = binom.cdf(count, 4200, 0.05), binom.sf(count - 1, 4200, 0.05)
+    truth = np.minimum(1, 2 * np.minimum(lower, upper))
+    cells = np.repeat(np.arange(count.size), 4200)
+    y = (np.arange(4200)[None, :] < count[:, None]).astype(float).ravel()
+    found = cell_p_values(sums_of_rows(rows_of_cells(cells, count.size, np.full(y.size, 0.05), y)), weighted=False)
+    normal = found.method == Method.NORMAL
+    assert set(found.method.tolist()) == {Method.NORMAL, Method.BINOMIAL}
+    assert np.abs(np.log(found.p_value / truth))[normal].max() < 0.064**2 * 3**4 / 24 * 2
+    assert np.abs(np.log(found.p_value / truth))[~normal].max() < 1e-9
+
+
 def test_holm_is_the_literal_loop():
     generator = np.random.default_rng(3)
     p = np.round(generator.random(40) ** 4, 3)
