@@ -16,6 +16,7 @@ Array = np.ndarray[Any, Any]
 Span = tuple[int, int]
 
 GRAIN = 1 << 14  # points below which a subtree is one task
+SPACE_LEAF = 512  # points below which all pairs in space are cheaper than another split
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference
 
 
@@ -144,6 +145,12 @@ def _space(points: Array, spans: list[Span], carried: tuple[Any, ...]) -> None:
         tree.split_space(low, high, by_second, by_third, first, second, third, *carried)
 
     def whole(low: int, high: int) -> None:
-        tree.space(low, high, by_second, by_third, first, second, third, rows, side, *carried)
+        if high - low <= SPACE_LEAF:
+            here = slice(low, high)
+            tree.leaf(first[here], second[here], third[here], side[here], 1, rows[here], *carried)
+            return
+        split(low, high)
+        whole(low, (low + high) // 2)
+        whole((low + high) // 2, high)
 
     _descend(spans, whole, split)

@@ -109,18 +109,18 @@ def sweep(z, cost, kind, kinds, rows, source, values, reference, slack, scales, 
         reference_here[q] = reference[row]
         for c in range(columns):
             values_here[q, c] = values[row, c]
-    up, up_give, down, down_give = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    plan_sweep(z, cost, kind, opposite, source_here, reference_here, slack, True, up, up_give)
-    plan_sweep(z, cost, kind, opposite, source_here, reference_here, slack, False, down, down_give)
+    receive, give = np.empty((2, size)), np.empty((2, size))
+    for way in range(2):  # z rising, then falling
+        plan_sweep(z, cost, kind, opposite, source_here, reference_here, slack, way == 0, receive[way], give[way])
     got, received, given = np.empty((size, columns)), np.empty(size), np.empty(size)
     for b in range(scales.size):
-        got[:] = 0.0
-        decay_or_rebase(up, scales[b], slack, received)
-        decay_or_rebase(up_give, scales[b], slack, given)
-        add_sweep(kind, opposite, values_here, up, up_give, received, given, slack, True, got)
-        decay_or_rebase(down, scales[b], slack, received)
-        decay_or_rebase(down_give, scales[b], slack, given)
-        add_sweep(kind, opposite, values_here, down, down_give, received, given, slack, False, got)
+        for q in range(size):
+            for c in range(columns):
+                got[q, c] = 0.0
+        for way in range(2):
+            decay_or_rebase(receive[way], scales[b], slack, received)
+            decay_or_rebase(give[way], scales[b], slack, given)
+            add_sweep(kind, opposite, values_here, receive[way], give[way], received, given, slack, way == 0, got)
         _deliver(rows, reference, reference_here, scales[b], got, out[b])
     for q in range(size):
         reference[rows[q]] = reference_here[q]

@@ -37,7 +37,8 @@ def _add(weight, value, total):
 @kernel
 def _move_references(first, second, third, side, sides, rows, source, reference, slack, scales, out, distance, nearest):
     """Bring each row's reference to its nearest source within the leaf where that is closer by more than the slack."""
-    nearest[:] = FAR
+    for i in range(first.size):
+        nearest[i] = FAR
     for j in range(first.size):
         if source[rows[j]]:
             _distances(first, second, third, j, side, sides, distance)
@@ -55,7 +56,7 @@ def _move_references(first, second, third, side, sides, rows, source, reference,
 
 
 @kernel
-def leaf(first, second, third, side, sides, rows, source, values, reference, moving, slack, scales, out, total):
+def leaf(first, second, third, side, sides, rows, source, values, reference, moving, slack, scales, out):
     """Add all pairs of a small node, except a point with itself; with two sides, opposite sides only."""
     size = first.size
     distance, weight, offset = np.empty(size), np.empty(size), np.empty(size)
@@ -65,7 +66,7 @@ def leaf(first, second, third, side, sides, rows, source, values, reference, mov
         )  # fmt: skip
     for i in range(size):
         offset[i] = reference[rows[i]]
-    total[:, :, :size] = 0.0
+    total = np.zeros((scales.size, values.shape[1], size))
     for j in range(size):
         row = rows[j]
         if source[row]:
@@ -76,7 +77,7 @@ def leaf(first, second, third, side, sides, rows, source, values, reference, mov
             for b in range(scales.size):
                 decay(distance, scales[b], weight)
                 for c in range(values.shape[1]):
-                    _add(weight, values[row, c], total[b, c, :size])
+                    _add(weight, values[row, c], total[b, c])
     for b in range(scales.size):
         for i in range(size):
             for c in range(values.shape[1]):
@@ -95,7 +96,8 @@ def partition(order, middle):
         belongs_low = i < middle
         low += belongs_low
         high += 1 - belongs_low
-    order[low:] = above[:high]
+    for q in range(high):
+        order[low + q] = above[q]
 
 
 @kernel
@@ -143,17 +145,16 @@ def plane(
     `order` holds their positions sorted by `second`. With two sides `third` is the coordinate they were split on and
     `cost` the distance to that split; with one side both are 0.
     """
-    total = np.empty((scales.size, values.shape[1], LEAF))
     stack = np.empty((64, 2), np.int64)
     stack[0, 0], stack[0, 1] = low, high
     depth = 1
     while depth > 0:
         depth -= 1
-        start, stop = stack[depth]
+        start, stop = stack[depth, 0], stack[depth, 1]
         if stop - start <= LEAF:
             leaf(
                 first[start:stop], second[start:stop], third[start:stop], side[start:stop], sides, rows[start:stop],
-                source, values, reference, moving, slack, scales, out, total,
+                source, values, reference, moving, slack, scales, out,
             )  # fmt: skip
             continue
         split_plane(
@@ -189,46 +190,3 @@ def split_space(
     )  # fmt: skip
     partition(here, middle)
     partition(by_third[low:high], middle)
-
-
-@kernel
-def space(
-    low,
-    high,
-    by_second,
-    by_third,
-    first,
-    second,
-    third,
-    rows,
-    side,
-    source,
-    values,
-    reference,
-    moving,
-    slack,
-    scales,
-    out,
-):
-    """Add all pairs among points low..high of three coordinates, `first` ascending."""
-    total = np.empty((scales.size, values.shape[1], LEAF))
-    stack = np.empty((64, 2), np.int64)
-    stack[0, 0], stack[0, 1] = low, high
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        start, stop = stack[depth]
-        if stop - start <= LEAF:
-            leaf(
-                first[start:stop], second[start:stop], third[start:stop], side[start:stop], 1, rows[start:stop],
-                source, values, reference, moving, slack, scales, out, total,
-            )  # fmt: skip
-            continue
-        split_space(
-            start, stop, by_second, by_third, first, second, third, source, values, reference, moving, slack, scales,
-            out,
-        )  # fmt: skip
-        middle = (start + stop) // 2
-        stack[depth, 0], stack[depth, 1] = middle, stop
-        stack[depth + 1, 0], stack[depth + 1, 1] = start, middle
-        depth += 2

@@ -24,7 +24,8 @@ regrouped = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz", "rea
 def distances(points, point, low, high, square, distance):
     """Fill the L1 distances (squared Euclidean ones if `square`) of a point to points low..high."""
     dimensions = points.shape[0]
-    distance[:] = 0.0
+    for j in range(distance.size):
+        distance[j] = 0.0
     if square:
         for k in range(dimensions):
             row, x = points[k, low:high], point[k]
@@ -134,8 +135,11 @@ def one_way(points, values, scales, square, slack, low, high, queries, own_place
             if lead < -slack:
                 reference[i] = nearest
                 for b in range(scales.size):
-                    out[b, :, i] *= np.exp(lead * scales[b])
-            near -= reference[i]
+                    factor = np.exp(lead * scales[b])
+                    for c in range(columns):
+                        out[b, c, i] *= factor
+            for j in range(stop - start):
+                near[j] -= reference[i]
             if inside:
                 near[own] = FAR
             for b in range(scales.size):
