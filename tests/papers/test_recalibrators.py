@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -223,7 +225,7 @@ def naive_scaling_binning(p, y, bins):
     curve = LogisticRegression(C=1e10, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(logit, y)
     scaled = curve.predict_proba(logit)[:, 1]
     parts = np.array_split(np.sort(scaled), bins)
-    edges = [(a[-1] + b[0]) / 2 for a, b in zip(parts[:-1], parts[1:], strict=True)]
+    edges = [(a[-1] + b[0]) / 2 for a, b in pairwise(parts)]
     place = np.searchsorted(edges, scaled)
     return np.array([scaled[place == b].mean() for b in range(bins)])[place]
 
@@ -258,10 +260,8 @@ def test_augmented_fits_are_optimal(binary, rng, kind, l2):
     p, y, w = binary
     age = rng.normal(40, 12, len(p))
     state = rng.choice(["a", "b", "c"], len(p), p=[0.2, 0.5, 0.3])
-    if kind == "beta":
-        made = AugmentedBeta(degree=2, l2=l2)
-    else:
-        made = AugmentedLogistic(degree=2, on=kind, l2=l2)
+    logistic = kind != "beta"
+    made = AugmentedLogistic(degree=2, on=kind, l2=l2) if logistic else AugmentedBeta(degree=2, l2=l2)
     made.fit(p, y, {"age": age, "state": state}, sample_weight=w)
     design = np.column_stack([features(p, kind), age, age**2, state == "a", state == "c"]).astype(float)
     own = features(p, kind).shape[1]

@@ -83,6 +83,15 @@ def test_a_file_is_closed_and_may_be_replaced(tmp_path):
     assert made.columns["state"].levels == ("CA", "NA", "NY")
 
 
+def test_a_file_rewritten_later_does_not_change_what_was_read(tmp_path):
+    path = tmp_path / "t.feather"
+    pyarrow.feather.write_feather(pa.table(TABLE), str(path), compression="uncompressed")
+    made = read(path, outcome="y", probability="p")
+    path.write_bytes(b"")
+    assert made.probability.tolist() == TABLE["p"]
+    assert made.columns["age"].values.tolist() == TABLE["age"]
+
+
 def test_arrays_are_not_copied():
     p, y = np.array(TABLE["p"]), np.array(TABLE["y"])
     made = read({"y": y, "p": p}, outcome="y", probability="p")

@@ -173,3 +173,19 @@ def test_ten_thousand_levels_stay_small() -> None:
     figure = svg.field_funnel({"table": table, "name": "f"})
     assert len(figure.svg) < 150_000
     assert "600 of 10,000 levels" in figure.note
+
+
+def test_a_gap_within_noise_has_no_signal_colour() -> None:
+    finding = {"where": "x", "predicted": 0.2, "observed": 0.1}
+    inside = parsed(svg.gap_card(finding | {"interval": [-0.05, 0.25]}))
+    beyond = parsed(svg.gap_card(finding | {"interval": [0.05, 0.15]}))
+    assert [dot.attrib["class"].split()[-1] for dot in inside.iter("circle")] == ["ring", "noise"]
+    assert [dot.attrib["class"].split()[-1] for dot in beyond.iter("circle")] == ["ring", "over"]
+
+
+def test_a_coarse_histogram_gives_way_to_the_bins_on_a_logit_axis() -> None:
+    table = {"predicted": [0.001, 0.01, 0.05], "observed": [0.001, 0.01, 0.05], "rows": [9, 9, 2]}
+    table |= {"low": [0.0005, 0.003, 0.02], "high": [0.003, 0.02, 0.9]}
+    histogram = {"edges": np.linspace(0, 1, 5), "rows": [20, 0, 0, 0]}
+    bars = list(parsed(svg.reliability({"table": table, "extra": {"histogram": histogram}})).iter("rect"))
+    assert len(bars) == 3

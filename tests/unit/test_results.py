@@ -49,7 +49,7 @@ def test_a_result_says_what_it_found(result: miscal.Result) -> None:
 
 
 def test_a_result_survives_pickle_and_json(result: miscal.Result) -> None:
-    again = pickle.loads(pickle.dumps(result))  # noqa: S301  # our own bytes
+    again = pickle.loads(pickle.dumps(result))
     assert again.value == result.value
     assert dict(again.settings) == dict(result.settings)
     document = json.loads(json.dumps(result.to_dict()))

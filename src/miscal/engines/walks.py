@@ -33,6 +33,13 @@ def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> 
     return _Walker(pair, pair.predicted if key is None else key).walk(locate)
 
 
+def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
+    """Highest minus lowest partial sum over the total weight, and nothing else."""
+    highest, _, lowest, _ = _Walker(pair, pair.predicted if key is None else key).extremes()
+    weight = float(pair.rows) if pair.first is None else math.fsum(pair.first)
+    return float((highest - lowest) / weight)
+
+
 class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
@@ -75,11 +82,16 @@ class _Walker:
 
         (borders_exact if self.exact else borders_real)(self.sums, self.borders, self.falls, self.rises)
 
-    def walk(self, locate: bool) -> Walk:
+    def extremes(self) -> np.ndarray:
+        """Highest, its key, lowest, its key; keys only where they lie inside a bucket."""
         extremes = np.array([self.borders.max(), math.nan, self.borders.min(), math.nan])
         wanted = self._could_hold_more(extremes)
         if wanted.any():
             self._look_inside(wanted, extremes)
+        return extremes
+
+    def walk(self, locate: bool) -> Walk:
+        extremes = self.extremes()
         if locate:
             self._locate(extremes)
         return self._summary(extremes)
@@ -198,7 +210,7 @@ def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
 def _buckets(rows: int) -> int:
     if rows < 200_000:
         return 4096
-    return 16384 if rows < 3_000_000 else 65536
+    return 16384 if rows < 3_000_000 else 32768
 
 
 def walk_curve(pair: Pair, key: np.ndarray | None = None, *, points: int = 400) -> Border:

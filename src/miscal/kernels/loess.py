@@ -116,9 +116,9 @@ def add_moments(
 @summing
 def add_squares(
     x: Floats, values: Floats, begin: int, end: int, point: float, inverse: float, centre: float, solution: Floats,
-    out: Floats, work: Floats,
+    fourth: bool, out: Floats, work: Floats,
 ) -> None:  # fmt: skip
-    """Add the sums of squared operator weights times each row of `values`."""
+    """Add the sums of squared (or fourth powers of) operator weights times each row of `values`."""
     a, b, c = solution[0], solution[1], solution[2]
     for start in range(begin, end, BLOCK):
         stop = min(start + BLOCK, end)
@@ -129,7 +129,7 @@ def add_squares(
             v = 1.0 - r * r * r
             t -= centre
             w = v * v * v * (a + t * (b + t * c))
-            work[0, j] = w * w
+            work[0, j] = w * w * w * w if fourth else w * w
         for k in range(values.shape[0]):
             row = values[k, start:stop]
             total = 0.0
@@ -170,7 +170,9 @@ def solve(sums: Floats, degree: int, solution: Floats) -> float:
 
 
 @lanes
-def orthogonal(x: Floats, mass: Floats, point: float, inverse: float, degree: int, solution: Floats) -> tuple[int, float]:
+def orthogonal(
+    x: Floats, mass: Floats, point: float, inverse: float, degree: int, solution: Floats
+) -> tuple[int, float]:
     """Solve by orthogonal polynomials about the window's own mean, in four passes; return degree kept and centre.
 
     The norms are sums of squares and lose nothing to cancellation, as in a QR decomposition of the weighted design.
@@ -278,7 +280,8 @@ def fit_points(
 @lanes
 def square_points(
     x: Floats, values: Floats, size: int, node_x: Floats, node_values: Floats,
-    points: Floats, first: Integers, last: Integers, inverse: Floats, solution: Floats, centre: Floats, out: Floats,
+    points: Floats, first: Integers, last: Integers, inverse: Floats, solution: Floats, centre: Floats, fourth: bool,
+    out: Floats,
 ) -> None:  # fmt: skip
     """At each point sum the squared operator weights times each row of `values`, to `out` (points, rows of values)."""
     work, slot = np.empty((3, BLOCK)), np.empty((SLOTS, 2), np.int64)
@@ -292,9 +295,19 @@ def square_points(
             if a >= b:
                 continue
             if s % 2 == 0:
-                add_squares(x, values, a, b, point, inverse[i], centre[i], solution[i], out[i], work)
+                add_squares(x, values, a, b, point, inverse[i], centre[i], solution[i], fourth, out[i], work)
             else:
                 a, b = a * nodes, b * nodes
                 add_squares(
-                    node_x.reshape(-1), node_values, a, b, point, inverse[i], centre[i], solution[i], out[i], work
+                    node_x.reshape(-1),
+                    node_values,
+                    a,
+                    b,
+                    point,
+                    inverse[i],
+                    centre[i],
+                    solution[i],
+                    fourth,
+                    out[i],
+                    work,
                 )

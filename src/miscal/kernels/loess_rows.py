@@ -86,13 +86,17 @@ def pool(
 def residual_squares(
     order: Integers, starts: Integers, y: Floats, middle: Floats, fitted: Floats, leverage: Floats,
     weight: Floats, count: Integers, robust: Floats, power: int, begin: int, end: int, values: Floats, plain: Floats,
+    fourth: Floats,
 ) -> None:  # fmt: skip
-    """Sum (weight * residual)^2 / (1 - l_ii)^power per value, and sampling weight * residual^2 without robustness."""
+    """Per value sum (weight * residual)^2 / (1 - l_ii)^power, weight * residual^2 without robustness, and the squares
+    of the first.
+    """
     responses = y.shape[1]
-    part = np.empty((2, responses))
+    part = np.empty((3, responses))
     for d in range(begin, end):
         values[:, d] = 0.0
         plain[:, d] = 0.0
+        fourth[:, d] = 0.0
         for start in range(starts[d], starts[d + 1], FLUSH):
             part[:] = 0.0
             for r in range(start, min(start + FLUSH, starts[d + 1])):
@@ -100,14 +104,39 @@ def residual_squares(
                 own = factor(i, weight, robust)
                 many = count[i] if count.size else 1
                 base = (weight[i] if weight.size else 1.0) * many
-                scale = many * own * own / max(1.0 - own * leverage[d], 1e-9) ** power
+                left = max(1.0 - own * leverage[d], 1e-9)
+                scale = own * own
+                for _ in range(power):
+                    scale /= left
                 for k in range(responses):
                     residual = y[i, k] - middle[k] - fitted[k, d]
-                    part[0, k] += scale * residual * residual
+                    term = scale * residual * residual
+                    part[0, k] += many * term
+                    part[2, k] += many * term * term
                     part[1, k] += base * residual * residual
             for k in range(responses):
                 values[k, d] += part[0, k]
                 plain[k, d] += part[1, k]
+                fourth[k, d] += part[2, k]
+
+
+@lanes
+def single_squares(
+    sums: Floats, square: Floats, fitted: Floats, leverage: Floats, power: int, begin: int, end: int,
+    values: Floats, plain: Floats, fourth: Floats,
+) -> None:  # fmt: skip
+    """As `residual_squares` where every value is one row: weight and response are read back from the sums."""
+    for k in range(fitted.shape[0]):
+        for d in range(begin, end):
+            mass, own = sums[0, d], square[d] / sums[0, d]
+            left = max(1.0 - own * leverage[d], 1e-9)
+            divisor = 1.0
+            for _ in range(power):
+                divisor *= left
+            residual = sums[k + 1, d] / mass - fitted[k, d]
+            plain[k, d] = mass * residual * residual
+            values[k, d] = own * plain[k, d] / divisor
+            fourth[k, d] = values[k, d] * values[k, d] * own / mass
 
 
 @lanes
@@ -139,8 +168,9 @@ def row_scores(
 def cluster_points(
     x: Floats, scores: Floats, value: Integers, rows: Integers, bounds: Integers, points: Floats, first: Integers,
     last: Integers, inverse: Floats, solution: Floats, centre: Floats, begin: int, end: int, out: Floats,
+    fourth: Floats,
 ) -> None:  # fmt: skip
-    """At points begin..end sum over clusters the square of the sum of operator weight times score."""
+    """At points begin..end sum over clusters the square (and fourth power) of the sum of operator weight times score."""
     responses = scores.shape[1]
     total = np.empty(responses)
     weights = np.empty(x.size)
@@ -153,6 +183,7 @@ def cluster_points(
             t -= centre[p]
             weights[d] = v * v * v * (a + t * (b + t * c))
         out[p, :] = 0.0
+        fourth[p, :] = 0.0
         for g in range(bounds.size - 1):
             total[:] = 0.0
             for r in range(bounds[g], bounds[g + 1]):
@@ -160,7 +191,9 @@ def cluster_points(
                 for k in range(responses):
                     total[k] += weights[value[i]] * scores[i, k]
             for k in range(responses):
-                out[p, k] += total[k] * total[k]
+                square = total[k] * total[k]
+                out[p, k] += square
+                fourth[p, k] += square * square
 
 
 @lanes

@@ -95,9 +95,7 @@ def finish(
     sums = np.empty((5, LANES))
     for k in range(5):
         for lane in range(LANES):
-            sums[k, lane] = (
-                even[k, lane] - 3.0 * odds[k + 3, lane] + 3.0 * even[k + 6, lane] - odds[k + 9, lane]
-            )
+            sums[k, lane] = even[k, lane] - 3.0 * odds[k + 3, lane] + 3.0 * even[k + 6, lane] - odds[k + 9, lane]
     for lane in range(LANES):
         solve_lane(sums, both[0, lane], degree, lane, solution, sound)
         leverage[lane] = solution[0, lane]
@@ -265,7 +263,8 @@ def start_window(
             elif a < b:
                 a, b = a * node_x.shape[1], b * node_x.shape[1]
                 seed(
-                    node_x.reshape(-1), node_mass, node_moment, node_square, a, b, centre, scale, sign, state, vector, powers,
+                    node_x.reshape(-1), node_mass, node_moment, node_square, a, b, centre, scale, sign, state,
+                    vector, powers,
                 )  # fmt: skip
 
 
@@ -296,9 +295,7 @@ def sweep(
     )  # fmt: skip
     lane = 0
     for i in range(begin, end):
-        follow(
-            x, mass, moment, square, i, bandwidth[i], i > begin, centre, scale, edges, new, vector, powers
-        )
+        follow(x, mass, moment, square, i, bandwidth[i], i > begin, centre, scale, edges, new, vector, powers)
         for k in range(length):
             lane_state[0, k, lane] = state[0, k] + new[0, k]
             lane_state[1, k, lane] = state[1, k] + new[1, k]

@@ -20,10 +20,10 @@ Integers = NDArray[np.int64]
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `critical` is the multiple of the standard error that makes the band; `left` and `right` are the smallest and the
-    greatest x with weight in each window; `degree` is the local degree that the window's values could carry.
-    `trace` is the equivalent number of parameters (of the first response's operator), `one_delta`, `sigma` and
-    `degrees_of_freedom` belong to `se="constant"` and are NaN otherwise.
+    `critical` is the multiple of the standard error that makes the band, Student's at `degrees_of_freedom`. `left` and
+    `right` are the smallest and the greatest x with weight in each window; `degree` is the local degree that the
+    window's values could carry. `trace` is the equivalent number of parameters (of the first response's operator);
+    `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
     """
 
     grid: Floats
@@ -43,7 +43,7 @@ class Smooth:
     trace: float
     sigma: Floats
     one_delta: float
-    degrees_of_freedom: float
+    degrees_of_freedom: Floats
 
 
 def smooth(
@@ -85,7 +85,8 @@ def smooth(
         If those quantiles coincide the distinct values of x are used (evenly thinned to `grid` of them).
     se : {"robust", "constant"}
         "robust": the sandwich, se^2 = sum_i l_i(v)^2 r_i^2 / (1 - l_ii)^2 with r the residual at the row itself
-        (HC3), valid for 0/1 responses. "constant": one residual variance, sigma^2 = sum w r^2 / one_delta,
+        (HC3), valid for 0/1 responses, with Student's quantile at (sum l^2 r^2)^2 / sum l^4 r^4 degrees of freedom,
+        the number of rows the variance rests on. "constant": one residual variance, sigma^2 = sum w r^2 / one_delta,
         se^2 = sigma^2 sum_i l_i(v)^2 / w_i, the formula of `loess`, with the exact one_delta.
     robust_iterations : int
         Bisquare re-weightings by residuals (the `symmetric` family); each response then has its own weights.
@@ -130,13 +131,13 @@ def _record(
     rows: Rows, points: Floats, where: Any, done: Estimate, critical: Floats, back: Integers,
     level: float, se: str, band: str,
 ) -> Smooth:  # fmt: skip
-    fit, error = (done.fit + rows.middle)[back], done.standard_error[back]
+    fit, error, critical = (done.fit + rows.middle)[back], done.standard_error[back], critical[back]
     return Smooth(
         grid=points, fit=fit, standard_error=error, low=fit - critical * error, high=fit + critical * error,
         critical=critical, level=level, se=se, band=band, bandwidth=where.bandwidth[back],
         left=rows.x[where.first][back], right=rows.x[where.last - 1][back], degree=done.degree[back],
         rows=rows.total, trace=done.trace, sigma=done.sigma, one_delta=done.one_delta,
-        degrees_of_freedom=done.degrees_of_freedom,
+        degrees_of_freedom=done.degrees_of_freedom[back],
     )  # fmt: skip
 
 
@@ -158,7 +159,8 @@ def _check_options(
         raise refusal("must be 'pointwise' or 'simultaneous'", where="'band'", got=f"got {band!r}",
                       hint=nearest(str(band), ("pointwise", "simultaneous")))  # fmt: skip
     if isinstance(robust_iterations, bool) or int(robust_iterations) != robust_iterations or robust_iterations < 0:
-        raise refusal("must be a whole number, 0 or more", where="'robust_iterations'", got=f"got {robust_iterations!r}")
+        got = f"got {robust_iterations!r}"
+        raise refusal("must be a whole number, 0 or more", where="'robust_iterations'", got=got)
 
 
 def _numbers(values: ArrayLike, name: str) -> Floats:
@@ -214,7 +216,7 @@ def _column(values: ArrayLike | None, name: str, rows: int) -> Floats:
 
 
 def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
-    if np.ndim(grid) > 0:  # type: ignore[arg-type]
+    if np.ndim(grid) > 0:
         points = _numbers(grid, "grid")
         if points.ndim != 1 or not points.size:
             raise refusal("must be one-dimensional and not empty", where="'grid'", got=f"shape {points.shape}")

@@ -133,9 +133,7 @@ def make_cells(x: Floats, values: Floats, nodes: int) -> Cells:
     size = x.size + 1 if x.size <= DIRECT else max(64, int(np.sqrt(4.0 * x.size)))
     cells = x.size // size
     places, out = np.empty((cells, nodes)), np.empty((values.shape[0], cells * nodes))
-    over_blocks(
-        cells, lambda start, stop: loess_cells.compress(x, values, size, start, stop, places, out), block=64
-    )
+    over_blocks(cells, lambda start, stop: loess_cells.compress(x, values, size, start, stop, places, out), block=64)
     return Cells(size, places, out)
 
 
@@ -180,20 +178,22 @@ def fit_at(x: Floats, pooled: Pooled, cells: Cells, where: Windows, degree: int)
     return Fit(values, solution, centre, kept)
 
 
-def squares_at(x: Floats, values: Floats, where: Windows, fit: Fit, cells: Cells | None = None) -> Floats:
-    """Sum at every point the squared operator weights times each row of `values`: (points, rows of values)."""
+def squares_at(
+    x: Floats, values: Floats, where: Windows, fit: Fit, cells: Cells | None = None, fourth: bool = False
+) -> Floats:
+    """Sum at every point the squared (or fourth powers of) operator weights times each row of `values`."""
     from miscal.kernels import loess
-    from miscal.kernels.loess_cells import SQUARE_NODES
+    from miscal.kernels.loess_cells import FOURTH_NODES, SQUARE_NODES
     from miscal.kernels.threads import over_blocks
 
-    nodes = make_cells(x, values, SQUARE_NODES) if cells is None else cells
+    nodes = make_cells(x, values, FOURTH_NODES if fourth else SQUARE_NODES) if cells is None else cells
     out = np.empty((where.points.size, values.shape[0]))
 
     def work(start: int, stop: int) -> None:
         part: Any = slice(start, stop)
         loess.square_points(
             x, values, nodes.size, nodes.x, nodes.values, where.points[part], where.first[part], where.last[part],
-            where.inverse[part], fit.solution[part], fit.centre[part], out[part],
+            where.inverse[part], fit.solution[part], fit.centre[part], fourth, out[part],
         )  # fmt: skip
 
     over_blocks(where.points.size, work, block=64)

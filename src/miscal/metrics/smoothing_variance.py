@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.metrics.smoothing_operator import (
-    EMPTY,
+    Cells,
     Everywhere,
     Fit,
     Pooled,
@@ -35,7 +35,10 @@ DENSE = 1000  # two_delta is exact up to this many distinct values
 
 @dataclass(frozen=True)
 class Estimate:
-    """Curves and errors at sorted points; `correlations` (one per response) only for a simultaneous band."""
+    """Curves, errors and their degrees of freedom at sorted points.
+
+    `correlations` across the points, one matrix a response, only for a simultaneous band.
+    """
 
     fit: Floats
     standard_error: Floats
@@ -43,7 +46,7 @@ class Estimate:
     trace: float
     sigma: Floats
     one_delta: float
-    degrees_of_freedom: float
+    degrees_of_freedom: Floats
     correlations: list[Floats]
 
 
@@ -54,6 +57,7 @@ class _Piece:
     degree: Integers
     trace: float
     sigma: Floats
+    freedom: Floats
     correlations: list[Floats]
 
 
@@ -63,8 +67,7 @@ def estimate(
 ) -> Estimate:  # fmt: skip
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
     bandwidth = find_bandwidths(rows, rows.x, span)
-    constant = se == "constant"
-    base = _base(rows, bandwidth, degree, constant) if constant else None
+    base = _base(rows, bandwidth, degree) if se == "constant" else None
     groups = [rows] if not iterations else [rows.response(k) for k in range(rows.y.shape[1])]
     done = [
         _constant(part, where, bandwidth, degree, iterations, base, simultaneous)
@@ -72,20 +75,19 @@ def estimate(
         else _sandwich(part, codes, where, bandwidth, degree, iterations, simultaneous)
         for part in groups
     ]
-    delta, freedom = (base.delta, base.freedom) if base is not None else (np.nan, np.nan)
+    delta = base.delta if base is not None else np.nan
     return Estimate(
         np.hstack([p.fit for p in done]), np.hstack([p.standard_error for p in done]), done[0].degree, done[0].trace,
-        np.hstack([p.sigma for p in done]), delta, freedom, [c for p in done for c in p.correlations],
+        np.hstack([p.sigma for p in done]), delta, np.hstack([p.freedom for p in done]),
+        [c for p in done for c in p.correlations],
     )  # fmt: skip
 
 
 # ---- fits ------------------------------------------------------------------------------------------------------------
-def _fitted(rows: Rows, pooled: Pooled, bandwidth: Floats, degree: int) -> Everywhere:
+def _cells(rows: Rows, pooled: Pooled) -> Cells:
     from miscal.kernels.loess_cells import FIT_NODES
 
-    return fit_everywhere(
-        rows.x, pooled, make_cells(rows.x, pooled.sums, FIT_NODES), bandwidth, degree, squares=False
-    )
+    return make_cells(rows.x, pooled.sums, FIT_NODES)
 
 
 def _residuals(rows: Rows, fitted: Floats) -> Floats:
@@ -118,36 +120,41 @@ def _bisquare(residual: Floats, count: Integers) -> Floats:
     return np.asarray(out)
 
 
-def _robust_weights(rows: Rows, bandwidth: Floats, degree: int, iterations: int) -> tuple[Pooled, Everywhere]:
+def _robust_weights(rows: Rows, bandwidth: Floats, degree: int, iterations: int) -> tuple[Pooled, Cells, Everywhere]:
     """Re-weight by residuals; the last fit is with the last weights."""
     pooled = pool_rows(rows)
-    fitted = _fitted(rows, pooled, bandwidth, degree)
+    cells = _cells(rows, pooled)
+    fits = fit_everywhere(rows.x, pooled, cells, bandwidth, degree, squares=False)
     for _ in range(iterations):
-        pooled = pool_rows(rows, _bisquare(_residuals(rows, fitted.fitted[0]), rows.count))
-        fitted = _fitted(rows, pooled, bandwidth, degree)
-    return pooled, fitted
+        pooled = pool_rows(rows, _bisquare(_residuals(rows, fits.fitted[0]), rows.count))
+        cells = _cells(rows, pooled)
+        fits = fit_everywhere(rows.x, pooled, cells, bandwidth, degree, squares=False)
+    return pooled, cells, fits
 
 
-def _at_points(rows: Rows, pooled: Pooled, where: Windows, degree: int) -> Fit:
-    from miscal.kernels.loess_cells import FIT_NODES
-
-    return fit_at(rows.x, pooled, make_cells(rows.x, pooled.sums, FIT_NODES), where, degree)
-
-
-def _residual_squares(rows: Rows, pooled: Pooled, fits: Everywhere) -> tuple[Floats, Floats]:
+def _residual_squares(rows: Rows, pooled: Pooled, fits: Everywhere) -> tuple[Floats, Floats, Floats]:
+    """Per value: corrected squares (a row a response, then the squared weights), plain squares, fourth powers."""
     from miscal.kernels import loess_rows
     from miscal.kernels.threads import over_blocks
 
-    values, plain = np.empty_like(fits.fitted), np.empty_like(fits.fitted)
+    plain, fourth = np.empty_like(fits.fitted), np.empty_like(fits.fitted)
+    both = np.empty((plain.shape[0] + 1, plain.shape[1]))
+    values, both[-1] = both[:-1], pooled.square
+    single = rows.x.size == rows.y.shape[0] and not pooled.robust.size
 
     def work(start: int, stop: int) -> None:
+        if single:  # nothing is pooled: the sums are the rows, already in order
+            loess_rows.single_squares(
+                pooled.sums, pooled.square, fits.fitted, fits.leverage, CORRECTION, start, stop, values, plain, fourth
+            )
+            return
         loess_rows.residual_squares(
             rows.order, rows.starts, rows.y, rows.middle, fits.fitted, fits.leverage, rows.weight, rows.count,
-            pooled.robust, CORRECTION, start, stop, values, plain,
+            pooled.robust, CORRECTION, start, stop, values, plain, fourth,
         )  # fmt: skip
 
     over_blocks(rows.x.size, work)
-    return values, plain
+    return both, plain, fourth
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
@@ -155,26 +162,29 @@ def _sandwich(
     rows: Rows, codes: Integers | None, where: Windows, bandwidth: Floats, degree: int, iterations: int,
     simultaneous: bool,
 ) -> _Piece:  # fmt: skip
-    pooled, fits = _robust_weights(rows, bandwidth, degree, iterations)
-    fit = _at_points(rows, pooled, where, degree)
-    values, _ = _residual_squares(rows, pooled, fits)
-    sums = squares_at(rows.x, np.vstack([values, pooled.square]), where, fit)
-    variance, correlations = sums[:, :-1], []
+    pooled, cells, fits = _robust_weights(rows, bandwidth, degree, iterations)
+    fit = fit_at(rows.x, pooled, cells, where, degree)
+    values, _, fourth = _residual_squares(rows, pooled, fits)
+    sums = squares_at(rows.x, values, where, fit)
+    correlations: list[Floats] = []
     if codes is not None:
-        variance, correlations = _clustered(rows, pooled, fits, codes, where, fit, simultaneous)
-    elif simultaneous:
-        correlations = _correlations(rows.x, values, where, fit)
+        variance, fourths, correlations = _clustered(rows, pooled, fits, codes, where, fit, simultaneous)
+    else:
+        variance, fourths = sums[:, :-1], squares_at(rows.x, fourth, where, fit, fourth=True)
+        correlations = _correlations(rows.x, values[:-1], where, fit) if simultaneous else []
+    # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
+    freedom = np.maximum(variance**2 / np.where(fourths > 0.0, fourths, np.nan), 1.0)
     error = np.sqrt(np.maximum(variance, 0.0))
     error[sums[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     trace = float(fits.leverage @ pooled.sums[0])
     sigma = np.full(variance.shape[1], np.nan)
-    return _Piece(fit.values, error, fit.degree, trace, sigma, correlations)
+    return _Piece(fit.values, error, fit.degree, trace, sigma, freedom, correlations)
 
 
 def _clustered(
     rows: Rows, pooled: Pooled, fits: Everywhere, codes: Integers, where: Windows, fit: Fit, simultaneous: bool
-) -> tuple[Floats, list[Floats]]:
-    """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1)."""
+) -> tuple[Floats, Floats, list[Floats]]:
+    """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise; the correlations."""
     from miscal.kernels import loess_rows
     from miscal.kernels.threads import over_blocks
 
@@ -187,25 +197,23 @@ def _clustered(
     bounds = np.flatnonzero(np.diff(codes[members], prepend=-1, append=-1)).astype(np.int64)
     groups = bounds.size - 1
     factor = groups / (groups - 1.0) if groups > 1 else np.nan
-    block, matrix = _block_operator(rows.x, np.ones(rows.x.size), where, fit, CLUSTER_BLOCKS)
-    exact = matrix.shape[1] == rows.x.size
-    variance, correlations = np.empty((where.points.size, rows.y.shape[1])), []
-    for k in range(rows.y.shape[1] if exact or simultaneous else 0):
-        inner = np.zeros((matrix.shape[1], matrix.shape[1]))
-        loess_rows.cluster_products(scores, block, value, members, bounds, k, inner)
-        covariance = matrix @ inner @ matrix.T
-        variance[:, k] = np.diag(covariance)
-        correlations.append(_correlation(covariance))
-    if not exact:
-        over_blocks(
-            where.points.size,
-            lambda start, stop: loess_rows.cluster_points(
-                rows.x, scores, value, members, bounds, where.points, where.first, where.last, where.inverse,
-                fit.solution, fit.centre, start, stop, variance,
-            ),
-            block=32,
+    variance, fourths = np.empty((2, where.points.size, rows.y.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        loess_rows.cluster_points(
+            rows.x, scores, value, members, bounds, where.points, where.first, where.last, where.inverse,
+            fit.solution, fit.centre, start, stop, variance, fourths,
         )  # fmt: skip
-    return variance * factor, correlations if simultaneous else []
+
+    over_blocks(where.points.size, work, block=32)
+    correlations = []
+    if simultaneous:
+        block, matrix = _block_operator(rows.x, np.ones(rows.x.size), where, fit, CLUSTER_BLOCKS)
+        for k in range(rows.y.shape[1]):
+            inner = np.zeros((matrix.shape[1], matrix.shape[1]))
+            loess_rows.cluster_products(scores, block, value, members, bounds, k, inner)
+            correlations.append(_correlation(matrix @ inner @ matrix.T))
+    return variance * factor, fourths * factor**2, correlations
 
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
@@ -217,7 +225,7 @@ class _Base:
     freedom: float
 
 
-def _base(rows: Rows, bandwidth: Floats, degree: int, constant: bool) -> _Base:
+def _base(rows: Rows, bandwidth: Floats, degree: int) -> _Base:
     """The operator without robustness, with one_delta = trace of (I - L)(I - L)'."""
     from miscal.kernels.loess_cells import SQUARE_NODES
 
@@ -235,7 +243,7 @@ def _freedom(rows: Rows, pooled: Pooled, bandwidth: Floats, degree: int, many: F
     if rows.x.size > DENSE or rows.weight.size:
         return delta
     where = find_windows(rows.x, rows.x, bandwidth)
-    fit = _at_points(rows, pooled, where, degree)
+    fit = fit_at(rows.x, pooled, _cells(rows, pooled), where, degree)
     root = np.sqrt(many)
     rest = np.eye(root.size) - _operator(rows.x, where, fit, rows.x) * root[:, None] * root
     product = rest @ rest.T
@@ -246,20 +254,22 @@ def _freedom(rows: Rows, pooled: Pooled, bandwidth: Floats, degree: int, many: F
 def _constant(
     rows: Rows, where: Windows, bandwidth: Floats, degree: int, iterations: int, base: _Base, simultaneous: bool
 ) -> _Piece:
-    fit = _at_points(rows, pool_rows(rows), where, degree)
+    plain = base.pooled if not iterations else pool_rows(rows)
+    fit = fit_at(rows.x, plain, _cells(rows, plain), where, degree)
     spread = squares_at(rows.x, base.pooled.sums[:1], where, fit)
     correlations = _correlations(rows.x, base.pooled.sums[:1], where, fit) * rows.y.shape[1] if simultaneous else []
     values, degrees = fit.values, fit.degree
     if iterations:
-        pooled, fits = _robust_weights(rows, bandwidth, degree, iterations)
-        final = _at_points(rows, pooled, where, degree)
+        pooled, cells, fits = _robust_weights(rows, bandwidth, degree, iterations)
+        final = fit_at(rows.x, pooled, cells, where, degree)
         values, degrees = final.values, final.degree
         total = np.array([_pseudo_squares(rows, pooled, fits, bandwidth, degree)])
     else:
         total = _residual_squares(rows, base.pooled, base.fits)[1].sum(axis=1)
     sigma = np.sqrt(total / base.delta)
     trace = float(base.fits.leverage @ base.pooled.sums[0])
-    return _Piece(values, np.sqrt(spread) * sigma, degrees, trace, sigma, correlations)
+    error = np.sqrt(spread) * sigma
+    return _Piece(values, error, degrees, trace, sigma, np.full_like(error, base.freedom), correlations)
 
 
 def _pseudo_squares(rows: Rows, pooled: Pooled, fits: Everywhere, bandwidth: Floats, degree: int) -> float:
@@ -277,7 +287,9 @@ def _pseudo_squares(rows: Rows, pooled: Pooled, fits: Everywhere, bandwidth: Flo
         rows.x, rows.order, rows.starts, rows.ends, np.ascontiguousarray(values[:, None]), rows.middle, rows.weight,
         rows.count,
     )  # fmt: skip
-    left = _residuals(pseudo, _fitted(pseudo, pool_rows(pseudo), bandwidth, degree).fitted[0])
+    sums = pool_rows(pseudo)
+    refit = fit_everywhere(rows.x, sums, _cells(rows, sums), bandwidth, degree, squares=False)
+    left = _residuals(pseudo, refit.fitted[0])
     return float((weight * many) @ (left * left))
 
 
@@ -318,26 +330,19 @@ def _correlations(x: Floats, values: Floats, where: Windows, fit: Fit) -> list[F
 
 
 def critical_values(done: Estimate, level: float, band: str, random_state: int | np.random.Generator | None) -> Floats:
-    """Multiples of the standard error: normal (Student with one variance) or the simulated largest deviation."""
-    from scipy import stats
+    """Multiples of the standard error, (points, responses): Student's quantile at the level of the band.
 
-    responses = done.fit.shape[1]
-    freedom = done.degrees_of_freedom
-    if band == "pointwise":
-        upper = 0.5 + 0.5 * level
-        value = stats.norm.ppf(upper) if np.isnan(freedom) else stats.t.ppf(upper, freedom)
-        return np.full(responses, float(value))
+    A simultaneous band takes the quantile of the largest deviation of a Gaussian curve with the same correlations and
+    then Student's quantile of the same tail, point by point.
+    """
+    from scipy import special
+
+    tail = np.full(done.fit.shape[1], 0.5 + 0.5 * level)
     random = np.random.default_rng(random_state)
-    out = np.empty(responses)
-    for k, correlation in enumerate(done.correlations):
+    for k, correlation in enumerate(done.correlations if band == "simultaneous" else []):
         values, vectors = np.linalg.eigh(correlation)
         keep = values > 1e-9 * values[-1]
         root = vectors[:, keep] * np.sqrt(values[keep])
         largest = np.abs(root @ random.standard_normal((root.shape[1], DRAWS))).max(axis=0)
-        if not np.isnan(freedom):
-            largest /= np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
-        out[k] = np.quantile(largest, level)
-    return out
-
-
-__all__ = ["EMPTY", "Estimate", "critical_values", "estimate"]
+        tail[k] = special.ndtr(np.quantile(largest, level))
+    return np.asarray(special.stdtrit(done.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))

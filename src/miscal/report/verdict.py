@@ -78,10 +78,10 @@ def _size(document: Document) -> str:
     expected = measure(score, "expected")
     if not expected.known:
         return ""
-    text = f"Along the score the predictions are off by {words.percent(expected.value, 2)} on average"
+    text = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
     if math.isnan(expected.noise_floor):
         return text + "."
-    return text + f"; noise alone would show {words.percent(expected.noise_floor, 2)} on these rows."
+    return text + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."
 
 
 def _places(document: Document) -> str:
@@ -97,8 +97,7 @@ def _places(document: Document) -> str:
 
 def _left_over(document: Document) -> str:
     clean, small = len(items(document.get("clean"))), len(items(document.get("too_small")))
-    parts = [f"{clean:,} {'was' if clean == 1 else 'were'} tested and clean"] if clean else []
+    parts = [f"{words.plural(clean, 'column was', 'columns were')} tested and clean"] if clean else []
     if small:
-        parts.append(f"{small:,} {'was' if small == 1 else 'were'} too small to judge")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+        parts.append(f"{words.plural(small, 'place was', 'places were')} set aside or too small to judge")
+    return "; ".join(parts) + "." if parts else ""

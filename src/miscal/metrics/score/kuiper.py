@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miscal.engines.walks import walk
+from miscal.engines.walks import walk_range
 from miscal.metrics.arrays import Given
 
 
@@ -38,4 +38,4 @@ def kuiper_calibration_error(
     """
     given = Given(y_true, y_prob, sample_weight)
     key = None if order_by is None else given.numbers(order_by, "'order_by'")
-    return walk(given.pair(target), key).range
+    return walk_range(given.pair(target), key)

@@ -141,7 +141,7 @@ def _funnel(entry: Entry, alpha: float) -> list[Safe]:
 
 def _caption(entry: Entry) -> str:
     value, floor = entry.result.get("value"), entry.result.get("noise_floor")
-    text = f"Off by {words.percent(value, 2)}"
+    text = f"Off by {words.percent(value)}"
     if finite(floor) == finite(floor):
-        text += f", noise alone {words.percent(floor, 2)}"
+        text += f", noise alone {words.percent(floor)}"
     return f"{text}."

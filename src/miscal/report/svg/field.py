@@ -17,6 +17,7 @@ from miscal.report.svg.score import tip, way
 
 _WIDTH, _NAMES, _LEFT, _RIGHT = 360.0, 100.0, 112.0, 348.0
 _ROW = 21.0
+_ROOM = 112.0  # that a hint beside the zero line needs, on a phone as well
 _MOST_POINTS = 600
 
 
@@ -41,8 +42,8 @@ def field_levels(result: Mapping[str, Any], level: float = 0.05, most: int = 10)
     drawn = [
         *[marks.segment(x.at(t), 18, x.at(t), bottom, "grid") for t in x.ticks(58.0)],
         marks.segment(x.at(0.0), 14, x.at(0.0), bottom, "zero"),
-        marks.text(x.at(0.0) - 8, 10, "◀ happened more", "hint under", "end"),
-        marks.text(x.at(0.0) + 8, 10, "predicted more ▶", "hint over"),
+        marks.text(x.at(0.0) - 8, 10, "◀ happened more", "hint under", "end") if x.at(0.0) > _ROOM else Safe(""),
+        marks.text(x.at(0.0) + 8, 10, "predicted more ▶", "hint over") if x.at(0.0) < _WIDTH - _ROOM else Safe(""),
     ]
     for i in range(len(shown)):
         drawn += _level(shown, i, 18 + _ROW * (i + 0.5), x, way(shown.gap[i], bool(beyond[i])), column)

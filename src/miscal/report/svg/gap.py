@@ -28,7 +28,8 @@ def gap_card(finding: Mapping[str, Any], domain: tuple[float, float] | None = No
         return Figure("gap", title, "There is nothing to draw.", Safe(""))
     whisker = (max(predicted - high, 0.0), min(predicted - low, 1.0))
     x = Scale(*(domain or card_domain([finding])), 10.0, 310.0)
-    class_ = "over" if predicted > observed else "under"
+    within = finding.get("real") is False or low <= 0 <= high
+    class_ = "noise" if within else "over" if predicted > observed else "under"
     a, b, y = x.at(predicted), x.at(observed), 32.0
     drawn = [
         *[marks.segment(x.at(t), 20, x.at(t), 44, "grid") for t in x.ticks(70.0)],

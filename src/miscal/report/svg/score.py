@@ -46,8 +46,9 @@ def _domain(bins: Cells, logit: bool) -> tuple[float, float]:
         inside = np.concatenate([bins.predicted, bins.observed])
         inside = inside[(inside > 0) & (inside < 1)]
         if len(inside):
-            low, high = float(inside.min()), float(inside.max())
-            return max(low / 1.8, 1e-8), min(1 - (1 - high) / 1.8, 1 - 1e-8)
+            odds = np.array([inside.min(), inside.max()]) / (1 - np.array([inside.min(), inside.max()]))
+            odds *= [1 / 1.8, 1.8]
+            return float(odds[0] / (1 + odds[0])), float(odds[1] / (1 + odds[1]))
     low, high = float(drawn.min()), float(drawn.max())
     if high - low > 0.55:
         return 0.0, 1.0
@@ -118,11 +119,12 @@ def _histogram(result: Result, bins: Cells, x: Scale, top: float, bottom: float)
     """Bars whose area is the share of rows, on whatever scale the axis has."""
     given = mapping(mapping(result.get("extra")).get("histogram"))
     edges, rows = floats(given.get("edges")), floats(given.get("rows"))
-    if len(edges) == len(rows) + 1 and len(rows):
-        low, high = edges[:-1], edges[1:]
-    else:
-        low, high, rows = bins.low, bins.high, np.where(np.isnan(bins.weight), bins.rows, bins.weight)
-    return histogram_bars(low, high, rows, x, top, bottom)
+    size = np.where(np.isnan(bins.weight), bins.rows, bins.weight)
+    coarse = np.nanmax(x(bins.high) - x(bins.low), initial=0.0)
+    # Equal-width edges may be coarser than the bins themselves where a logit axis stretches them.
+    if len(edges) == len(rows) + 1 and len(rows) and (coarse == 0 or np.diff(x(edges)).max() <= coarse):
+        return histogram_bars(edges[:-1], edges[1:], rows, x, top, bottom)
+    return histogram_bars(bins.low, bins.high, size, x, top, bottom)
 
 
 def histogram_bars(
@@ -226,7 +228,7 @@ def _range(
         marks.segment(side - 4, y.at(top), side + 4, y.at(top), "bracket"),
         marks.segment(side - 4, y.at(least), side + 4, y.at(least), "bracket"),
         marks.text(side + 8, (y.at(top) + y.at(least)) / 2 - 4, "range", "tick"),
-        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 + 10, words.percent(top - least, 2), "tick strong"),
+        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 + 10, words.percent(top - least), "tick strong"),
     ]
 
 

@@ -99,7 +99,8 @@ def _edge_labels(
 
 def _fitting(labels: list[tuple[float, str]]) -> list[Safe]:
     """The labels that fit: the last one stands, the others join from the left while they touch none."""
-    placed = [(min(x, _RIGHT - 3.2 * len(word)), word) for x, word in labels]
+    distinct = [labels[i] for i in range(len(labels)) if i == 0 or labels[i][1] != labels[i - 1][1]]
+    placed = [(min(x, _RIGHT - 3.2 * len(word)), word) for x, word in distinct]
     kept = placed[-1:]
     for x, word in placed[:-1]:
         if all(abs(x - other) >= 3.4 * (len(word) + len(beside)) + 8 for other, beside in kept):
