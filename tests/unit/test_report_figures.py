@@ -189,3 +189,11 @@ def test_a_coarse_histogram_gives_way_to_the_bins_on_a_logit_axis() -> None:
     histogram = {"edges": np.linspace(0, 1, 5), "rows": [20, 0, 0, 0]}
     bars = list(parsed(svg.reliability({"table": table, "extra": {"histogram": histogram}})).iter("rect"))
     assert len(bars) == 3
+
+
+def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
+    extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
+    figure = svg.cumulative({"extra": extra})
+    assert "2.13%" in figure.svg
+    assert "band" not in figure.svg
+    assert set(figure.table) == {"share_of_rows", "running_total"}

@@ -3,10 +3,11 @@
 `scales` maps data to pixels, `marks` and `axes` draw, and one file per word holds the figures.
 """
 
+from miscal.report.svg.cumulative import cumulative, has_cumulative
 from miscal.report.svg.field import field_funnel, field_levels
 from miscal.report.svg.gap import card_domain, gap_card, strength_bar
 from miscal.report.svg.marks import Figure
-from miscal.report.svg.score import cumulative, has_cumulative, histogram, reliability
+from miscal.report.svg.score import histogram, reliability
 from miscal.report.svg.variable import variable
 
 __all__ = [

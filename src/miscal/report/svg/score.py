@@ -1,4 +1,4 @@
-"""Figures of the score: the reliability diagram with its histogram, and the cumulative difference."""
+"""Figures of the score: the reliability diagram with its histogram."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from miscal.report import words
 from miscal.report.markup import Safe, ellipsis
-from miscal.report.reading import Cells, cells, floats, items, mapping
+from miscal.report.reading import Cells, cells, floats, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
 
-_WIDTH, _LEFT, _RIGHT, _WIDE = 480.0, 54.0, 466.0, 414.0
+_WIDTH, _LEFT, _RIGHT = 480.0, 54.0, 466.0
 Result = Mapping[str, Any]
 
 
@@ -160,94 +160,3 @@ def histogram(result: Result) -> Figure:
     x = Scale(low, high, _LEFT, _RIGHT, "logit" if logit else "linear")
     drawn = [*_histogram(result, bins, x, 12.0, 120.0), axes.bottom(x, 120.0, "Predicted")]
     return _figure("histogram", "How the scores are spread", f"Shares of rows in {len(bins)} bins.", 162.0, drawn, bins)
-
-
-def cumulative(result: Result) -> Figure:
-    """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
-
-    `extra["cumulative"]` has x (share of weight up to here, 0 to 1), y (running sum of w(p - y) over the total weight,
-    from 0), and if known score (the score at x) and band_low, band_high (or band, a half-width) for the null.
-    A rising stretch is over-predicted, a falling one under-predicted.
-    """
-    walk = mapping(mapping(result.get("extra")).get("cumulative"))
-    share, total, score = floats(walk.get("x")), floats(walk.get("y")), floats(walk.get("score"))
-    low, high = _null(walk, len(share))
-    known = np.isfinite(share) & np.isfinite(total) if len(share) == len(total) else np.zeros(0, dtype=bool)
-    title = "Running total of predicted minus happened"
-    if not known.any():
-        return Figure("cumulative", title, "There is no running total in this audit.", Safe(""))
-    keep = marks.thinned(total)
-    share, total, low, high = share[keep], total[keep], low[keep], high[keep]
-    score = score[keep] if len(score) == len(known) else np.full(len(keep), np.nan)
-    top, least = max(float(np.nanmax(total)), 0.0), min(float(np.nanmin(total)), 0.0)
-    ends = (
-        [top, least, *(float(v) for v in (np.nanmax(high), np.nanmin(low)) if np.isfinite(v))] if len(keep) else [0, 0]
-    )
-    x = Scale(0.0, 1.0, _LEFT, _WIDE)
-    y = Scale(*nice(min(ends), max(ends)), 364.0, 24.0)
-    drawn = [
-        axes.left(y, _LEFT, _WIDE),
-        marks.text(_LEFT, 12, "Predicted minus happened, so far (share of all rows)", "label"),
-        marks.band(x(share), y(low), y(high)),
-        marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
-        marks.line(x(share), y(total), "walk"),
-        *_range(x, y, share, total, top, least),
-        *_stops(x, y, share, total, score),
-        axes.bottom(x, 364.0, "Rows ordered from the lowest score to the highest"),
-    ]
-    description = (
-        f"The running total moves between {words.percent(least)} and {words.percent(top)} of all rows and ends at "
-        f"{words.percent(total[-1])}. Its range, {words.percent(top - least)}, is the Kuiper range."
-    )
-    svg = marks.drawing("cumulative", title, description, _WIDTH, 406.0, *drawn)
-    table = {"share_of_rows": share, "score": score, "running_total": total, "noise_low": low, "noise_high": high}
-    kept = {k: [float(a) if np.isfinite(a) else None for a in v] for k, v in table.items() if np.isfinite(v).any()}
-    return Figure("cumulative", title, description, svg, {k: list(v) for k, v in kept.items()})
-
-
-def _null(walk: Mapping[str, Any], many: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The null band's lower and upper line, NaN where there is none."""
-    low, high, half = floats(walk.get("band_low")), floats(walk.get("band_high")), floats(walk.get("band"))
-    if len(half) == many:
-        low, high = -half, half
-    nothing = np.full(many, np.nan)
-    return (low, high) if len(low) == many == len(high) else (nothing, nothing)
-
-
-def _range(
-    x: Scale, y: Scale, share: NDArray[np.float64], total: NDArray[np.float64], top: float, least: float
-) -> list[Safe]:
-    """The bracket at the right that shows the range, with dotted lines from the two extremes."""
-    side = x.end + 10
-    peak = float(share[int(np.nanargmax(total))]) if top > 0 else 0.0
-    trough = float(share[int(np.nanargmin(total))]) if least < 0 else 0.0
-    return [
-        marks.segment(x.at(peak), y.at(top), side, y.at(top), "dotted"),
-        marks.segment(x.at(trough), y.at(least), side, y.at(least), "dotted"),
-        marks.segment(side, y.at(top), side, y.at(least), "bracket"),
-        marks.segment(side - 4, y.at(top), side + 4, y.at(top), "bracket"),
-        marks.segment(side - 4, y.at(least), side + 4, y.at(least), "bracket"),
-        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 - 4, "range", "tick"),
-        marks.text(side + 8, (y.at(top) + y.at(least)) / 2 + 10, words.percent(top - least), "tick strong"),
-    ]
-
-
-def _stops(
-    x: Scale, y: Scale, share: NDArray[np.float64], total: NDArray[np.float64], score: NDArray[np.float64]
-) -> list[Safe]:
-    """Invisible points along the line, so that hovering reads the running total."""
-    stops = np.unique(np.linspace(0, len(share) - 1, 40).astype(np.intp))
-    return [
-        marks.point(x.at(share[i]), y.at(total[i]), "ghost", _stop(share[i], total[i], score[i]), 3.5) for i in stops
-    ]
-
-
-def _stop(share: float, total: float, score: float) -> str:
-    upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
-    more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-    return f"Lowest {words.percent(share, 2)} of scores{upto}\n{words.percent(abs(total))} of all rows {more}"
-
-
-def has_cumulative(result: Result) -> bool:
-    """Whether a result carries a running total."""
-    return bool(items(mapping(mapping(result.get("extra")).get("cumulative")).get("x")))
