@@ -22,9 +22,13 @@ html_theme = "furo"
 html_title = "miscal"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # an attribute that is also a property is described once
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 toc_object_entries = False
+suppress_warnings = [
+    "ref.python"
+]  # words in the types of parameters are looked up as names; an ambiguous word is no fault
 
 # Where public names live, in the order in which a reader wants them.
 MODULES = {
@@ -76,6 +80,12 @@ def write_reference(_app: object) -> None:
     (folder / "index.md").write_text(f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}")
 
 
+def skip_generated(_app: object, _what: str, name: str, _thing: object, skip: bool, _options: object) -> bool:
+    """Leave out the methods that scikit-learn writes for every estimator; their text points into its own pages."""
+    return skip or (name.startswith("set_") and name.endswith("_request")) or name == "get_metadata_routing"
+
+
 def setup(app: object) -> None:
     """Write the reference before Sphinx looks for pages."""
     app.connect("builder-inited", write_reference)  # type: ignore[attr-defined]
+    app.connect("autodoc-skip-member", skip_generated)  # type: ignore[attr-defined]
