@@ -98,7 +98,8 @@ def _mean_events(
     small &= ratio <= 1.0 + 1e-9
     if small.any():
         half = simultaneous_level(tests, level) / 2.0
-        least[small], most[small] = _inverted(events[small], size[small], np.minimum(ratio[small], 1.0), half)
+        parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
+        least[small], most[small] = _inverted(*parts, half)
     return least * scale, most * scale
 
 
@@ -114,13 +115,19 @@ def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floa
     return np.where(at_zero, 0.0, np.maximum(bounds[0], 0.0)), np.where(at_all, size, np.minimum(bounds[1], size))
 
 
-def _inverted(events: Floats, size: Floats, ratio: Floats, half: float) -> tuple[Floats, Floats]:
-    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ."""
+def _inverted(
+    events: Floats, size: Floats, ratio: Floats, swapped: NDArray[np.bool_], half: float
+) -> tuple[Floats, Floats]:
+    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ.
+
+    Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test.
+    """
 
     def tail(side: int) -> Tail:
         def function(mean: Floats, cells: Integers) -> Floats:
             n = size[cells]
-            return binomial_tails(events[cells], mean, ratio[cells] * mean * (1.0 - mean / n), n)[side]
+            variance = ratio[cells] * mean * (1.0 - mean / n)
+            return binomial_tails(events[cells], mean, variance, n, swapped[cells])[side]
 
         return function
 

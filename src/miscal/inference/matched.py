@@ -35,9 +35,12 @@ class Matched(NamedTuple):
     poisson: NDArray[np.bool_]
 
 
-def match(mean: Floats, variance: Floats, size: Floats) -> Matched:
-    """Match a binomial to means and variances of sums of `size` 0/1 draws; variances must be positive."""
-    swapped = mean > 0.5 * size
+def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_] | None = None) -> Matched:
+    """Match a binomial to means and variances of sums of `size` 0/1 draws; variances must be positive.
+
+    It is matched to the complement where `swapped`: where the mean is above half, unless told.
+    """
+    swapped = mean > 0.5 * size if swapped is None else swapped
     rare = np.where(swapped, size - mean, mean)
     squares = rare - variance  # Σp², or Σ(1-p)² where swapped
     poisson = squares <= 1e-10 * rare
@@ -65,9 +68,10 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails
     return Tails(lower, upper, normal)
 
 
-def binomial_tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats]:
-    """Give both tails by the matched binomial alone; `variance` must be positive."""
-    swapped = mean > 0.5 * size
+def binomial_tails(
+    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Give both tails by the matched binomial alone, matched to the complement where `swapped`."""
     rare = np.where(swapped, size - mean, mean)
     count = np.where(swapped, size - events, events)
     lower, upper = _binomial_tails(count, rare, variance, size)
@@ -92,22 +96,17 @@ def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats
 def _binomial_tails(count: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats]:
     from scipy.special import betainc, gammainc, gammaincc
 
-    fit = match(mean, variance, size)
+    fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
     poisson = fit.poisson
     trials = np.where(poisson, size + 1.0, fit.trials)
     inside = count < trials
     safe = np.where(inside, count, 0.0)
     lower = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
-    # Beyond N the matched binomial has no mass; Hoeffding (1956): the equal-probability binomial bounds the tail.
-    within = count < trials + 1.0
-    last = np.where(within, count, np.ceil(trials + 1.0) - 1.0)
-    upper = np.where(
-        last > 0.0, betainc(np.maximum(last, 1.0), trials - np.maximum(last, 1.0) + 1.0, fit.probability), 1.0
-    )
-    if not within.all():
-        reach = np.where(within, 1.0, np.minimum(count, size))
-        bound = betainc(reach, size - reach + 1.0, mean / size)
-        upper = np.where(within, upper, np.minimum(upper, bound))
+    # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k. A
+    # larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
+    reach = np.maximum(count, 1.0)
+    clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
+    upper = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
     if poisson.any():
         lower = np.where(poisson, gammaincc(count + 1.0, mean), lower)
         upper = np.where(poisson, np.where(count > 0.0, gammainc(np.maximum(count, 1.0), mean), 1.0), upper)
