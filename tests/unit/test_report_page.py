@@ -263,3 +263,10 @@ def test_markdown_holds_the_verdict_the_findings_and_the_columns() -> None:
     assert all(
         not math.isnan(len(line)) and line.count("|") in (0, 6, 7) for line in text.splitlines() if line.startswith("|")
     )
+
+
+def test_the_page_says_when_the_predicted_class_is_judged() -> None:
+    document = copy.deepcopy(SAMPLE)
+    assert "being right" not in to_html(document)
+    document["sections"]["score"][0]["settings"]["target"] = "top"
+    assert "confidence in the predicted class with being right" in to_html(document)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from miscal.report import svg, words
 from miscal.report.markup import Safe, name, tag
 from miscal.report.measures import Measure, averages, level, measure
-from miscal.report.reading import Document, mapping
+from miscal.report.reading import Document, items, mapping
 from miscal.report.verdict import verdict
 
 Writer = Callable[[object], str]
@@ -22,6 +22,8 @@ def header(document: Document) -> Safe:
         facts.append(tag("span", "outcome ", tag("b", name(data["outcome"], 40))))
     if data.get("probability") is not None:
         facts.append(tag("span", "probability ", tag("b", name(_listed(data["probability"]), 60))))
+    if _target(document) == "top":
+        facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
         "header",
         tag("p", "Calibration audit", class_="brand"),
@@ -29,6 +31,12 @@ def header(document: Document) -> Safe:
         tag("p", facts, class_="facts"),
         class_="masthead",
     )
+
+
+def _target(document: Document) -> str:
+    """What is compared, as the first score result resolved it."""
+    results = items(mapping(document.get("sections")).get("score"))
+    return str(mapping(mapping(results[0]).get("settings")).get("target")) if results else ""
 
 
 def _listed(value: object) -> str:
