@@ -29,8 +29,8 @@ def tally_of(batch: Batch, *, weighted: bool = True) -> Tally:
 
 
 def on_grid(value: float) -> Fraction:
-    """The value as the sums see it."""
-    return Fraction(int(Fraction(value) / GRID + Fraction(1, 2))) * GRID
+    """The value as the sums see it: rounded half up, where adding the half may itself round (0.49999999999999994)."""
+    return int(value * 2.0**52 + 0.5) * GRID
 
 
 def same_walk(one: Walk, two: Walk) -> bool:

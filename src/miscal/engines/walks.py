@@ -36,7 +36,7 @@ def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> 
 def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
     highest, _, lowest, _ = _Walker(pair, pair.predicted if key is None else key).extremes()
-    weight = float(pair.rows) if pair.first is None else math.fsum(pair.first)
+    weight = float(pair.rows if pair.first is None else pair.first.sum())
     return float((highest - lowest) / weight)
 
 
