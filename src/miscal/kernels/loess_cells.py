@@ -69,7 +69,7 @@ def dot(a: Floats, b: Floats) -> float:
 
 @lanes
 def compress(x: Floats, values: Floats, size: int, start: int, stop: int, node_x: Floats, out: Floats) -> None:
-    """Replace each of the cells start..stop of `size` rows by nodes: places to `node_x`, each row of values to `out`."""
+    """Replace each of the cells start..stop of `size` rows by nodes: places to `node_x`, values to `out`."""
     nodes = node_x.shape[1]
     angle = np.cos((np.arange(nodes) + 0.5) * np.pi / nodes)
     basis = np.cos(np.arange(nodes).reshape(-1, 1) * ((np.arange(nodes) + 0.5) * np.pi / nodes).reshape(1, -1))

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FLUSH = 1024  # long runs of ties are summed in blocks
+REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 
 
 @lanes
@@ -88,9 +89,7 @@ def residual_squares(
     weight: Floats, count: Integers, robust: Floats, power: int, begin: int, end: int, values: Floats, plain: Floats,
     fourth: Floats,
 ) -> None:  # fmt: skip
-    """Per value sum (weight * residual)^2 / (1 - l_ii)^power, weight * residual^2 without robustness, and the squares
-    of the first.
-    """
+    """Sum per value v = (weight * residual)^2 / (1 - l_ii)^power, sampling weight * residual^2, and v^2."""
     responses = y.shape[1]
     part = np.empty((3, responses))
     for d in range(begin, end):
@@ -104,16 +103,20 @@ def residual_squares(
                 own = factor(i, weight, robust)
                 many = count[i] if count.size else 1
                 base = (weight[i] if weight.size else 1.0) * many
-                left = max(1.0 - own * leverage[d], 1e-9)
+                left = 1.0 - own * leverage[d]
+                keep = 1.0
+                if left < REPRODUCED:
+                    left, keep = 1.0, 0.0
                 scale = own * own
                 for _ in range(power):
                     scale /= left
                 for k in range(responses):
                     residual = y[i, k] - middle[k] - fitted[k, d]
+                    part[1, k] += base * residual * residual
+                    residual = y[i, k] - middle[k] - keep * fitted[k, d]
                     term = scale * residual * residual
                     part[0, k] += many * term
                     part[2, k] += many * term * term
-                    part[1, k] += base * residual * residual
             for k in range(responses):
                 values[k, d] += part[0, k]
                 plain[k, d] += part[1, k]
@@ -129,13 +132,15 @@ def single_squares(
     for k in range(fitted.shape[0]):
         for d in range(begin, end):
             mass, own = sums[0, d], square[d] / sums[0, d]
-            left = max(1.0 - own * leverage[d], 1e-9)
+            left = 1.0 - own * leverage[d]
+            residual = sums[k + 1, d] / mass - fitted[k, d]
+            plain[k, d] = mass * residual * residual
+            if left < REPRODUCED:
+                left, residual = 1.0, sums[k + 1, d] / mass
             divisor = 1.0
             for _ in range(power):
                 divisor *= left
-            residual = sums[k + 1, d] / mass - fitted[k, d]
-            plain[k, d] = mass * residual * residual
-            values[k, d] = own * plain[k, d] / divisor
+            values[k, d] = own * mass * residual * residual / divisor
             fourth[k, d] = values[k, d] * values[k, d] * own / mass
 
 
@@ -158,10 +163,13 @@ def row_scores(
             i = order[r]
             own = factor(i, weight, robust)
             many = count[i] if count.size else 1
-            scale = many * own / max(1.0 - own * leverage[d], 1e-9) ** power
+            left = 1.0 - own * leverage[d]
+            keep = 1.0
+            if left < REPRODUCED:
+                left, keep = 1.0, 0.0
             value[i] = d
             for k in range(y.shape[1]):
-                scores[i, k] = scale * (y[i, k] - middle[k] - fitted[k, d])
+                scores[i, k] = many * own / left**power * (y[i, k] - middle[k] - keep * fitted[k, d])
 
 
 @lanes
@@ -170,7 +178,7 @@ def cluster_points(
     last: Integers, inverse: Floats, solution: Floats, centre: Floats, begin: int, end: int, out: Floats,
     fourth: Floats,
 ) -> None:  # fmt: skip
-    """At points begin..end sum over clusters the square (and fourth power) of the sum of operator weight times score."""
+    """At points begin..end sum over clusters the square and the fourth power of sum of operator weight * score."""
     responses = scores.shape[1]
     total = np.empty(responses)
     weights = np.empty(x.size)

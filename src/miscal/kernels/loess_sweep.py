@@ -3,7 +3,7 @@
 Points are taken in chunks narrow against their bandwidth. The power sums of a window about the chunk's centre are
 seeded once from cells and then follow the window as rows enter, cross the point and leave: `both` holds left plus right
 of the point, `odd` right minus left, because on the left |t|^3 = -t^3. Each point then needs a change of centre, a
-3 by 3 solve and one inner product per response; this is done for LANES points at a time so that it runs in vector lanes.
+3 by 3 solve and one inner product per response; this is done for LANES points at a time, in vector lanes.
 A point whose pivots are small against the window's mass is left to `loess.fit_points` (sound = False).
 """
 

@@ -102,6 +102,7 @@ def smooth(
     -----
     Rows with equal x are pooled. If the q-th nearest row is at distance 0, the fit is the mean of the tied rows. A
     window with too few distinct values for the degree, or a numerically singular one, falls back to a lower degree.
+    A row that its own fit reproduces (l_ii = 1) has no residual; the sandwich takes its deviation from the mean of all.
     A point whose fit rests on one row has no robust standard error (NaN). Bands do not correct for smoothing bias.
 
     Examples
