@@ -16,21 +16,23 @@ from miscal.data.errors import refusal
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
-from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
+from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.nulls import cell_draws
+from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, rows_of_cells
 from miscal.inference.walks import kuiper_p_value, walk_rows
 from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.norms import Norm, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.cells import Ranges
-from miscal.pooling.poolings import Pooling
+from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.poolings import LevelPooling, Pooling
 from miscal.results import Table
 
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 BAND_DRAWS = 999
+MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 
 
@@ -84,15 +86,21 @@ def pooled(
     """Tally, test every cell, and compare the error with its noise."""
     noise = choose_null(pair, null)
     sums = tally(pair, pooling)
-    rows = _rows_if_needed(pair, pooling, sums)
+    rows = _rows_if_needed(pair, pooling, sums, noise)
     common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
-    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, random_state=random_state, **common)
+    tests = cell_p_values(
+        sums,
+        outcome_weights=noise.outcome_weights,
+        response="binary" if pair.binary else "real",
+        random_state=random_state,
+        **common,
+    )
     number = max(int(tests.judged.sum()), 1)
     intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
     summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, random_state=random_state, **common)
     adjusted = holm(tests.p_value)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(sums.residual2 if noise.null == "residual" else sums.variance) / sums.weight
+        error = np.sqrt(_variance(sums, noise, rows)) / sums.weight
         ratio = sums.predicted / sums.observed
     band_low, band_high = _consistency_band(sums, error, common, random_state)
     columns: dict[str, Any] = {
@@ -117,13 +125,16 @@ def pooled(
     return Pooled(sums, tests, adjusted, summary, table, noise)
 
 
-def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally) -> CellRows | None:
-    """The rows sorted by cell, where small cells, weights or clusters make their tests sharper."""
+def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
+    """The rows sorted by cell, where small cells, clusters or flipped signs need them."""
+    flips = noise.null == "residual"
+    if flips and pair.cluster is None and pair.count is not None and int(pair.count.sum()) > MOST_TRIALS:
+        return None
     small = bool(((sums.counts > 0) & (sums.counts <= EXACT_ROWS)).any())
-    if not (pair.cluster is not None or small) or not pair.binary:
+    if not (flips or small):
         return None
     codes = pooling.codes(0, pair.rows).astype(np.int64)
-    if pair.cluster is None and not sums.weighted:
+    if not flips and not sums.weighted:
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(sums.counts[codes] <= EXACT_ROWS, codes, -1)
     return rows_of_cells(
@@ -137,6 +148,13 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally) -> CellRows | Non
     )
 
 
+def _variance(sums: Tally, noise: Noise, rows: CellRows | None) -> np.ndarray:
+    """Variance of each cell's observed sum under the null: by the model, by rows' residuals, or by clusters'."""
+    if noise.null == "bernoulli":
+        return sums.variance
+    return sums.residual2 if rows is None else cluster_blocks(rows).squares()
+
+
 def _consistency_band(
     sums: Tally, error: np.ndarray, common: Mapping[str, Any], random_state: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +162,8 @@ def _consistency_band(
     if sums.counts.size > BAND_CELLS:
         low, high = sums.mean_predicted - 1.96 * error, sums.mean_predicted + 1.96 * error
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    drawn = cell_draws(sums, random_state=random_state, **{**common, "rows": None}).block(0, BAND_DRAWS)
+    rows = common["rows"] if common["null"] == "residual" else None
+    drawn = cell_draws(sums, random_state=random_state, **{**common, "rows": rows}).block(0, BAND_DRAWS)
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = np.quantile(drawn, [0.025, 0.975], axis=0) / sums.weight
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
@@ -173,11 +192,14 @@ def walk_summary(
         second = 1.0 if pair.second is None else pair.second
         variance = float(np.sum(second * residual * residual))
     events = min(walked.expected) if pair.weight is None else _effective_events(pair)
-    needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < 25
-    rows = None
-    if needs_rows and pair.count is None:
-        along = pair.predicted if key is None else key
-        rows = walk_rows(along, pair.predicted, pair.observed.astype(np.float64), pair.weight, pair.cluster)
+    needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
+    along = pair.predicted if key is None else key
+    rows = ties = None
+    if needs_rows and (pair.count is None or pair.cluster is not None):
+        # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
+        rows = walk_rows(along, pair.predicted, pair.observed.astype(np.float64), pair.first, pair.cluster)
+    elif needs_rows and pair.binary and noise.null == "bernoulli":
+        ties = _tied(pair, along)
     summary = kuiper_p_value(
         walked.range,
         weight=weight,
@@ -186,10 +208,20 @@ def walk_summary(
         events=events,
         null=noise.null,
         rows=rows,
+        ties=ties,
+        weighted=pair.weight is not None,
         draws=draws,
         random_state=random_state,
     )
     return walked, summary
+
+
+def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
+    """Sums per distinct key, in order: aggregated rows are drawn key by key in place of trial by trial."""
+    values, codes = np.unique(key, return_inverse=True)
+    if values.size > MOST_TRIALS // 10:
+        return None
+    return tally(pair, LevelPooling(codes, Levels(tuple(map(repr, values.tolist())), name="key")))
 
 
 def _effective_events(pair: Pair) -> float:
@@ -199,3 +231,14 @@ def _effective_events(pair: Pair) -> float:
     share = float(pair.first.sum()) / float(pair.second.sum())
     events = float((pair.first * pair.predicted).sum())
     return share * min(events, float(pair.first.sum()) - events)
+
+
+def worst_cell(found: Pooled) -> dict[str, Any]:
+    """The cell whose lower bound of events off is largest: where the error matters most beyond noise."""
+    table = found.table
+    low, high, weight = table["gap_low"], table["gap_high"], table["weight"]
+    bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
+    if not np.nanmax(bound, initial=0.0) > 0:
+        bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
+    place = int(np.nanargmax(bound))
+    return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}

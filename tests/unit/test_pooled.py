@@ -1,0 +1,82 @@
+"""What is said of cells and walks: clusters, aggregated rows, real-valued responses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miscal.data.predictions import Predictions
+from miscal.metrics.pooled import choose_null, pooled, walk_summary
+from miscal.metrics.score.binned import score_bins
+from miscal.pairs import pair
+
+
+def clustered_rows(clusters=4000, size=5, seed=1):
+    rng = np.random.default_rng(seed)
+    score = np.repeat(rng.uniform(0.2, 0.8, clusters), size)
+    outcome = np.repeat(rng.random(clusters), size) < score  # all rows of a cluster share their fate
+    return outcome, score, np.repeat(np.arange(clusters), size)
+
+
+def test_clusters_widen_the_band_by_the_root_of_their_size():
+    outcome, score, cluster = clustered_rows()
+    alone, together = (
+        pooled(given, score_bins(given, 4, "uniform")).table
+        for given in (
+            pair(Predictions(outcome, score)),
+            pair(Predictions(outcome, score, cluster=cluster)),
+        )
+    )
+    filled = alone["rows"] > 0
+    wide = (together["band_high"] - together["band_low"])[filled]
+    narrow = (alone["band_high"] - alone["band_low"])[filled]
+    assert wide / narrow == pytest.approx(np.sqrt(5), rel=0.25)
+    assert (together["detectable"][filled] > 1.5 * alone["detectable"][filled]).all()
+
+
+def test_aggregated_rows_are_judged_like_the_rows_they_stand_for():
+    rng = np.random.default_rng(2)
+    score = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
+    trials = np.array([300, 200, 150, 120, 90])
+    events = rng.binomial(trials, score)
+    folded = pair(Predictions(events, score, count=trials))
+    labels = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in zip(events, trials, strict=True)])
+    unfolded = pair(Predictions(labels, np.repeat(score, trials)))
+    edges = [0.0, 0.07, 0.15, 0.3, 0.6, 1.0]
+    one, two = (pooled(given, score_bins(given, edges, "uniform")) for given in (folded, unfolded))
+    assert one.table["p_value"].tolist() == two.table["p_value"].tolist()
+    assert one.summary.p_value == two.summary.p_value
+    kuiper, again = (
+        walk_summary(given, None, noise=choose_null(given, "bernoulli"))[1] for given in (folded, unfolded)
+    )
+    assert kuiper.value == pytest.approx(again.value, abs=1e-15)
+    assert kuiper.method == again.method == "simulation"
+    # Two simulations of 999 draws each: four standard errors of their difference.
+    spread = np.sqrt(2 * 0.25 / 500)
+    assert kuiper.p_value == pytest.approx(again.p_value, abs=4 * spread)
+    assert kuiper.noise_floor == pytest.approx(again.noise_floor, rel=0.1)
+
+
+def test_clusters_of_aggregated_rows_are_flipped_as_one():
+    score = np.tile([0.3, 0.6], 40)
+    trials = np.full(80, 50)
+    rng = np.random.default_rng(3)
+    events = np.where(rng.random(80) < score, 50, 0)  # every trial of a row has the same outcome
+    given = pair(Predictions(events, score, count=trials, cluster=np.arange(80)))
+    noise = choose_null(given, "bernoulli")
+    summary = walk_summary(given, None, noise=noise)[1]
+    assert summary.method == "sign flips"
+    # Trials taken as independent would make the noise smaller by the root of 50.
+    assert summary.noise_floor > 5 * np.sqrt(np.sum(trials * score * (1 - score))) / trials.sum()
+    assert summary.p_value > 0.01
+
+
+def test_real_responses_are_judged_by_their_residuals():
+    rng = np.random.default_rng(4)
+    score = rng.uniform(0.0, 0.02, 600)
+    share = np.clip(score + rng.normal(0, 0.001, 600), 0, 1)
+    given = pair(Predictions(np.zeros(600, int) + (np.arange(600) == 0), score), "positive", share)
+    found = pooled(given, score_bins(given, 5, "quantile"))
+    assert set(found.table["method"]) == {"residuals"}  # few events are no reason: these are not events
+    assert np.isfinite(found.table["p_value"]).all()
+    assert found.noise.null == "residual"
