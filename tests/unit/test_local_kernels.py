@@ -85,11 +85,11 @@ def test_exact_equals_pairs_on_many_points(rng, d, own):
 @pytest.mark.parametrize("d", [1, 2])
 def test_long_sums_of_equal_terms_do_not_drift(d):
     """On a lattice every step has the same rounding error, which a plain running sum adds up to 1e-11."""
-    n = 200_000
+    n = 1_000_000
     features = np.zeros((n, d))
     features[:, 0] = np.arange(n) * 0.1
     values = np.full((n, 1), 0.1)
-    bandwidth = 2e4 / d
+    bandwidth = 1e17 / d
     found = local_sums(features, np.zeros(n, np.int64), values, np.array([bandwidth]), method="exact").values[0, :, 0]
     # The same sum as two geometric series.
     step = -0.1 / (d * bandwidth)
@@ -144,6 +144,15 @@ def test_distant_clusters_do_not_underflow():
             queries=(np.zeros((5, 2)), np.zeros(5, np.int64)), method=method,
         )  # fmt: skip
         np.testing.assert_allclose(found.values[0, :, 1] / found.values[0, :, 0], 2 / 3, rtol=1e-13)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("method", ["exact", "pairs"])
+def test_a_row_alone_in_its_cell_has_nobody_else(rng, d, method):
+    features, cells = rng.normal(size=(40, d)), np.r_[np.zeros(39, np.int64), 1]
+    found = local_sums(features, cells, np.ones((40, 1)), np.array([0.1]), method=method, own=False)
+    assert (found.values[0, :39, 0] > 0).all()
+    assert found.values[0, 39, 0] == 0.0
 
 
 def test_low_level_sums_agree(rng):
