@@ -26,6 +26,9 @@ _PLACES = {
         "maximum_local_calibration_error",
         "average_local_calibration_error",
     ),
+    "miscal.metrics.variable.error": ("variable_calibration_error",),
+    "miscal.metrics.variable.curve": ("variable_calibration_curve",),
+    "miscal.metrics.variable.rank": ("rank_variables",),
     "miscal.metrics.decision": ("prediction_rejection_ratio", "abstention_reward"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from miscal.data.columns import column
+from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.pairs import Pair, pair
@@ -21,6 +22,16 @@ class Given:
         if self.predictions.ignored:
             self._kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
         self._rows = self.predictions.rows + self.predictions.ignored
+
+    @property
+    def rows(self) -> int:
+        """How many rows were given, those of weight 0 among them."""
+        return self._rows
+
+    @property
+    def kept(self) -> np.ndarray | None:
+        """The rows of positive weight; None where all are."""
+        return self._kept
 
     def pair(self, target: str | int, correct: Any = None) -> Pair:
         """The pair that the target asks for."""
@@ -38,6 +49,11 @@ class Given:
             row = int(np.flatnonzero(np.isnan(array))[0])
             raise refusal("must not be missing", where=where, got=f"row {row} is missing")
         return array
+
+    def column(self, each: Column) -> Column:
+        """A column of the same rows."""
+        values = self._kept_rows(each.values, f"column '{each.name}'")
+        return each if self._kept is None else replace(each, values=values)
 
     def _kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
         if values.shape[:1] != (self._rows,):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from miscal.data.predictions import Predictions
 from miscal.metrics.norms import Norm
-from miscal.metrics.pooled import pooled
-from miscal.metrics.variable import worst_cell
+from miscal.metrics.pooled import pooled, worst_cell
 from miscal.pairs import pair
 from miscal.pooling.columns import crossed, level_pooling, named_columns
 from miscal.results import Result

@@ -59,6 +59,7 @@ class Variable(Spec):
     target: str | int = "auto"
     null: str = "bernoulli"
     random_state: int = 0
+    curve: bool = True
 
 
 @dataclass(frozen=True)

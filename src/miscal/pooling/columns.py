@@ -21,10 +21,12 @@ def range_pooling(
     *,
     weight: np.ndarray | None = None,
     count: np.ndarray | None = None,
+    separate_common: bool = True,
 ) -> Pooling:
     """Ranges of a numeric column, missing a range of its own; a nominal column keeps its levels.
 
-    Fewer distinct values than bins give one range for each. All values missing is one cell.
+    Fewer distinct values than bins give one range for each. All values missing is one cell. With `separate_common` a
+    lowest value that fills whole bins by itself (95% zeros) has its own range; without, equal edges are only merged.
     """
     if column.nominal:
         return level_pooling(column)
@@ -36,7 +38,7 @@ def range_pooling(
     known = values[~missing] if some else values
     weight = weight[~missing] if some and weight is not None else weight
     count = count[~missing] if some and count is not None else count
-    edges = value_edges(known, bins, strategy, weight, count)
+    edges = value_edges(known, bins, strategy, weight, count, separate_common=separate_common)
     return BinPooling(values, Ranges(edges, missing=some, name=column.name))
 
 
@@ -46,6 +48,8 @@ def value_edges(
     strategy: str,
     weight: np.ndarray | None,
     count: np.ndarray | None,
+    *,
+    separate_common: bool = True,
 ) -> np.ndarray:
     """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
     if isinstance(bins, (int, np.integer)) and strategy == "quantile" and not isinstance(bins, bool) and bins >= 1:
@@ -58,8 +62,7 @@ def value_edges(
     if not (isinstance(bins, (int, np.integer)) and strategy == "quantile" and bins >= 1):
         return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
     edges = quantile_edges(known, int(bins), weight, count)
-    # A value so common that it fills the lowest range alone (95% zeros) gets a range of its own.
-    if edges.size <= bins and np.mean(known == low) >= 1.0 / int(bins):
+    if separate_common and edges.size <= bins and np.mean(known == low) >= 1.0 / int(bins):
         edges = np.concatenate([[np.nextafter(low, -np.inf)], edges])
     return edges
 

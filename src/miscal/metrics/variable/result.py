@@ -10,11 +10,15 @@ import numpy as np
 
 from miscal.data.predictions import Predictions
 from miscal.metrics.norms import Norm
-from miscal.metrics.pooled import Pooled, pooled, walk_summary
+from miscal.metrics.pooled import Pooled, pooled, walk_summary, worst_cell
+from miscal.metrics.variable.curve import curve_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import Ranges
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result
+
+CURVE_POINTS = 100
+BARS = 40
 
 
 def by_variable(
@@ -27,12 +31,14 @@ def by_variable(
     target: str | int = "auto",
     null: str = "bernoulli",
     random_state: int = 0,
+    curve: bool = True,
 ) -> Result:
     """Calibration along a variable: the error over its ranges, with a p-value from the walk ordered by the variable.
 
     Missing values are a range of their own. The p-value is that of Kuiper's walk along the variable (ties pooled);
     where values are missing it is combined with the missing range's own by Bonferroni. Several variables are crossed,
-    and the p-value is then the aggregate's.
+    and the p-value is then the aggregate's. With `curve` the smooth curves of observed, predicted and gap are kept too
+    (`extra["curve"]`), for the plot; leave them out to save their time.
 
     Examples
     --------
@@ -53,6 +59,10 @@ def by_variable(
         p_value, walk_method, place = _along(compared, columns[0].values, found, random_state)
         extra |= place | {"column_kind": columns[0].kind, "integer": columns[0].integer}
         method = f"{found.noise.reason} p-value: walk along the variable ({walk_method})."
+        if curve and not np.isnan(columns[0].values).all():
+            smooth = curve_of(compared, columns[0].values, {"grid": CURVE_POINTS, "random_state": random_state})
+            extra["curve"] = smooth.frame()
+            extra["density"] = _density(columns[0].values, compared)
     return Result(
         name=f"Calibration by {variable if isinstance(variable, str) else ' and '.join(variable)}",
         kind="variable",
@@ -75,6 +85,15 @@ def by_variable(
     )
 
 
+def _density(values: np.ndarray, compared: Pair) -> dict[str, list[float]]:
+    """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
+    known = ~np.isnan(values)
+    low, high = np.quantile(values[known], [0.01, 0.99])
+    weight = None if compared.first is None else compared.first[known]
+    rows, edges = np.histogram(values[known], bins=BARS, range=(low, high) if high > low else None, weights=weight)
+    return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
+
+
 def _along(compared: Pair, values: np.ndarray, found: Pooled, random_state: int) -> tuple[float, str, dict[str, Any]]:
     """P-value of the walk along a variable, how it was found, and the range in which the walk moves most."""
     known = ~np.isnan(values)
@@ -90,14 +109,3 @@ def _along(compared: Pair, values: np.ndarray, found: Pooled, random_state: int)
     ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
     place = {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
     return p_value, summary.method, place
-
-
-def worst_cell(found: Pooled) -> dict[str, Any]:
-    """The cell whose lower bound of events off is largest: where the error matters most beyond noise."""
-    table = found.table
-    low, high, weight = table["gap_low"], table["gap_high"], table["weight"]
-    bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
-    if not np.nanmax(bound, initial=0.0) > 0:
-        bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
-    place = int(np.nanargmax(bound))
-    return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}
