@@ -169,7 +169,9 @@ def _numbers(values: ArrayLike, name: str) -> Floats:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise refusal("must be numbers", where=f"'{name}'", got=f"got {type(values).__name__}") from None
-    if not np.isfinite(out.sum()) and not np.isfinite(out).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = bool(np.isfinite(out.sum()))
+    if not plain and not np.isfinite(out).all():
         bad = int(np.flatnonzero(~np.isfinite(out).reshape(out.shape[0] if out.ndim else 1, -1).all(axis=1))[0])
         raise refusal("must be finite", where=f"'{name}'", got=f"row {bad} is not", hint="leave missing rows out")
     return out

@@ -30,7 +30,7 @@ CORRECTION = 2  # residuals squared are divided by (1 - l_ii)^2, HC3
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
 CLUSTER_BLOCKS = 512
 DRAWS = 4000
-DENSE = 1000  # two_delta is exact up to this many distinct values
+DENSE = 400  # two_delta is exact up to this many distinct values
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ def _sandwich(
         variance, fourths = sums[:, :-1], squares_at(rows.x, fourth, where, fit, fourth=True)
         correlations = _correlations(rows.x, values[:-1], where, fit) if simultaneous else []
     # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
-    freedom = np.maximum(variance**2 / np.where(fourths > 0.0, fourths, np.nan), 1.0)
+    known = fourths > 0.0
+    freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourths, 1.0), 1.0), float(rows.total))
     error = np.sqrt(np.maximum(variance, 0.0))
     error[sums[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     trace = float(fits.leverage @ pooled.sums[0])
