@@ -263,7 +263,8 @@ def test_augmented_fits_are_optimal(binary, rng, kind, l2):
     logistic = kind != "beta"
     made = AugmentedLogistic(degree=2, on=kind, l2=l2) if logistic else AugmentedBeta(degree=2, l2=l2)
     made.fit(p, y, {"age": age, "state": state}, sample_weight=w)
-    design = np.column_stack([features(p, kind), age, age**2, state == "a", state == "c"]).astype(float)
+    u = age if l2 else (age - np.average(age, weights=w)) / np.sqrt(np.cov(age, aweights=w, ddof=0))
+    design = np.column_stack([features(p, kind), u, u**2, state == "a", state == "c"]).astype(float)
     own = features(p, kind).shape[1]
     centred = design - np.append(np.zeros(own), made.centres_)
     found = gradient(centred, y, w, made.coefficients_[0], made.intercepts_[0], l2) / np.append(design.std(axis=0), 1)
@@ -279,7 +280,7 @@ def test_positive_augmented_beta_is_the_constrained_optimum(rng):
     made = AugmentedBeta(constraint="positive").fit(p, y, {"v": v})
     assert made.coefficients_[0, 0] == 0.0
     assert made.coefficients_[0, 1] > 0
-    design = np.column_stack([features(p, "beta")[:, 1], v - made.centres_[0]])
+    design = np.column_stack([features(p, "beta")[:, 1], (v - v.mean()) / v.std() - made.centres_[0]])
     found = gradient(design, y, np.ones(4000), made.coefficients_[0, 1:], made.intercepts_[0], 0.0)
     assert np.abs(found).max() <= 1e-9 * 4000
 

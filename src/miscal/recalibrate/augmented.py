@@ -24,7 +24,9 @@ class _Augmented(Recalibrator):
         "names_": Field("labels"),
         "nominal_": Field("bool", ("any",)),
         "levels_": Field("levels"),
-        "means_": Field("float", ("any",)),
+        "means_": Field("float", ("any",), -np.inf, np.inf),
+        "offsets_": Field("float", ("any",), -np.inf, np.inf),
+        "spreads_": Field("float", ("any",), 1e-300, np.inf),
         "missing_": Field("bool", ("any",)),
         "centres_": Field("float", ("any",)),
         "kept_": Field("bool", ("maps",)),
@@ -40,6 +42,8 @@ class _Augmented(Recalibrator):
     nominal_: Array
     levels_: list[list[Any]]
     means_: Floats
+    offsets_: Floats
+    spreads_: Floats
     missing_: Array
     centres_: Floats
     kept_: Array
@@ -61,9 +65,8 @@ class _Augmented(Recalibrator):
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
         count = len(self.names_)
-        if not count or not (
-            len(self.nominal_) == len(self.levels_) == len(self.means_) == len(self.missing_) == count
-        ):
+        parts = (self.nominal_, self.levels_, self.means_, self.offsets_, self.spreads_, self.missing_)
+        if not count or any(len(part) != count for part in parts):
             raise ValueError("the columns differ in number")
         width = self._design().width
         if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
@@ -71,10 +74,11 @@ class _Augmented(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        design = Design.learned(sample, names, int(self.degree))
+        design = Design.learned(sample, names, int(self.degree), raw=self.l2 > 0)
         self.names_ = label_array(design.names)
         self.nominal_, self.levels_ = np.array(design.nominal), design.levels
         self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
+        self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
         self.centres_, scales = design.moments(sample)
         maps = 1 if sample.n_classes == 2 else sample.n_classes
         found = sample.class_weights()
@@ -91,9 +95,9 @@ class _Augmented(Recalibrator):
                 warn(SEPARATED)
 
     def _design(self) -> Design:
-        names, nominal = [str(n) for n in self.names_], [bool(n) for n in self.nominal_]
-        missing = [bool(m) for m in self.missing_]
-        return Design(names, nominal, self.levels_, [float(m) for m in self.means_], missing, int(self.degree))
+        numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
+        names, nominal, missing = [str(n) for n in self.names_], self.nominal_.tolist(), self.missing_.tolist()
+        return Design(names, nominal, self.levels_, *numbers, missing, int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), self._features(), self.centres_
@@ -148,6 +152,8 @@ class AugmentedLogistic(_Augmented):
     Attributes
     ----------
     coefficients_ : (maps, score features + column features)
+    offsets_, spreads_ : (columns,)
+        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
     centres_ : (column features,) what is subtracted from each column feature
     intercepts_ : (maps,) for column features at their centres
 
@@ -157,7 +163,7 @@ class AugmentedLogistic(_Augmented):
     >>> rng = np.random.default_rng(0)
     >>> age, y_prob = rng.uniform(-1, 1, 4000), rng.uniform(0.1, 0.9, 4000)
     >>> y = rng.random(4000) < 1 / (1 + np.exp(-np.log(y_prob / (1 - y_prob)) - 2 * age))
-    >>> AugmentedLogistic().fit(y_prob, y, {"age": age}).coefficients_.round(1)
+    >>> AugmentedLogistic(l2=0.01).fit(y_prob, y, {"age": age}).coefficients_.round(1)
     array([[1., 2.]])
     """
 
@@ -199,6 +205,8 @@ class AugmentedBeta(_Augmented):
     Attributes
     ----------
     coefficients_ : (maps, 2 + column features)
+    offsets_, spreads_ : (columns,)
+        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
     centres_ : (column features,) what is subtracted from each column feature
     intercepts_ : (maps,) for column features at their centres
 
@@ -208,7 +216,7 @@ class AugmentedBeta(_Augmented):
     >>> rng = np.random.default_rng(0)
     >>> age, y_prob = rng.uniform(-1, 1, 4000), rng.uniform(0.1, 0.9, 4000)
     >>> y = rng.random(4000) < 1 / (1 + np.exp(-np.log(y_prob / (1 - y_prob)) - 2 * age))
-    >>> AugmentedBeta().fit(y_prob, y, {"age": age}).coefficients_.round(1)
+    >>> AugmentedBeta(l2=0.01).fit(y_prob, y, {"age": age}).coefficients_.round(1)
     array([[1. , 0.9, 2. ]])
     """
 

@@ -15,7 +15,8 @@ class BetaCalibration(_Curve):
     P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
     each against the rest, rows divided by their sums. ``constraint="positive"`` finds the optimum with a, b >= 0 (not
     the usual refit without the negative coefficient, which can miss it) and so keeps the ranking of binary
-    probabilities; ``"none"`` keeps it when both come out positive.
+    probabilities; ``"none"`` keeps it when both come out positive. (Exactly 0 and 1 take their place at `clip` and
+    1 - `clip`, wherever the others are.)
 
     With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
     three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite

@@ -31,13 +31,15 @@ class Design:
     nominal: list[bool]
     levels: list[list[Any]]
     means: list[float]  # of numeric columns: what a missing number takes
+    offsets: list[float]  # powers are those of (number - offset) / spread
+    spreads: list[float]
     missing: list[bool]  # whether missing has an indicator
     degree: int
 
     @classmethod
-    def learned(cls, sample: Sample, names: list[str], degree: int) -> Design:
-        """Look at the columns of the rows to fit on."""
-        made = cls(list(names), [], [], [], [], degree)
+    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> Design:
+        """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
+        made = cls(list(names), [], [], [], [], [], [], degree)
         weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         for name in names:
             column = sample.columns.find(name)
@@ -49,10 +51,12 @@ class Design:
                 mass = np.bincount(column.values[seen], weights=weight[seen], minlength=max(len(column.levels), 1))
                 commonest = int(np.argmax(mass))
                 made.levels.append([v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0])
-                made.means.append(0.0)
             else:
                 made.levels.append([])
-                made.means.append(float(np.average(column.values[seen], weights=weight[seen])) if seen.any() else 0.0)
+            mean, spread = (0.0, 1.0) if column.nominal else _mean_and_spread(column.values[seen], weight[seen])
+            made.means.append(mean)
+            made.offsets.append(0.0 if raw else mean)
+            made.spreads.append(1.0 if raw else spread)
         if made.width > MOST_FEATURES:
             hint = "use VariableTree or GroupWise for columns of many levels"
             raise refusal(
@@ -81,12 +85,14 @@ class Design:
         made: list[Array] = []
         for name, nominal, levels in zip(self.names, self.nominal, self.levels, strict=True):
             column = find(columns, name, "nominal" if nominal else "numeric")
-            made.append(np.where(column.missing, -2, codes_of(column, levels, -1)) if nominal else column.values)
+            coded = np.where(column.missing, -2, codes_of(column, levels, -1)) if nominal else column.values
+            made.append(coded)
         return made
 
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
         out = np.zeros((self.width, stop - start))
+        most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
         at = 0
         for j, width in enumerate(self.widths):
             part, into = ready[j][start:stop], out[at : at + width]
@@ -97,7 +103,8 @@ class Design:
                 absent = part == -2
             else:
                 absent = np.isnan(part)
-                into[0] = np.where(absent, self.means[j], part)
+                into[0] = (np.where(absent, self.means[j], part) - self.offsets[j]) / self.spreads[j]
+                np.clip(into[0], -most, most, out=into[0])
                 for power in range(1, self.degree):
                     np.multiply(into[power - 1], into[0], out=into[power])
             if self.missing[j]:
@@ -119,6 +126,17 @@ class Design:
         variance = second - first * first
         moving = variance > 1e-24 * (1.0 + centre * centre)
         return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+
+
+def _mean_and_spread(values: Floats, weight: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of numbers of any size; (0, 1) without any, spread 1 where all are equal."""
+    if not values.size:
+        return 0.0, 1.0
+    largest = float(np.abs(values).max()) or 1.0
+    part = values / largest
+    mean = float(np.average(part, weights=weight))
+    spread = float(np.sqrt(np.average((part - mean) ** 2, weights=weight))) * largest
+    return mean * largest, spread if 0.0 < spread < np.inf else 1.0
 
 
 class DesignFit:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
 
 SCHEMA = "miscal.recalibrator/1"
+LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 Array = npt.NDArray[Any]
@@ -36,8 +37,8 @@ class Field:
 
     kind: Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
     shape: tuple[int | str, ...] = ()
-    low: float = -np.inf
-    high: float = np.inf
+    low: float = -LARGEST
+    high: float = LARGEST
 
 
 def dumps(recalibrator: Recalibrator) -> str:

@@ -135,7 +135,7 @@ def grow(
         found = distinct[grown.feature[node]]
         below = int(np.floor(grown.threshold[node]))
         above = found[below + 1]
-        threshold[node] = found[below] if np.isinf(above) else found[below] + (above - found[below]) * 0.5
+        threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
     column = np.where(inner, grown.feature, 0).astype(np.int64)
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
     return Tree(column, threshold, left, right), numbers

@@ -1,0 +1,195 @@
+"""JSON that is not ours is refused with a MiscalError and nothing else, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from miscal.data.errors import MiscalError
+from miscal.recalibrate import (
+    AugmentedBeta,
+    BetaCalibration,
+    DirichletCalibration,
+    HistogramBinning,
+    Identity,
+    IsotonicCalibration,
+    PlattScaling,
+    Recalibrator,
+    ScalingBinning,
+    TemperatureScaling,
+    VariableTree,
+    VectorScaling,
+)
+
+KINDS = [
+    Identity(),
+    PlattScaling(),
+    TemperatureScaling(),
+    VectorScaling(),
+    HistogramBinning(bins=4),
+    IsotonicCalibration(),
+    BetaCalibration(),
+    ScalingBinning(bins=3),
+    DirichletCalibration(),
+    VariableTree(max_depth=2),
+    AugmentedBeta(degree=2),
+]
+
+
+def fitted(made, classes=2):
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(classes), 300)
+    y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1)
+    X = {"v": np.where(rng.random(300) < 0.1, np.nan, rng.normal(size=300)), "w": rng.choice(["a", "b", None], 300)}
+    return clone(made).fit(p, y, X), p, X
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "3",
+        '"BetaCalibration"',
+        "{}",
+        '{"schema": "miscal.recalibrator/2"}',
+        '{"schema": "miscal.recalibrator/1"}',
+        '{"schema": "miscal.recalibrator/1", "class": "os.system", "params": {}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "Recalibrator", "params": {"x": 1}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": ["Identity"], "params": {}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "Identity", "params": {}, "state": null, "more": 1}',
+        '{"schema": "miscal.recalibrator/1", "class": "Identity", "class": "Identity", "params": {}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "Identity", "params": [], "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "Identity", "params": {}, "state": []}',
+        '{"schema": "miscal.recalibrator/1", "class": "PlattScaling", "params": {}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "PlattScaling", "params": {"on": "x", "l2": 0}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "PlattScaling", "params": {"on": [], "l2": 0}, "state": null}',
+        '{"schema": "miscal.recalibrator/1", "class": "PlattScaling", "params": {"on": "logit", "l2": NaN}}',
+        '{"schema": "miscal.recalibrator/1", "class": "Identity", "params": {}, "state": {"n_rows_": Infinity}}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "9" * 10_000,
+        "\x00",
+        b"\xff\xfe\xfa",
+        None,
+        7,
+        {"schema": "miscal.recalibrator/1"},
+    ],
+    ids=lambda text: repr(text)[:60],
+)
+def test_text_that_is_not_ours(text):
+    with pytest.raises(MiscalError):
+        Recalibrator.from_json(text)
+
+
+def test_nesting_has_an_end():
+    inner = json.loads(VariableTree().to_json())
+    inner.pop("schema")
+    document = inner
+    for _ in range(50):
+        document = {**json.loads(json.dumps(inner)), "params": {**inner["params"], "leaf": document}}
+    with pytest.raises(MiscalError):
+        Recalibrator.from_json(json.dumps({"schema": "miscal.recalibrator/1", **document}))
+
+
+def test_another_class_is_refused():
+    text = fitted(PlattScaling())[0].to_json()
+    with pytest.raises(MiscalError, match="holds a PlattScaling, not a BetaCalibration"):
+        BetaCalibration.from_json(text)
+
+
+WRONG = [
+    None,
+    True,
+    "x",
+    -7,
+    10**400,
+    1e308,
+    [],
+    [[]],
+    [1.0],
+    [[1.0, 2.0], [3.0]],
+    [[["deep"]]],
+    {},
+    {"class": "Identity", "params": {}, "state": None},
+    [float(i) for i in range(200)],
+    ["a", "a"],
+]
+
+
+def places(value, path=()):
+    """Every place of a document at which another value could stand."""
+    yield path
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*path, key))
+    elif isinstance(value, list):
+        for i in range(min(len(value), 3)):
+            yield from places(value[i], (*path, i))
+
+
+def replaced(document, path, value):
+    copy = json.loads(json.dumps(document))
+    here = copy
+    for step in path[:-1]:
+        here = here[step]
+    here[path[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize("made", KINDS, ids=repr)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_wrong_value_is_refused_or_harmless(made, classes):
+    """A changed document is refused, or it predicts probabilities; never another exception, never a wrong shape."""
+    good, p, X = fitted(made, classes)
+    document = json.loads(good.to_json())
+    tried = refused = 0
+    for path in list(places(document))[1:]:
+        for value in WRONG:
+            tried += 1
+            try:
+                read = Recalibrator.from_json(json.dumps(replaced(document, path, value)))
+                out = read.predict_proba(p, X)
+            except MiscalError:
+                refused += 1
+                continue
+            assert out.shape[0] == 300
+            assert np.isfinite(out).all()
+            assert (out >= 0).all()
+            assert (out <= 1 + 1e-12).all()
+    assert refused > tried / 2
+
+
+@pytest.mark.parametrize("made", KINDS, ids=repr)
+def test_every_missing_or_added_field_is_refused(made):
+    document = json.loads(fitted(made)[0].to_json())
+    for part in (document, document["params"], document["state"]):
+        for name in list(part):
+            value = part.pop(name)
+            with pytest.raises(MiscalError):
+                Recalibrator.from_json(json.dumps(document))
+            part[name] = value
+        part["more"] = 1
+        with pytest.raises(MiscalError):
+            Recalibrator.from_json(json.dumps(document))
+        del part["more"]
+    assert Recalibrator.from_json(json.dumps(document)).is_fitted()
+
+
+def test_parameters_that_are_not_data_are_refused():
+    with pytest.raises(MiscalError, match="'bins'"):
+        HistogramBinning(bins=object()).to_json()
+
+
+def test_classes_keep_their_type():
+    p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0, 1, 0, 1])
+    for labels in (y, y == 1):
+        made = PlattScaling().fit(p, labels)
+        again = PlattScaling.from_json(made.to_json())
+        assert again.classes_.dtype == made.classes_.dtype
+        assert again.classes_.tolist() == made.classes_.tolist()
