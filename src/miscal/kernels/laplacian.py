@@ -50,8 +50,8 @@ def laplacian_sums(
     dimensions, rows = points.shape
     spans = [(low, high) for low, high in pairwise(starts.tolist()) if high > low]
     by_first = _orders(points[0], spans)
-    sorted_points = np.ascontiguousarray(points[:, by_first])
-    sources, columns = source[by_first].astype(np.uint8), np.ascontiguousarray(values[by_first])
+    sorted_points = np.stack([coordinate.take(by_first) for coordinate in points])
+    sources, columns = source.astype(np.uint8).take(by_first), values.take(by_first, axis=0)
     alone = (sources == 1) & own
     reference = np.where(alone, 0.0, FAR)
     out = np.where(alone[:, None], columns, 0.0)[None].repeat(scales.size, axis=0)
@@ -63,7 +63,8 @@ def laplacian_sums(
     else:
         _space(sorted_points, spans, carried)
     sums, nearest = np.empty_like(out), np.empty(rows)
-    sums[:, by_first] = out
+    for b in range(scales.size):
+        sums[b][by_first] = out[b]
     nearest[by_first] = reference
     return sums, nearest
 

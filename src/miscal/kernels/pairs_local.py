@@ -24,7 +24,10 @@ CROSSOVER_OWN = {1: 100, 2: 400, 3: 2400}
 CROSSOVER_ONE_WAY = {1: 60, 2: 220, 3: 900}
 FLAT = 1e-18  # exponents below this give weights of exactly 1
 STEEPEST = 1e300
+# An accelerator's part, looked for only when it is asked for or worth the import: `available() -> bool` and
+# `device_sums(problem, scales, square) -> (sums (b, q, m), reference (q,))`, as `pairs.one_way_sums` gives them.
 DEVICE_MODULE = "miscal.kernels.pairs_device"
+DEVICE_WORK = 2e9  # pairs times features
 
 
 class LocalSums(NamedTuple):
@@ -121,7 +124,9 @@ def local_sums(
             sums[~flat] = found
             offset[~flat] = reference * scales[~flat, None]
     placed = LocalSums(np.empty_like(sums), np.empty_like(offset))
-    placed.values[:, order], placed.offset[:, order] = sums, offset
+    for b in range(bandwidths.size):
+        placed.values[b][order] = sums[b]
+        placed.offset[b][order] = offset[b]
     return placed
 
 
@@ -137,11 +142,11 @@ def _arranged(
     asked_cells = cells if queries is None else queries[1]
     count = int(max(cells.max(initial=-1), asked_cells.max(initial=-1))) + 1
     order, starts = _by_cell(cells, count)
-    points, columns = features[order], values[order]
+    points, columns = features.take(order, axis=0), values.take(order, axis=0)
     if queries is None:
         return Problem(points, columns, starts, points, starts, same=True, own=own), order
     asked, asked_starts = _by_cell(queries[1], count)
-    return Problem(points, columns, starts, queries[0][asked], asked_starts, same=False, own=own), asked
+    return Problem(points, columns, starts, queries[0].take(asked, axis=0), asked_starts, same=False, own=own), asked
 
 
 def _by_cell(cells: Array, count: int) -> tuple[Array, Array]:
@@ -166,9 +171,13 @@ def _extent(problem: Problem, square: bool) -> float:
     """The largest distance that can occur."""
     if not len(problem.points) or not len(problem.queries):
         return 0.0
-    low = np.minimum(problem.points.min(axis=0), problem.queries.min(axis=0))
-    high = np.maximum(problem.points.max(axis=0), problem.queries.max(axis=0))
-    return float(((high - low) ** 2 if square else high - low).sum())
+    total = 0.0
+    for column, asked in zip(problem.points.T, problem.queries.T, strict=True):  # by column: axis=0 is ten times slower
+        high, low = column.max(), column.min()
+        if not problem.same:
+            high, low = max(high, asked.max()), min(low, asked.min())
+        total += float((high - low) ** 2 if square else high - low)
+    return total
 
 
 def _pairs(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
@@ -222,7 +231,7 @@ def _where_exact(problem: Problem, square: bool, method: str) -> Array:
 
 
 def _all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    if device != "cpu" and device_available():
+    if _worth_a_device(problem, device) and device_available():
         found: tuple[Array, Array] = import_module(DEVICE_MODULE).device_sums(problem, scales, square)
         return found
     from miscal.kernels import pairs
@@ -231,6 +240,11 @@ def _all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tu
         sums = pairs.symmetric_sums(problem.points, problem.starts, problem.values, scales, square)
         return sums, np.zeros(len(problem.points))
     return pairs.one_way_sums(*_pairs(problem), scales, square, problem.own_place())
+
+
+def _worth_a_device(problem: Problem, device: str) -> bool:
+    pairs = float(np.dot(np.diff(problem.starts).astype(np.float64), np.diff(problem.query_starts)))
+    return device == "cuda" or (device == "auto" and pairs * problem.points.shape[1] >= DEVICE_WORK)
 
 
 def _exact(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
