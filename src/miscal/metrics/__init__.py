@@ -29,6 +29,14 @@ _PLACES = {
     "miscal.metrics.variable.error": ("variable_calibration_error",),
     "miscal.metrics.variable.curve": ("variable_calibration_curve",),
     "miscal.metrics.variable.rank": ("rank_variables",),
+    "miscal.metrics.field.errors": (
+        "field_calibration_error",
+        "field_relative_calibration_error",
+        "probability_calibration_error",
+    ),
+    "miscal.metrics.field.table": ("field_table",),
+    "miscal.metrics.subpopulation.error": ("multicalibration_error",),
+    "miscal.metrics.subpopulation.weights": ("proportional_weights", "low_prevalence_weights"),
     "miscal.metrics.decision": ("prediction_rejection_ratio", "abstention_reward"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

@@ -1,0 +1,318 @@
+"""Walk over many subpopulations of rows in memory: sort once; then lists of positions, a child filters its parent's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from miscal.kernels.threads import over_blocks, thread_count
+from miscal.pairs import Pair
+from miscal.pooling.subpopulations import Covariate, Definition, interval_condition, path_definition
+
+NOTHING = np.empty(0)
+IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Rows sorted by (score, outcome, weight): everything after this is the same for any order of the rows.
+
+    signed : scores, the sign bit set where the outcome is 0; for real responses the plain scores
+    observed : real responses, else empty;  weight, second, largest : w·count, w²·count and w, empty when all are 1
+    how : 0, or how the variance of real responses is estimated
+    """
+
+    order: np.ndarray
+    signed: np.ndarray
+    observed: np.ndarray = field(default_factory=lambda: NOTHING)
+    weight: np.ndarray = field(default_factory=lambda: NOTHING)
+    second: np.ndarray = field(default_factory=lambda: NOTHING)
+    largest: np.ndarray = field(default_factory=lambda: NOTHING)
+    how: int = 0
+
+    @property
+    def rows(self) -> int:
+        return int(self.signed.size)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the walking kernels take first."""
+        return self.signed, self.observed, self.weight, self.second, self.largest, self.how
+
+    @property
+    def everyone(self) -> np.ndarray:
+        """The list of the full population."""
+        return np.arange(self.rows, dtype=np.int32)
+
+    def positions(self) -> np.ndarray:
+        """Where each given row stands among the sorted ones."""
+        place = np.empty(self.rows, np.int32)
+        place[self.order] = self.everyone
+        return place
+
+    def residual(self) -> np.ndarray:
+        """w·count·(outcome - score), in order."""
+        outcome = self.observed if self.observed.size else (~np.signbit(self.signed)).astype(np.float64)
+        residual = outcome - (self.signed if self.observed.size else np.abs(self.signed))
+        return np.asarray(residual * self.weight) if self.weight.size else residual
+
+
+def ordered(pair: Pair) -> Ordered:
+    """Sort the rows of a binary comparison."""
+    order = _by(pair.predicted, pair.observed, pair.weight, pair.count)
+    signed = pair.predicted[order]
+    np.negative(signed, out=signed, where=pair.observed[order] == 0)
+    if pair.first is None or pair.second is None:
+        return Ordered(order, signed)
+    largest = np.ones(order.size) if pair.weight is None else pair.weight[order]
+    return Ordered(order, signed, NOTHING, pair.first[order], pair.second[order], largest)
+
+
+def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | None, how: int) -> Ordered:
+    """Sort the rows of a comparison of real responses."""
+    order = _by(score, response, weight, None)
+    first = NOTHING if weight is None else weight[order]
+    return Ordered(order, score[order], response[order], first, first * first, first, how)
+
+
+def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
+    from miscal.kernels.radix import sorted_order
+
+    order = None
+    for values in (count, weight):
+        if values is not None:
+            order = sorted_order(np.ascontiguousarray(values, dtype=np.float64), order)
+    if outcome.dtype.kind in "ui":
+        start = np.arange(outcome.size, dtype=np.int32) if order is None else order
+        events = outcome[start] != 0
+        order = np.concatenate([start[~events], start[events]])
+    else:
+        order = sorted_order(np.ascontiguousarray(outcome, dtype=np.float64), order)
+    return sorted_order(np.ascontiguousarray(score, dtype=np.float64), order)
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Positions of the rows of several subpopulations, one after the other."""
+
+    members: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, lists: Sequence[np.ndarray]) -> Lists:
+        """Put lists together."""
+        offsets = np.concatenate([[0], np.cumsum([rows.size for rows in lists])]).astype(np.int64)
+        members = np.concatenate(lists) if lists else np.empty(0)
+        return cls(members.astype(np.int32, copy=False), offsets)
+
+    def list(self, k: int) -> np.ndarray:
+        """One subpopulation's positions."""
+        return self.members[self.offsets[k] : self.offsets[k + 1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Subpopulations found, the full population first: what their walks left behind, and how to get at the rest.
+
+    stats : (K, WIDTH), columns as in `kernels.subpopulation`
+    too_small : (J, WIDTH) of those left out because they hold too little information
+    """
+
+    stats: np.ndarray
+    too_small: np.ndarray
+    define: Callable[[int], Definition]
+    define_small: Callable[[int], Definition]
+    lists: Callable[[np.ndarray], Lists]
+
+
+def walk_lists(rows: Ordered, lists: Sequence[np.ndarray]) -> np.ndarray:
+    """Statistics of the walks over lists of positions."""
+    from miscal.kernels.subpopulation import WIDTH, walk_list
+
+    stats = np.zeros((len(lists), WIDTH))
+
+    def work(start: int, stop: int) -> None:
+        for k in range(start, stop):
+            walk_list(*rows.arguments, lists[k], stats[k])
+
+    over_blocks(len(lists), work, max(1, -(-len(lists) // (4 * thread_count()))))
+    return stats
+
+
+def information(stats: np.ndarray) -> np.ndarray:
+    """Σw²p(1-p) over the largest weight squared: how many rows at probability one half, times a quarter, it is like."""
+    from miscal.kernels.subpopulation import TOP, VARIANCE
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(stats[:, TOP] > 0, stats[:, VARIANCE] / stats[:, TOP] ** 2, 0.0))
+
+
+def search_lists(
+    rows: Ordered, lists: list[np.ndarray], definitions: list[Definition], least_information: float = 0.0
+) -> Search:
+    """Measure given subpopulations; equal ones are merged, the first name stays."""
+    from miscal.kernels.subpopulation import fingerprint
+
+    everyone = rows.everyone
+    marks = {int(fingerprint(everyone))}
+    kept: list[int] = []
+    for k, members in enumerate(lists):
+        mark = int(fingerprint(members))
+        if mark not in marks:
+            marks.add(mark)
+            kept.append(k)
+    stats = walk_lists(rows, [everyone, *(lists[k] for k in kept)])
+    enough = information(stats) >= least_information
+    enough[0] = True
+    inside, outside = np.flatnonzero(enough), np.flatnonzero(~enough)
+    every = [everyone, *(lists[k] for k in kept)]
+    names = [Definition(), *(definitions[k] for k in kept)]
+    return Search(
+        stats[inside],
+        stats[outside],
+        lambda k: names[inside[k]],
+        lambda k: names[outside[k]],
+        lambda chosen: Lists.of([every[inside[k]] for k in chosen]),
+    )
+
+
+class PathSearch:
+    """Random paths (Algorithm 1) until enough different subpopulations are found or no new ones turn up."""
+
+    def __init__(
+        self, rows: Ordered, covariates: list[Covariate], seed: int, least: int, least_information: float
+    ) -> None:
+        self.rows, self.covariates, self.least, self.least_information = rows, covariates, least, least_information
+        self.seed = np.uint64(seed)
+        self.codes = np.stack([one.codes for one in covariates])
+        self.levels = np.array([one.count for one in covariates], np.int64)
+        self.nominal = np.array([one.nominal for one in covariates])
+        self.everyone = rows.everyone
+        self.marks: set[int] = set()
+        self.found: list[tuple[int, int]] = []  # path and level
+        self.small: list[tuple[int, int]] = []
+        self.splits: dict[int, np.ndarray] = {}
+        self.stats: dict[tuple[int, int], np.ndarray] = {}
+
+    def run(self, count: int) -> Search:
+        """Find `count` subpopulations beside the full population."""
+        from miscal.kernels.subpopulation import fingerprint
+
+        self.marks.add(int(fingerprint(self.everyone)))
+        path, idle = 0, 0
+        longest = max(1.0, math.log2(max(self.rows.rows / self.least, 2.0)))
+        while len(self.found) < count and idle < IDLE_PATHS:
+            lengths = path and (len(self.found) + len(self.small)) / path
+            asked = math.ceil(0.9 * (count - len(self.found)) / max(lengths or longest, 0.1))
+            paths = min(max(asked, thread_count()), 4 * IDLE_PATHS)
+            before = len(self.found)
+            self._round(path, paths, count)
+            path += paths
+            idle = idle + paths if len(self.found) == before else 0
+        return self._search()
+
+    def _round(self, first: int, paths: int, count: int) -> None:
+        from miscal.kernels.subpopulation import DEEPEST, WIDTH, random_paths
+
+        depths, marks = np.zeros(paths, np.int64), np.zeros((paths, DEEPEST), np.uint64)
+        splits, stats = np.zeros((paths, DEEPEST, 3), np.int32), np.zeros((paths, DEEPEST, WIDTH))
+        data = (self.codes, self.levels, self.nominal, self.everyone, *self.rows.arguments)
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            parts = (depths[part], splits[part], stats[part], marks[part])
+            random_paths(*data, self.seed, first + start, self.least, self.least_information, *parts)
+
+        over_blocks(paths, work, max(1, -(-paths // thread_count())))
+        for k in range(paths):
+            self._take(first + k, int(depths[k]), splits[k], stats[k], marks[k].tolist(), count)
+
+    def _take(self, path: int, depth: int, splits: np.ndarray, stats: np.ndarray, marks: list[int], count: int) -> None:
+        enough = information(stats[:depth]) >= self.least_information
+        for level in range(depth):
+            if len(self.found) >= count:
+                return
+            if marks[level] in self.marks:
+                continue
+            self.marks.add(marks[level])
+            (self.found if enough[level] else self.small).append((path, level))
+            self.splits[path] = splits[:depth].copy()
+            self.stats[path, level] = stats[level].copy()
+
+    def _search(self) -> Search:
+        from miscal.kernels.subpopulation import WIDTH
+
+        full = walk_lists(self.rows, [self.everyone])
+        small = [self.stats[place] for place in self.small]
+        return Search(
+            np.concatenate([full, *(self.stats[place][None] for place in self.found)]),
+            np.stack(small) if small else np.empty((0, WIDTH)),
+            lambda k: Definition() if k == 0 else self.define(*self.found[k - 1]),
+            lambda k: self.define(*self.small[k]),
+            self.lists,
+        )
+
+    def define(self, path: int, level: int) -> Definition:
+        """What a level of a path means."""
+        from miscal.kernels.subpopulation import path_seed, shuffled
+
+        splits = self.splits[path][: level + 1]
+        own = np.uint64(path_seed(self.seed, path))
+        columns = {int(column) for column in splits[:, 0] if self.nominal[column]}
+        shuffles = {column: shuffled(own, column, self.levels[column]) for column in columns}
+        return path_definition(self.covariates, splits, shuffles)
+
+    def lists(self, chosen: np.ndarray) -> Lists:
+        """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""
+        from miscal.kernels.subpopulation import ROWS, follow_path, path_seed
+
+        places = [None if k == 0 else self.found[k - 1] for k in chosen]
+        sizes = [self.rows.rows if place is None else int(self.stats[place][ROWS]) for place in places]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        members = np.empty(int(offsets[-1]), np.int32)
+        by_path: dict[int, list[tuple[int, int]]] = {}
+        for k, place in enumerate(places):
+            if place is None:
+                members[offsets[k] : offsets[k + 1]] = self.everyone
+            else:
+                by_path.setdefault(place[0], []).append((place[1], int(offsets[k])))
+        for path, wanted_levels in by_path.items():
+            depth = max(level for level, _ in wanted_levels) + 1
+            wanted, starts = np.zeros(depth, np.bool_), np.zeros(depth, np.int64)
+            for level, start in wanted_levels:
+                wanted[level], starts[level] = True, start
+            data = (self.codes, self.levels, self.nominal, self.everyone, np.uint64(path_seed(self.seed, path)))
+            follow_path(*data, self.splits[path][:depth], wanted, members, starts)
+        return Lists(members, offsets)
+
+
+def conjunction_lists(
+    rows: Ordered, covariates: list[Covariate], depth: int, least: int
+) -> tuple[list[np.ndarray], list[Definition]]:
+    """All conjunctions of up to `depth` columns that hold at least `least` rows: their positions and definitions."""
+    from miscal.kernels.subpopulation import part
+
+    lists: list[np.ndarray] = []
+    definitions: list[Definition] = []
+
+    def grow(parent: np.ndarray, conditions: tuple[Any, ...], first: int) -> None:
+        for j in range(first, len(covariates)):
+            one = covariates[j]
+            starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
+            part(one.codes, one.count, parent, starts, sorted_rows)
+            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
+                child = sorted_rows[starts[code] : starts[code + 1]]
+                if child.size == parent.size and conditions:
+                    continue  # the column is constant here: nothing new
+                made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+                lists.append(child)
+                definitions.append(Definition(made))
+                if len(made) < depth:
+                    grow(child, made, j + 1)
+
+    grow(rows.everyone, (), 0)
+    return lists, definitions

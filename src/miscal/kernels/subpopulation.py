@@ -1,0 +1,389 @@
+"""Subpopulations of rows sorted by score: lists of positions, the walk over a list, and random paths of median splits.
+
+Rows are sorted by (score, outcome, weight), so the numbers that a list meets, and every sum over it, do not depend on
+the order in which the rows were given. Partial sums are taken only where the score changes.
+
+A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 included), one number to fetch a row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.simulate import mixed
+
+# Columns of what a walk leaves behind.
+ROWS, HIGH, LOW, TOTAL, WEIGHT, VARIANCE, PREDICTED, WEIGHT2, TOP, HIGH_AT, LOW_AT = range(11)
+WIDTH = 11
+PAPER, CORRECTED = 1, 2  # how the variance of real responses is estimated
+DEEPEST = 64
+
+
+@inlined
+def _step(signed):
+    """Outcome minus score."""
+    return math.copysign(0.5, signed) + 0.5 - abs(signed)
+
+
+@kernel
+def _walk_plain(signed, rows, out):
+    total, high, low, variance, predicted = 0.0, 0.0, 0.0, 0.0, 0.0
+    high_at, low_at, last = -1, -1, -1
+    before = -1.0
+    for q in range(rows.size):
+        i = rows[q]
+        score = abs(signed[i])
+        if score != before:
+            if total > high:
+                high, high_at = total, last
+            if total < low:
+                low, low_at = total, last
+            before = score
+        total += _step(signed[i])
+        variance += score * (1.0 - score)
+        predicted += score
+        last = i
+    if total > high:
+        high, high_at = total, last
+    if total < low:
+        low, low_at = total, last
+    out[HIGH], out[LOW], out[TOTAL], out[VARIANCE], out[PREDICTED] = high, low, total, variance, predicted
+    out[ROWS], out[WEIGHT], out[WEIGHT2], out[TOP] = rows.size, rows.size, rows.size, 1.0 if rows.size else 0.0
+    out[HIGH_AT], out[LOW_AT] = high_at, low_at
+
+
+@kernel
+def _walk_weighted(signed, observed, weight, second, largest, rows, out):
+    """As `_walk_plain` with weights; where `observed` is given it is the response and `signed` the plain score."""
+    real = observed.size > 0
+    weighted = weight.size > 0
+    total, high, low, variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    high_at, low_at, last = -1, -1, -1
+    before = np.nan
+    for q in range(rows.size):
+        i = rows[q]
+        score = signed[i] if real else abs(signed[i])
+        if score != before:
+            if total > high:
+                high, high_at = total, last
+            if total < low:
+                low, low_at = total, last
+            before = score
+        first = weight[i] if weighted else 1.0
+        square = second[i] if weighted else 1.0
+        total += first * (observed[i] - score if real else _step(signed[i]))
+        variance += square * (score * (1.0 - score))
+        predicted += first * score
+        weight1 += first
+        weight2 += square
+        top = max(top, largest[i] if weighted else 1.0)
+        last = i
+    if total > high:
+        high, high_at = total, last
+    if total < low:
+        low, low_at = total, last
+    out[HIGH], out[LOW], out[TOTAL], out[VARIANCE], out[PREDICTED] = high, low, total, variance, predicted
+    out[ROWS], out[WEIGHT], out[WEIGHT2], out[TOP] = rows.size, weight1, weight2, top
+    out[HIGH_AT], out[LOW_AT] = high_at, low_at
+
+
+@kernel
+def _neighbour_variance(score, observed, weight, rows, how):
+    """Variance of the walk's end from differences of neighbours (Appendix C), times the squared weight.
+
+    Tied rows have no order; each block of ties is put in an order of its own, drawn from its place alone, so that equal
+    rows do not stand together and the rows' order in the file does not matter.
+    """
+    n = rows.size
+    order = rows.copy()
+    start = 0
+    while start < n:
+        stop = start + 1
+        while stop < n and score[order[stop]] == score[order[start]]:
+            stop += 1
+        for k in range(stop - 1, start, -1):
+            other = start + np.int64(mixed(np.uint64(start), np.uint64(k)) % np.uint64(k - start + 1))
+            order[k], order[other] = order[other], order[k]
+        start = stop
+    total, squares, top, bottom = 0.0, 0.0, 0.0, 0.0
+    for q in range(n):
+        i = order[q]
+        w = weight[i] if weight.size else 1.0
+        total += w
+        squares += w * w
+        if q == 0:
+            continue
+        j = order[q - 1]
+        v = weight[j] if weight.size else 1.0
+        gap = (observed[j] - score[j]) - (observed[i] - score[i])
+        if how == PAPER:
+            top += gap * gap * (v + w) * (v + w)
+            bottom += v + w
+        else:
+            top += gap * gap * (v * v + w * w)
+            bottom += v * v + w * w
+    if bottom == 0.0:
+        return 0.0
+    return top * total / (4.0 * bottom) if how == PAPER else squares * top / (2.0 * bottom)
+
+
+@kernel
+def walk_list(signed, observed, weight, second, largest, how, rows, out):
+    """Walk over a list of positions in order; fills `out` (WIDTH,)."""
+    if weight.size == 0 and observed.size == 0:
+        _walk_plain(signed, rows, out)
+    else:
+        _walk_weighted(signed, observed, weight, second, largest, rows, out)
+        if how:
+            out[VARIANCE] = _neighbour_variance(signed, observed, weight, rows, how)
+
+
+@inlined
+def _ones(bits):
+    x = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def _middle_sorted(codes, shuffle, rows):
+    """As `_middle` for a short list, by sorting its codes."""
+    found = np.empty(rows.size, np.int64)
+    for q in range(rows.size):
+        code = np.int64(codes[rows[q]])
+        found[q] = shuffle[code] if shuffle.size else code
+    found.sort()
+    distinct = 1
+    for q in range(1, found.size):
+        distinct += found[q] != found[q - 1]
+    wanted, seen = distinct // 2, 0
+    for q in range(1, found.size):
+        seen += found[q] != found[q - 1]
+        if seen == wanted:
+            return distinct, found[q]
+    return distinct, found[0]
+
+
+@kernel
+def _middle(codes, shuffle, levels, rows, bits):
+    """How many distinct codes a list has, and the upper one of the middle: codes below it are below the median."""
+    words = (levels + 63) >> 6
+    if rows.size * 8 < words:
+        return _middle_sorted(codes, shuffle, rows)
+    for k in range(words):
+        bits[k] = np.uint64(0)
+    for q in range(rows.size):
+        code = np.int64(codes[rows[q]])
+        if shuffle.size:
+            code = shuffle[code]
+        bits[code >> 6] |= np.uint64(1) << np.uint64(code & 63)
+    distinct = 0
+    for k in range(words):
+        distinct += _ones(bits[k])
+    wanted, seen = distinct // 2, 0
+    for k in range(words):
+        here = _ones(bits[k])
+        if seen + here > wanted:
+            word = bits[k]
+            while seen < wanted:
+                word &= word - np.uint64(1)
+                seen += 1
+            place = 0
+            while (word >> np.uint64(place)) & np.uint64(1) == np.uint64(0):
+                place += 1
+            return distinct, np.int64(k * 64 + place)
+        seen += here
+    return distinct, np.int64(0)
+
+
+@kernel
+def shuffled(seed, column, levels):
+    """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
+    own = mixed(seed, np.uint64(1 << 40) + np.uint64(column))
+    result = np.arange(levels)
+    for k in range(levels - 1, 0, -1):
+        other = np.int64(mixed(own, np.uint64(k)) % np.uint64(k + 1))
+        result[k], result[other] = result[other], result[k]
+    return result
+
+
+@kernel
+def _keep(codes, shuffle, threshold, upper, rows, result):
+    """Rows of a list on one side of a threshold, in order."""
+    found = 0
+    if shuffle.size:
+        for q in range(rows.size):
+            i = rows[q]
+            result[found] = i
+            found += (shuffle[codes[i]] >= threshold) == upper
+    else:
+        for q in range(rows.size):
+            i = rows[q]
+            result[found] = i
+            found += (codes[i] >= threshold) == upper
+    return found
+
+
+@kernel
+def fingerprint(rows):
+    """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
+    total = np.uint64(rows.size)
+    for q in range(rows.size):
+        z = (np.uint64(rows[q]) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        total += (z ^ (z >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return total
+
+
+@kernel
+def random_path(
+    codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
+    seed, least, information, splits, stats, marks,
+):  # fmt: skip
+    """One path of Algorithm 1: random column, random side of the median of its distinct values, until too few remain.
+
+    Columns that are constant in the list are put aside for the rest of the path. `splits` receives (column, threshold,
+    side) a level, `stats` the walk, `marks` the fingerprint. Returns how many levels there are; the last may hold too
+    little information, which the caller sees from its stats.
+    """
+    here, there = np.empty(everyone.size, np.int32), np.empty(everyone.size, np.int32)
+    bits = np.empty((levels.max() + 63) >> 6, np.uint64)
+    rows = everyone
+    alive = np.arange(levels.size)
+    remaining = levels.size
+    counter = np.uint64(0)
+    depth = 0
+    nothing = np.empty(0, np.int64)
+    while depth < stats.shape[0] and remaining > 0:
+        pick = np.int64(mixed(seed, counter) % np.uint64(remaining))
+        upper = mixed(seed, counter + np.uint64(1)) >> np.uint64(63) == np.uint64(1)
+        counter += np.uint64(2)
+        column = alive[pick]
+        shuffle = shuffled(seed, column, levels[column]) if nominal[column] else nothing
+        if depth == 0:
+            distinct, threshold = levels[column], levels[column] // 2
+        else:
+            distinct, threshold = _middle(codes[column], shuffle, levels[column], rows, bits)
+        if distinct < 2:
+            remaining -= 1
+            alive[pick] = alive[remaining]
+            continue
+        found = _keep(codes[column], shuffle, threshold, upper, rows, there)
+        if found < least:
+            break
+        here, there = there, here
+        rows = here[:found]
+        splits[depth, 0], splits[depth, 1], splits[depth, 2] = column, threshold, upper
+        walk_list(signed, observed, weight, second, largest, how, rows, stats[depth])
+        marks[depth] = fingerprint(rows)
+        depth += 1
+        if stats[depth - 1, VARIANCE] < information * stats[depth - 1, TOP] ** 2:
+            break
+    return depth
+
+
+@kernel
+def path_seed(seed, path):
+    """Seed of one path: it depends on nothing but the search's seed and the path's number."""
+    return mixed(seed, np.uint64(path))
+
+
+@kernel
+def random_paths(
+    codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
+    seed, start, least, information, depths, splits, stats, marks,
+):  # fmt: skip
+    """Paths start, start + 1, ...; the first axis of the results is the path."""
+    for k in range(depths.size):
+        depths[k] = random_path(
+            codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
+            path_seed(seed, start + k), least, information, splits[k], stats[k], marks[k],
+        )  # fmt: skip
+
+
+@kernel
+def follow_path(codes, levels, nominal, everyone, seed, splits, wanted, members, offsets):
+    """Take a path again and write the lists of its wanted levels to `members`, each from its offset."""
+    here, there = np.empty(everyone.size, np.int32), np.empty(everyone.size, np.int32)
+    rows = everyone
+    nothing = np.empty(0, np.int64)
+    for depth in range(splits.shape[0]):
+        column = splits[depth, 0]
+        shuffle = shuffled(seed, column, levels[column]) if nominal[column] else nothing
+        found = _keep(codes[column], shuffle, splits[depth, 1], splits[depth, 2] == 1, rows, there)
+        here, there = there, here
+        rows = here[:found]
+        if wanted[depth]:
+            members[offsets[depth] : offsets[depth] + found] = rows
+
+
+@kernel
+def part(codes, levels, rows, starts, result):
+    """Split a list by the levels of a column, keeping the order; level c is result[starts[c]:starts[c + 1]]."""
+    for c in range(levels + 1):
+        starts[c] = 0
+    for q in range(rows.size):
+        starts[codes[rows[q]] + 1] += 1
+    for c in range(levels):
+        starts[c + 1] += starts[c]
+    place = starts.copy()
+    for q in range(rows.size):
+        i = rows[q]
+        result[place[codes[i]]] = i
+        place[codes[i]] += 1
+
+
+@kernel
+def bernoulli_steps(signed, weight, first, seed, steps):
+    """Fill steps[row, draw] with w(y* - s), y* ~ Bernoulli(s); weight is empty when all are 1."""
+    for b in range(steps.shape[1]):
+        own = mixed(seed, np.uint64(first + b))
+        for i in range(signed.size):
+            score = abs(signed[i])
+            hit = np.float64(mixed(own, np.uint64(i)) >> np.uint64(11)) * 1.1102230246251565e-16 < score
+            step = 1.0 - score if hit else -score
+            steps[i, b] = step * weight[i] if weight.size else step
+
+
+@kernel
+def flipped_steps(residual, unit, first, seed, steps):
+    """Fill steps[row, draw] with ±residual, one sign a unit (a row, or its cluster)."""
+    for b in range(steps.shape[1]):
+        own = mixed(seed, np.uint64(first + b))
+        for i in range(residual.size):
+            flip = mixed(own, np.uint64(unit[i] if unit.size else i)) >> np.uint64(63)
+            steps[i, b] = residual[i] if flip else -residual[i]
+
+
+@kernel
+def simulated_maxima(signed, members, offsets, scale, ends_only, steps, maxima):
+    """Largest scale·range over the lists for every draw: maxima (draws,). With `ends_only`, |end| in the range's place.
+
+    All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
+    """
+    lanes = steps.shape[1]
+    total, high, low = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    for b in range(lanes):
+        maxima[b] = 0.0
+    for k in range(scale.size):
+        for b in range(lanes):
+            total[b], high[b], low[b] = 0.0, 0.0, 0.0
+        before = -1.0
+        for q in range(offsets[k], offsets[k + 1]):
+            i = members[q]
+            score = abs(signed[i])
+            if score != before and not ends_only:
+                before = score
+                for b in range(lanes):
+                    value = total[b]
+                    high[b] = value if value > high[b] else high[b]
+                    low[b] = value if value < low[b] else low[b]
+            for b in range(lanes):
+                total[b] += steps[i, b]
+        for b in range(lanes):
+            span = max(high[b], total[b]) - min(low[b], total[b])
+            span = abs(total[b]) if ends_only else span
+            maxima[b] = max(maxima[b], span * scale[k])

@@ -1,0 +1,1 @@
+"""Calibration of subpopulations (paper 004)."""

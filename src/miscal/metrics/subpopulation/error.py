@@ -1,0 +1,155 @@
+"""Multi-calibration (paper 004): Kuiper's error of every subpopulation, on one scale, and its largest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from miscal.data import checks
+from miscal.data.errors import refusal, warn
+from miscal.data.vectors import flat
+from miscal.engines.subpopulations import Ordered, ordered, ordered_real
+from miscal.metrics.arrays import Given
+from miscal.metrics.subpopulation.inputs import Asked, Kept, feature_columns
+from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.metrics.subpopulation.weights import emphasised
+from miscal.pooling.subpopulations import check_count
+
+
+def multicalibration_error(
+    y_true: Any,
+    y_prob: Any,
+    features: Any = None,
+    *,
+    subpopulations: Any = 1000,
+    min_size: int = 10,
+    min_information: float = 0.0,
+    nominal: Any = None,
+    normalise: bool = True,
+    response: str = "binary",
+    variance: str = "corrected",
+    random_state: Any = 0,
+    sample_weight: Any = None,
+    target: str | int = "auto",
+    statistic: str = "range",
+    emphasis: str | None = None,
+    rho: float = 0.01,
+    regularise: str = "max",
+) -> float:
+    r"""Largest Kuiper calibration error over subpopulations, each scaled by its noise (paper 004, eq. 4).
+
+    .. math:: M = \max_k D_k \frac{\sigma_0}{\sigma_k}, \quad D_k = \max_j C_j^k - \min_j C_j^k, \quad
+        \sigma_k = \frac{\sqrt{\sum_{i \in k} w_i^2 p_i (1 - p_i)}}{\sum_{i \in k} w_i}
+
+    where :math:`C_j^k` are the cumulative differences of subpopulation k, its rows in the order of the score. The full
+    population is always k = 0, whose term is exactly its Kuiper error. Partial sums are taken only between distinct
+    scores, so that neither ties nor the order of the rows change a bit of the result.
+
+    Parameters
+    ----------
+    y_true, y_prob, target, sample_weight
+        As in `expected_calibration_error`.
+    features : (n,) or (n, d) array, frame of any library, or mapping of name to values
+        What subpopulations are made from. Missing values are a level of their own.
+    subpopulations : int, or the subpopulations themselves
+        A number: that many by Algorithm 1 (fewer where there are no more), corrected as described in the docs; or
+        `RandomPaths(count)`, `Conjunctions(depth, ranges)`; or truth values (k, n), or a list of truth values, row
+        numbers or expressions such as ``"age < 31 and state in {CA, NV}"``, or a mapping of names to these.
+    min_size : int
+        Fewest rows of a generated subpopulation; those that are given count whatever their size.
+    min_information : float
+        Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight.
+    nominal : names or positions
+        Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
+    normalise : bool
+        False: the largest D_k, without the scale ("multi-ablate" in the paper).
+    response : {"binary", "real"}
+        "real": any responses and scores (Appendix C); the variance comes from differences of neighbours.
+    variance : {"corrected", "paper"}
+        Of real responses: "paper" is eq. 6, which is too low for uneven weights.
+    statistic : {"range", "mean"}
+        "mean": |mean of y - p| in place of Kuiper's range (multi-accuracy).
+    emphasis : None, "proportional" or "low_prevalence"
+        Weights of Appendix A (1/max(p, rho), or 1/(p + rho) with ``regularise="sum"``) or B (1/prevalence for events).
+        Those of B depend on the outcomes: calibrated predictions then read as far from calibrated.
+
+    Returns
+    -------
+    float
+        0/0 counts as 0; a certain subpopulation (σ = 0) that is contradicted gives infinity, with a warning. It can
+        exceed 1.
+
+    Examples
+    --------
+    >>> from miscal.datasets import nested_subpopulations
+    >>> from miscal.metrics import multicalibration_error
+    >>> data = nested_subpopulations(7)
+    >>> round(multicalibration_error(data.y_true, data.y_prob, subpopulations=data.subpopulations), 10)
+    0.0868714808
+    """
+    _check(statistic, response, variance)
+    least = check_count("min_size", min_size, 1)
+    if not (isinstance(min_information, (int, float)) and 0.0 <= min_information < math.inf):
+        raise refusal("must be a number of at least 0", where="'min_information'", got=f"got {min_information!r}")
+    if response == "real":
+        rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis)
+    else:
+        rows, kept = _binary(y_true, y_prob, sample_weight, target, (emphasis, rho, regularise))
+    columns = None if features is None else feature_columns(features, kept)
+    names = [] if columns is None else list(columns)
+    asked = Asked(columns, names, kept, nominal, least, float(min_information), random_state)
+    found = asked.search(rows, subpopulations)
+    values = scaled_errors(found.stats, statistic, normalise=bool(normalise))
+    if np.isinf(values).any():
+        warn(
+            "multicalibration_error is infinite: in a subpopulation all predictions are 0 or 1, and an outcome "
+            "contradicts them"
+        )
+    return float(values.max())
+
+
+def _check(statistic: str, response: str, variance: str) -> None:
+    for name, value, options in (
+        ("statistic", statistic, ("range", "mean")),
+        ("response", response, ("binary", "real")),
+        ("variance", variance, ("corrected", "paper")),
+    ):
+        if value not in options:
+            raise refusal(f"must be {' or '.join(map(repr, options))}", where=f"'{name}'", got=f"got {value!r}")
+
+
+def _binary(
+    y_true: Any, y_prob: Any, sample_weight: Any, target: str | int, emphasis: tuple[str | None, float, str]
+) -> tuple[Ordered, Kept]:
+    given = Given(y_true, y_prob, sample_weight)
+    return ordered(emphasised(given.pair(target), *emphasis)), Kept(given.rows, given.kept)
+
+
+def _real(y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any) -> tuple[Ordered, Kept]:
+    from miscal.kernels.subpopulation import CORRECTED, PAPER
+
+    if emphasis is not None:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
+    response = _finite(y_true, "'y_true'")
+    score = _finite(y_prob, "'y_prob'")
+    lengths = {"'y_true'": response.size, "'y_prob'": score.size}
+    weight = None
+    if sample_weight is not None:
+        weight, _ = checks.weights(sample_weight, "'sample_weight'")
+        lengths["'sample_weight'"] = weight.size
+    rows = checks.check_lengths(lengths)
+    how = CORRECTED if variance == "corrected" else PAPER
+    if weight is None or weight.all():
+        return ordered_real(score, response, weight, how), Kept(rows)
+    some = np.flatnonzero(weight)
+    return ordered_real(score[some], response[some], weight[some], how), Kept(rows, some)
+
+
+def _finite(values: Any, where: str) -> np.ndarray:
+    array = checks.numbers(flat(values, where), where, "must hold finite numbers").astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise refusal("must hold finite numbers", where=where, got=f"row {bad[0]} has {array[bad[0]]}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,278 @@
+"""Subpopulations: how they are asked for, how they are defined on columns, and how they are called.
+
+A definition is a conjunction of conditions, one a column, and its words can be read back (`pooling.expressions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.data.errors import refusal
+
+FULL = "full population"
+SHOWN_LEVELS = 6
+
+
+@dataclass(frozen=True)
+class RandomPaths:
+    """Algorithm 1 of paper 004: random paths of splits at the median of a column's distinct values.
+
+    Every subpopulation along a path is kept, the full population once, equal ones merged. Columns that are constant in
+    a subpopulation are drawn again; levels of a nominal column are put in a new random order for each path.
+    """
+
+    count: int = 1000
+
+
+@dataclass(frozen=True)
+class Conjunctions:
+    """All conjunctions of up to `depth` columns: each level of a nominal column, each of `ranges` ranges of a number.
+
+    Every level counts, however rare; those too small to judge are listed. A numeric column with at most `ranges`
+    distinct values has one cell a value.
+    """
+
+    depth: int = 2
+    ranges: int = 4
+
+
+@dataclass(frozen=True)
+class ResidualLeaves:
+    """Nodes of a regression tree fitted to the residuals: subpopulations that the data propose.
+
+    test "half": found on one half of the rows (of the clusters), measured and tested on the other; "refit": found and
+    measured on all rows, and the tree is grown anew in each simulation.
+    """
+
+    leaves: int = 16
+    min_leaf: int = 50
+    test: str = "half"
+
+
+@dataclass(frozen=True, eq=False)
+class Covariate:
+    """A column as dense codes: `values` are the distinct numbers in order, `levels` the words of a nominal column.
+
+    Missing, where it occurs, is the last code.
+    """
+
+    name: str
+    nominal: bool
+    codes: np.ndarray
+    count: int
+    missing: bool
+    values: np.ndarray
+    levels: tuple[str, ...]
+    date: bool = False
+    tops: np.ndarray | None = None  # of a column cut into ranges: the largest value of each; `values` are the smallest
+
+    @property
+    def known(self) -> int:
+        """How many codes are not missing."""
+        return self.count - self.missing
+
+
+def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -> Covariate:
+    """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
+    from miscal.kernels.radix import dense_ranks
+
+    if nominal:
+        column = column.as_levels()
+    if not column.nominal:
+        values = np.ascontiguousarray(column.values, dtype=np.float64)
+        ranks, count, distinct = dense_ranks(values, keep=keep)
+        missing = bool(column.missing.any())
+        return Covariate(column.name, False, ranks[order], count, missing, distinct, (), column.kind == "date")
+    used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
+    codes = np.cumsum(used[1:]) - 1
+    missing = bool(used[0])
+    count = int(used[1:].sum()) + missing
+    table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
+    levels = tuple(str(level) for level, here in zip(column.levels, used[1:], strict=True) if here)
+    return Covariate(column.name, nominal, table[column.values[order]], count, missing, np.empty(0), levels)
+
+
+def ranged(one: Covariate, ranges: int) -> Covariate:
+    """A numeric column cut into ranges of about equally many rows, equal values together; few values stay as is."""
+    if one.nominal or one.levels or one.known <= ranges:
+        return one
+    rows = np.bincount(one.codes, minlength=one.count)[: one.known]
+    middle = np.cumsum(rows) - 0.5 * rows
+    place = np.minimum((ranges * middle / max(rows.sum(), 1)).astype(np.int64), ranges - 1)
+    firsts = np.flatnonzero(np.append(True, np.diff(place) > 0))
+    cell = np.append(np.cumsum(np.append(0, np.diff(place) > 0)), firsts.size).astype(np.int32)
+    lasts = np.append(firsts[1:] - 1, one.known - 1)
+    count = firsts.size + one.missing
+    values, tops = one.values[firsts], one.values[lasts]
+    return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
+
+
+@dataclass(frozen=True)
+class Range:
+    """low <= column < high, either end open where None; missing values belong to it or not."""
+
+    column: str
+    low: str | None = None
+    high: str | None = None
+    missing: bool = False
+    equal: str | None = None
+
+    def words(self, shown: int = SHOWN_LEVELS) -> str:
+        """The condition in words."""
+        del shown
+        name = quoted(self.column)
+        if self.equal is not None:
+            text = f"{name} = {self.equal}"
+        elif self.low is None and self.high is None:
+            return f"{name} is missing" if self.missing else f"{name} is not missing"
+        elif self.low is None:
+            text = f"{name} < {self.high}"
+        elif self.high is None:
+            text = f"{name} >= {self.low}"
+        else:
+            text = f"{self.low} <= {name} < {self.high}"
+        return f"({text} or missing)" if self.missing else text
+
+
+@dataclass(frozen=True)
+class Among:
+    """The column has one of some levels (of `others` more it has none); "missing" stands for missing values."""
+
+    column: str
+    levels: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    missing: bool = False
+    known_missing: bool = False  # whether missing values occur at all
+
+    def words(self, shown: int = SHOWN_LEVELS) -> str:
+        """The condition in words; the shorter of "in" and "not in", at most `shown` levels named."""
+        name = quoted(self.column)
+        inside, outside = list(map(level_word, self.levels)), list(map(level_word, self.others))
+        if not self.levels and self.missing:
+            return f"{name} is missing"
+        if not self.others:
+            return f"{name} is not missing"
+        if len(inside) == 1 and not self.missing:
+            return f"{name} = {inside[0]}"
+        if len(inside) <= len(outside) or not outside:
+            text = f"{name} in {{{listed(inside, shown)}}}"
+            return f"({text} or missing)" if self.missing else text
+        text = f"{name} not in {{{listed(outside, shown)}}}"
+        # Read literally, "not in" also takes missing values; say so where they do not belong.
+        return f"{text} and {name} is not missing" if self.known_missing and not self.missing else text
+
+
+Condition = Range | Among
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Which rows belong: a conjunction of conditions, or a name that the user gave."""
+
+    conditions: tuple[Condition, ...] = ()
+    given: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Readable words, long lists of levels cut short."""
+        return self.words(SHOWN_LEVELS)
+
+    def words(self, shown: int = 10**9) -> str:
+        """All of it; `pooling.expressions.rows_where` reads it back."""
+        if self.given is not None:
+            return self.given
+        return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it speaks of."""
+        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
+
+
+def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:
+    """Codes low <= code < high of a column in words; `shuffle` takes a nominal column's codes to their random order."""
+    if one.nominal and shuffle is not None:
+        inside = (shuffle >= low) & (shuffle < high)
+        return _among(one, inside)
+    if one.values.size == 0:
+        codes = np.arange(one.count)
+        return _among(one, (codes >= low) & (codes < high))
+    missing = one.missing and high > one.known
+    high = min(high, one.known)
+    if low >= high:
+        return Range(one.name, missing=True)
+    values, tops = one.values, one.values if one.tops is None else one.tops
+    if high - low == 1 and values[low] == tops[low]:
+        return Range(one.name, missing=missing, equal=number_word(values[low], values[low], date=one.date))
+    below = None if low == 0 else number_word(values[low], tops[low - 1], date=one.date)
+    above = None if high == one.known else number_word(values[high], tops[high - 1], date=one.date)
+    return Range(one.name, below, above, missing)
+
+
+def _among(one: Covariate, inside: np.ndarray) -> Among:
+    known = range(len(one.levels))
+    return Among(
+        one.name,
+        tuple(one.levels[c] for c in known if inside[c]),
+        tuple(one.levels[c] for c in known if not inside[c]),
+        missing=bool(one.missing and inside[-1]),
+        known_missing=one.missing,
+    )
+
+
+def path_definition(covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray]) -> Definition:
+    """The conjunction that a path of splits (column, threshold, side) amounts to."""
+    bounds: dict[int, list[int]] = {}
+    for column, threshold, upper in splits.tolist():
+        low, high = bounds.setdefault(column, [0, covariates[column].count])
+        bounds[column] = [max(low, threshold), high] if upper else [low, min(high, threshold)]
+    made = [interval_condition(covariates[j], low, high, shuffles.get(j)) for j, (low, high) in bounds.items()]
+    return Definition(tuple(made))
+
+
+def number_word(value: float, above: float, *, date: bool = False) -> str:
+    """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
+    if date:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=float(value))
+        return moment.strftime("%Y-%m-%d" if float(value).is_integer() else "%Y-%m-%dT%H:%M:%S")
+    for digits in range(1, 17):
+        text = f"{value:.{digits}g}"
+        number = float(text)
+        if above < number <= value or number == value:
+            break
+    else:
+        text = repr(float(value))
+    plain = repr(float(text))
+    plain = plain.removesuffix(".0")
+    return plain if len(plain) <= 12 else text
+
+
+def quoted(name: str) -> str:
+    """A column's name, in backticks where it is not a plain word."""
+    plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name not in {"in", "is", "and", "or", "not"}
+    return name if plain else f"`{name}`"
+
+
+def level_word(level: str) -> str:
+    """A level, in quotes where it would not be read as one word."""
+    plain = level != "" and not any(mark in level for mark in ',{}"`()<>=') and level == level.strip()
+    return level if plain and " and " not in level and " or " not in level else '"' + level.replace('"', "'") + '"'
+
+
+def listed(words: list[str], shown: int) -> str:
+    """Some words, and how many more there are."""
+    if len(words) <= shown:
+        return ", ".join(words)
+    return f"{', '.join(words[: shown - 1])}, ... {len(words) - shown + 1} more"
+
+
+def check_count(name: str, value: object, least: int) -> int:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise refusal(f"must be a whole number of at least {least}", where=f"'{name}'", got=f"got {value!r}")
+    return int(value)
