@@ -93,8 +93,8 @@ def variable_calibration_curve(
     >>> rng = np.random.default_rng(0)
     >>> age = rng.uniform(20, 80, 2000)
     >>> curve = variable_calibration_curve(rng.random(2000) < age / 100, np.full(2000, 0.5), age)
-    >>> bool(curve.worst_gap > 0.15), bool(curve.p_value < 0.001), curve.consistent
-    (True, True, None)
+    >>> round(curve.worst_gap, 1), bool(curve.p_value < 0.001), curve.consistent
+    (-0.3, True, None)
     """
     given = Given(y_true, y_prob, sample_weight)
     columns = variable_columns(variable)

@@ -45,7 +45,7 @@ def by_variable(
     >>> import numpy as np, miscal
     >>> rng = np.random.default_rng(0)
     >>> age = rng.integers(20, 80, 5000)
-    >>> p = miscal.Predictions(rng.random(5000) < 0.3 + 0.002 * (age - 50), np.full(5000, 0.3), columns={"age": age})
+    >>> p = miscal.Predictions(rng.random(5000) < 0.3 + 0.006 * (age - 50), np.full(5000, 0.3), columns={"age": age})
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
