@@ -13,7 +13,7 @@ _PLACES = {
     "miscal.data.sources": ("read",),
     "miscal.metrics.score.result": ("by_score",),
     "miscal.metrics.variable": ("by_variable",),
-    "miscal.metrics.field": ("by_field",),
+    "miscal.metrics.field.result": ("by_field",),
     "miscal.metrics.specs": ("measure", "Score", "Variable", "Field"),
     "miscal.report.audit": ("audit", "Audit"),
     "miscal.report.findings": ("Finding",),

@@ -83,26 +83,35 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
         return tally(pair, pooling)
+    from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
+
     cells = pooling.cells.count
     quick = _quick_bins(pooling)
 
     def work(start: int, stop: int) -> tuple[np.ndarray]:
-        from miscal.kernels.sums import coded_means
-
-        result = np.zeros((cells, 4), np.int64)
         predicted, observed = pair.predicted[start:stop], pair.observed[start:stop]
+        result = np.zeros((cells, 4), np.int64)
         if quick is None:
-            coded_means(pooling.codes(start, stop), predicted, observed, result)
+            packed = np.zeros((cells, 2), np.uint64)
+            coded_means(_locked(pooling.codes(start, stop)), _locked(predicted), _locked(observed), packed)
+            unpacked_means(packed, result)
         else:
             quick(start, stop, predicted, observed, result)
         return (result,)
 
-    (sums,) = _added(over_blocks(pair.rows, work, _block(cells)))
+    (sums,) = _added(over_blocks(pair.rows, work, min(_block(cells), PACKED_ROWS)))
     limbs = np.zeros((cells, 3, 2), np.int64)
     limbs[:, 0, 0] = sums[:, 0] << 20
     limbs[:, 1] = sums[:, 2:]
     limbs[:, 2, 0] = sums[:, 1] << 20
     return Tally(cells=pooling.cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
+
+
+def _locked(values: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels are compiled once for each kind of array, so all come as the same kind."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:

@@ -18,6 +18,7 @@ UNIT = 4503599627370496.0  # 2**52
 LOW_BITS = 32
 LOW_MASK = (1 << LOW_BITS) - 1
 SUB_BLOCK = 1024  # rows whose integers still fit one int64: 2**10 * 2**52 < 2**63
+PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
 # Columns of a full tally, in the order of the kernels' last axis.
@@ -91,15 +92,33 @@ def binned_means(values, predicted, observed, low, high, edges, uniform, result)
 
 
 @kernel
-def coded_means(codes, predicted, observed, result):
-    """As `binned_means`, for cells given by code; many cells."""
+def coded_means(codes, predicted, observed, packed):
+    """Rows, events and the sum of predictions per cell given by code; made for many cells.
+
+    A cell is two words, so that a row touches one place in memory: the sum of predictions modulo 2**64, and rows,
+    events and carries of that sum side by side. At most `PACKED_ROWS` rows at a time.
+
+    packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
+    """
     for i in range(codes.size):
         cell = np.uint64(codes[i])
-        q = grid(predicted[i])
-        result[cell, 0] += 1
-        result[cell, 1] += np.int64(observed[i])
-        result[cell, 2] += q >> LOW_BITS
-        result[cell, 3] += q & LOW_MASK
+        q = np.uint64(grid(predicted[i]))
+        total = packed[cell, 0] + q
+        packed[cell, 0] = total
+        carry = np.uint64(total < q)
+        packed[cell, 1] += np.uint64(1) + (np.uint64(observed[i]) << np.uint64(24)) + (carry << np.uint64(48))
+
+
+@kernel
+def unpacked_means(packed, result):
+    """Add what `coded_means` packed to rows, events, high and low limb of the predictions, (cells, 4) int64."""
+    for cell in range(packed.shape[0]):
+        total = packed[cell, 0]
+        counts = packed[cell, 1]
+        result[cell, 0] += np.int64(counts & np.uint64(PACKED_ROWS))
+        result[cell, 1] += np.int64((counts >> np.uint64(24)) & np.uint64(PACKED_ROWS))
+        result[cell, 2] += np.int64(((counts >> np.uint64(48)) << np.uint64(32)) + (total >> np.uint64(LOW_BITS)))
+        result[cell, 3] += np.int64(total & np.uint64(LOW_MASK))
 
 
 @inlined
