@@ -83,21 +83,22 @@ def test_exact_equals_pairs_on_many_points(rng, d, own):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
-def test_long_sums_of_equal_terms_do_not_drift(d):
-    """On a lattice every step has the same rounding error, which a plain running sum adds up to 1e-11."""
+@pytest.mark.parametrize("bandwidths", [[1e17], [2e4, 0.01]])
+def test_long_sums_of_equal_terms_do_not_drift(d, bandwidths):
+    """On a lattice every step has the same rounding error, which a plain running sum adds up to 1e-11.
+
+    So does a small bandwidth beside a large one, if the large one's sums change their reference as often.
+    """
     n = 1_000_000
     features = np.zeros((n, d))
     features[:, 0] = np.arange(n) * 0.1
-    values = np.full((n, 1), 0.1)
-    bandwidth = 1e17 / d
-    found = local_sums(features, np.zeros(n, np.int64), values, np.array([bandwidth]), method="exact").values[0, :, 0]
+    cells, values = np.zeros(n, np.int64), np.full((n, 1), 0.1)
+    found = local_sums(features, cells, values, np.array(bandwidths) / d, method="exact").values[0, :, 0]
     # The same sum as two geometric series.
-    step = -0.1 / (d * bandwidth)
+    ratio = np.longdouble(-0.1) / np.longdouble(bandwidths[0])
     place = np.arange(n, dtype=np.longdouble)
-    series = [
-        np.expm1(np.longdouble(step) * (count + 1)) / np.expm1(np.longdouble(step)) for count in (place, n - 1 - place)
-    ]
-    expected = np.longdouble(0.1) * (series[0] + series[1] - 1)
+    before, after = (np.expm1(ratio * (count + 1)) / np.expm1(ratio) for count in (place, n - 1 - place))
+    expected = np.longdouble(0.1) * (before + after - 1)
     assert np.abs(found / expected - 1).max() < 1e-12
 
 

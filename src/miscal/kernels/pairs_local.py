@@ -24,6 +24,7 @@ CROSSOVER_OWN = {1: 100, 2: 400, 3: 2400}
 CROSSOVER_ONE_WAY = {1: 60, 2: 220, 3: 900}
 FLAT = 1e-18  # exponents below this give weights of exactly 1
 STEEPEST = 1e300
+ALIKE = 1e3  # largest ratio of bandwidths that share one pass
 # An accelerator's part, looked for only when it is asked for or worth the import: `available() -> bool` and
 # `device_sums(problem, scales, square) -> (sums (b, q, m), reference (q,))`, as `pairs.one_way_sums` gives them.
 DEVICE_MODULE = "miscal.kernels.pairs_device"
@@ -119,10 +120,9 @@ def local_sums(
         flat = scales * _extent(problem, square) < FLAT
         if flat.any():
             sums[flat] = _cell_sums(problem)
-        if not flat.all():
-            found, reference = _by_distance(problem, scales[~flat], square, method, device)
-            sums[~flat] = found
-            offset[~flat] = reference * scales[~flat, None]
+        for some in _alike(scales, np.flatnonzero(~flat)):
+            sums[some], reference = _by_distance(problem, scales[some], square, method, device)
+            offset[some] = reference * scales[some, None]
     placed = LocalSums(np.empty_like(sums), np.empty_like(offset))
     for b in range(bandwidths.size):
         placed.values[b][order] = sums[b]
@@ -165,6 +165,16 @@ def _scales(bandwidths: Array, dimensions: int, square: bool) -> Array:
     with np.errstate(divide="ignore", over="ignore"):
         scales = 1.0 / (2.0 * dimensions * bandwidths**2) if square else 1.0 / (dimensions * bandwidths)
     return np.minimum(scales, STEEPEST)
+
+
+def _alike(scales: Array, which: Array) -> list[Array]:
+    """Bandwidths that go together: they share references, which a narrow one changes too often for a wide one."""
+    groups: list[list[int]] = []
+    for place in which[np.argsort(scales[which], kind="stable")].tolist():
+        if not groups or scales[place] > ALIKE * scales[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(place)
+    return [np.array(group) for group in groups]
 
 
 def _extent(problem: Problem, square: bool) -> float:

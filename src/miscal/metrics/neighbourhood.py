@@ -55,7 +55,7 @@ class Neighbourhoods:
                 own=self.own,
                 device=self.device,
             )
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             if callable(self.kernel):
                 raise inputs.kernel_failure(error) from error
             raise

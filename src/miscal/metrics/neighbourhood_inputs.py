@@ -52,9 +52,10 @@ def _stacked(features: Any, where: str) -> np.ndarray:
         raise refusal("must have at least one column", where=where, got="it has none")
     columns = {name: column(name, frame[name], where=f"{where} column '{name}'") for name in frame}
     for name, values in columns.items():
-        if values.kind == "category":
-            hint = "one-hot encode it, or use kernel='group'"
-            raise refusal("must hold numbers", where=f"{where} column '{name}'", got="it holds categories", hint=hint)
+        if values.kind in {"category", "date"}:
+            hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
+            got = f"its kind is {values.kind}"
+            raise refusal("must hold numbers", where=f"{where} column '{name}'", got=got, hint=hint)
     return np.column_stack([_with_missing(values) for values in columns.values()])
 
 
