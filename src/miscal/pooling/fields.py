@@ -16,7 +16,7 @@ import numpy.typing as npt
 from miscal.data.checks import span
 from miscal.data.columns import Column, column
 from miscal.data.errors import MixedTypes, refusal
-from miscal.data.vectors import flat
+from miscal.data.vectors import Vector, flat
 from miscal.pooling.columns import range_pooling
 
 Bins = int | Sequence[float] | np.ndarray | None
@@ -120,9 +120,15 @@ def level_codes(values: Any, bins: Bins = None, where: str = "'field'") -> CodeP
     """Levels of one field."""
     if bins is not None:
         return _ranges(values, bins, where)
-    quick = _own_codes(values, where)
-    if quick is not None:
-        return quick
+    if not isinstance(values, Column):
+        try:
+            values = flat(values, where)
+        except MixedTypes:
+            pass  # `column` takes them as text and says so
+        else:
+            quick = _own_codes(values)
+            if quick is not None:
+                return quick
     levels = column(where.strip("'"), values, where=where).as_levels()
     missing = bool((levels.values < 0).any())
     return CodePooling(levels.values, len(levels.levels) + missing, missing)
@@ -134,17 +140,13 @@ def _ranges(values: Any, bins: Bins, where: str) -> CodePooling:
     return CodePooling(pooling.codes(0, len(made)), pooling.cells.count)
 
 
-def _own_codes(values: Any, where: str) -> CodePooling | None:
-    """Whole numbers as their own codes, where they are small enough and none is missing or negative."""
-    if isinstance(values, Column):
-        return None
-    try:
-        vector = flat(values, where)
-    except MixedTypes:
-        return None
+def _own_codes(vector: Vector) -> CodePooling | None:
+    """The codes that a vector already has: whole numbers that are small, or the indices of an Arrow dictionary."""
     if not isinstance(vector, np.ndarray):
         import pyarrow as pa
 
+        if pa.types.is_dictionary(vector.type):
+            return _dictionary(vector)
         if not pa.types.is_integer(vector.type) or vector.null_count:
             return None
         vector = vector.to_numpy(zero_copy_only=False)
@@ -155,6 +157,18 @@ def _own_codes(values: Any, where: str) -> CodePooling | None:
         return None
     kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
     return CodePooling(np.ascontiguousarray(vector, dtype=kind), high + 1)
+
+
+def _dictionary(vector: Any) -> CodePooling | None:
+    """Indices of an Arrow dictionary without nulls or repeated entries; unused entries are empty cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    entries = vector.dictionary
+    text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
+    if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
+        return None
+    return CodePooling(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), len(entries))
 
 
 def _crossed(one: CodePooling, two: CodePooling) -> CodePooling:
