@@ -71,4 +71,4 @@ def percent_axis(axis: Any) -> None:
     """Ticks in per cent."""
     from matplotlib.ticker import PercentFormatter
 
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))

@@ -18,7 +18,7 @@ from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 
-CROWDED = 0.05  # when half the scores lie below this (or above one minus it), a logit axis shows more
+CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
 HISTOGRAM = 40
 
 
@@ -122,8 +122,8 @@ def _numbers(estimate: Estimate) -> dict[str, Any]:
 
 
 def crowded(scores: np.ndarray) -> bool:
-    """Whether most scores lie so near 0 (or 1) that a linear axis would show nothing of them."""
-    return bool(np.mean(scores < CROWDED) > 0.5 or np.mean(scores > 1 - CROWDED) > 0.5)
+    """Whether most scores lie so near 0 that a linear axis would show nothing of them."""
+    return bool(np.mean(scores < CROWDED) > 0.5)
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:

@@ -62,7 +62,7 @@ def by_variable(
         if curve and not np.isnan(columns[0].values).all():
             smooth = curve_of(compared, columns[0].values, {"grid": CURVE_POINTS, "random_state": random_state})
             extra["curve"] = smooth.frame()
-            extra["density"] = _density(columns[0].values, compared)
+            extra["density"] = _density(columns[0].values, compared, integer=columns[0].integer)
     return Result(
         name=f"Calibration by {variable if isinstance(variable, str) else ' and '.join(variable)}",
         kind="variable",
@@ -85,12 +85,16 @@ def by_variable(
     )
 
 
-def _density(values: np.ndarray, compared: Pair) -> dict[str, list[float]]:
+def _density(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
     low, high = np.quantile(values[known], [0.01, 0.99])
     weight = None if compared.first is None else compared.first[known]
-    rows, edges = np.histogram(values[known], bins=BARS, range=(low, high) if high > low else None, weights=weight)
+    bars: int | np.ndarray = BARS
+    if integer and high - low < 2 * BARS:  # a bar a value: wider bars would hold now one value, now two
+        bars = np.arange(low - 0.5, high + 1.0)
+    span = (low, high) if high > low else None
+    rows, edges = np.histogram(values[known], bins=bars, range=span, weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
