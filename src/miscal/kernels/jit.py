@@ -1,22 +1,56 @@
 """How kernels are compiled: once, cached on disk, without the interpreter's lock.
 
 `parallel=True` is never used: beside a busy process its OpenMP layer costs 40 ms a call. Kernels release the
-interpreter's lock and run on a small thread pool instead (`kernels.threads`).
+interpreter's lock and run on a small thread pool instead (`kernels.threads`). A process that has to compile says so
+once on the standard error, unless MISCAL_QUIET is set.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import event
+
+PACKAGE = __name__.partition(".")[0]
+NOTICE = f"{PACKAGE}: compiling kernels for their first use; later runs start at once"
+
+
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Speaks at the first kernel that is compiled rather than read from the cache."""
+
+    said = False
+
+    def on_start(self, started: Any) -> None:
+        if self.said or started.data["dispatcher"].py_func.__module__.partition(".")[0] != PACKAGE:
+            return
+        self.said = True
+        if os.environ.get("MISCAL_QUIET", "") in ("", "0"):
+            sys.stderr.write(f"{NOTICE}\n")
+            sys.stderr.flush()
+
+    def on_end(self, ended: Any) -> None:
+        """Nothing is said at the end."""
+
+
+event.register("numba:compile", _Notice())
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile with strict IEEE arithmetic: the result does not depend on how the compiler groups sums."""
-    return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    return _compiled(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a small helper into its callers."""
-    return numba.njit(cache=True, nogil=True, inline="always")(function)  # type: ignore[no-any-return]
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no folder in which a cache may be kept: every process compiles for itself
+        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
