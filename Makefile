@@ -12,7 +12,7 @@ export MISCAL_DATA ?= ../shared/data
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test system lint typing docs bench reproduce studies lock clean
+.PHONY: help setup demo test system lint typing docs bench oracles reproduce studies lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ docs: setup ## build the documentation into docs/_build, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: setup ## time the library against its peers, one table of ratios
-	$(BIN)/python benchmarks/run.py
+bench: .venv-peers/stamp ## time the library against its peers, one table of ratios
+	.venv-peers/bin/python benchmarks/run.py
+
+oracles: .venv-peers/stamp ## compute the peers' numbers again that tests/oracles compares with
+	.venv-peers/bin/python tests/oracles/make_all.py
 
 reproduce: setup ## recompute the published tables of the papers
 	$(BIN)/python studies/reproduce.py
@@ -54,7 +57,7 @@ lock: setup ## resolve the dependencies again and write requirements/*.lock
 	PATH="$(abspath $(BIN)):$$PATH" bash scripts/lock.sh
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) dist docs/_build docs/reference/generated miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers dist docs/_build docs/reference/generated miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------- set-up steps
@@ -74,4 +77,8 @@ $(STAMPS)/dev: $(STAMPS)/venv requirements/dev.lock pyproject.toml
 
 $(STAMPS)/torch: $(STAMPS)/dev
 	bash scripts/install_torch.sh
+	@touch $@
+
+.venv-peers/stamp: requirements/peers.txt pyproject.toml
+	PYTHON="$(PYTHON)" bash scripts/install_peers.sh
 	@touch $@
