@@ -37,6 +37,7 @@ _PLACES = {
     "miscal.metrics.field.table": ("field_table",),
     "miscal.metrics.subpopulation.error": ("multicalibration_error",),
     "miscal.metrics.subpopulation.weights": ("proportional_weights", "low_prevalence_weights"),
+    "miscal.metrics.variation.error": ("variation_calibration_error", "uncertainty_calibration_error"),
     "miscal.metrics.decision": ("prediction_rejection_ratio", "abstention_reward"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

@@ -1,0 +1,1 @@
+"""Variation calibration (paper 001): whether the spread of predictions over the classes is right."""
