@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.kernels import laplacian_tree as tree
 from miscal.kernels.laplacian_sweep import FAR, sweep
+from miscal.kernels.radix import sorted_order
 from miscal.kernels.threads import over_blocks
 
 Array = np.ndarray[Any, Any]
@@ -17,6 +18,7 @@ Span = tuple[int, int]
 
 GRAIN = 1 << 14  # points below which a subtree is one task
 SPACE_LEAF = 512  # points below which all pairs in space are cheaper than another split
+MANY = 5000  # numbers from which sorting by digits is quicker
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference
 
 
@@ -72,10 +74,12 @@ def laplacian_sums(
 def _orders(key: Array, spans: list[Span]) -> Array:
     """Positions sorted by the key within each span."""
     order = np.empty(key.size, np.uint32)
+    key = np.ascontiguousarray(key)
 
     def work(start: int, stop: int) -> None:
         for low, high in spans[start:stop]:
-            order[low:high] = np.argsort(key[low:high], kind="stable")
+            here = key[low:high]
+            order[low:high] = sorted_order(here) if here.size >= MANY else np.argsort(here, kind="stable")
             order[low:high] += low
 
     over_blocks(len(spans), work, block=1)
