@@ -66,10 +66,33 @@ class Variable(Spec):
 class Field(Spec):
     """Calibration by the levels of a field: see `by_field`."""
 
-    by: ClassVar = ("miscal.metrics.field", "by_field")
+    by: ClassVar = ("miscal.metrics.field.result", "by_field")
     subject: ClassVar = "field"
     field: str | Sequence[str]
+    parent: str | Sequence[str] | None = None
+    bins: Bins | None = None
     norm: str | float = "l1"
+    target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+
+
+@dataclass(frozen=True)
+class Subpopulation(Spec):
+    """Multi-calibration over subpopulations: see `by_subpopulation`."""
+
+    by: ClassVar = ("miscal.metrics.subpopulation.result", "by_subpopulation")
+    subject: ClassVar = "columns"
+    columns: str | Sequence[str] | None = None
+    subpopulations: Any = 1000
+    simulations: int = 999
+    min_size: int = 10
+    min_information: float = 5.0
+    nominal: Any = None
+    statistic: str = "range"
+    emphasis: str | None = None
+    rho: float = 0.01
+    regularise: str = "max"
     target: str | int = "auto"
     null: str = "bernoulli"
     random_state: int = 0

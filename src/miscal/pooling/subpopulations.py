@@ -16,6 +16,7 @@ from miscal.data.errors import refusal
 
 FULL = "full population"
 SHOWN_LEVELS = 6
+SHORT = 7  # characters up to which a number is shown whole
 
 
 @dataclass(frozen=True)
@@ -123,20 +124,29 @@ class Range:
     equal: str | None = None
 
     def words(self, shown: int = SHOWN_LEVELS) -> str:
-        """The condition in words."""
-        del shown
+        """The condition in words; numbers cut to four digits unless all is to be shown."""
         name = quoted(self.column)
-        if self.equal is not None:
-            text = f"{name} = {self.equal}"
-        elif self.low is None and self.high is None:
+        low, high, equal = (_short(text, shown) for text in (self.low, self.high, self.equal))
+        if equal is not None:
+            text = f"{name} = {equal}"
+        elif low is None and high is None:
             return f"{name} is missing" if self.missing else f"{name} is not missing"
-        elif self.low is None:
-            text = f"{name} < {self.high}"
-        elif self.high is None:
-            text = f"{name} >= {self.low}"
+        elif low is None:
+            text = f"{name} < {high}"
+        elif high is None:
+            text = f"{name} >= {low}"
         else:
-            text = f"{self.low} <= {name} < {self.high}"
+            text = f"{low} <= {name} < {high}"
         return f"({text} or missing)" if self.missing else text
+
+
+def _short(text: str | None, shown: int) -> str | None:
+    if text is None or shown > SHOWN_LEVELS or len(text) <= SHORT:
+        return text
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:  # a date
+        return text
 
 
 @dataclass(frozen=True)

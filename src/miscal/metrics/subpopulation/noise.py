@@ -1,0 +1,184 @@
+"""Is the worst subpopulation worse than the worst of calibrated predictions? The whole maximum is simulated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.engines.subpopulations import Ordered, Search
+from miscal.inference.aggregates import NullSummary, seminorm_interval
+from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
+from miscal.inference.maxima import FLOOR_DRAWS, max_statistic_p
+from miscal.inference.nulls import seed_of
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.subpopulation.scale import deviations, noise_scales
+from miscal.pairs import Pair
+
+LIMIT = 2e8  # rows times draws above which nothing is simulated
+LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
+LANES = 16  # draws that walk together
+LARGEST = 1e300  # stands for an infinite error, so that it can be compared
+EVENTS = 25.0  # expected events on both sides that the Brownian range needs
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumNoise:
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation.
+
+    critical : 95% point of the largest span in standard deviations
+    average : its mean
+    """
+
+    summary: NullSummary
+    adjusted: np.ndarray
+    critical: float
+    average: float
+    method: str
+
+
+def maximum_noise(
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    pair: Pair,
+    *,
+    null: str,
+    draws: int,
+    statistic: str,
+    random_state: Any,
+) -> MaximumNoise:
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
+    sizes = found.stats[:, 0].sum()
+    values = np.minimum(values, LARGEST)
+    flips = null == "residual"
+    if flips and rows.rows * draws > LIMIT:  # there is no other way: fewer draws, and a p-value that cannot be as small
+        draws = max(FLOOR_DRAWS, int(LIMIT // rows.rows))
+    if flips or (rows.rows * draws <= LIMIT and sizes <= LONGEST):
+        return _simulated(rows, found, values, pair, flips, draws, statistic, random_state)
+    return bonferroni_noise(found.stats, values, statistic)
+
+
+def _simulated(
+    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, flips: bool, draws: int, statistic: str, state: Any
+) -> MaximumNoise:
+    from miscal.kernels.subpopulation import simulated_maxima
+
+    scale = noise_scales(found.stats)
+    lists = found.lists(np.arange(scale.size))
+    source = Steps(rows, pair, flips, seed_of(state))
+    made: list[np.ndarray] = []
+
+    def simulate(first: int, count: int) -> np.ndarray:
+        def work(start: int, stop: int) -> np.ndarray:
+            maxima = np.empty(stop - start)
+            steps = source.block(first + start, stop - start)
+            simulated_maxima(rows.signed, lists.members, lists.offsets, scale, statistic == "mean", steps, maxima)
+            return maxima
+
+        made.append(np.concatenate(over_blocks(count, work, LANES)))
+        return made[-1]
+
+    summary = max_statistic_p(float(values.max()), simulate, draws, block=4 * LANES)
+    maxima = np.sort(np.concatenate(made))
+    reached = maxima.size - np.searchsorted(maxima, values - 1e-12 * np.abs(values), side="left")
+    unit = deviations(found.stats)[0]
+    critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
+    words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
+    if flips and pair.cluster is not None:
+        words += ", one sign a cluster"
+    method = (
+        f"The whole search was repeated on {summary.draws} simulations ({words}): p = (1 + {summary.exceedances}) / "
+        f"(1 + {summary.draws})."
+    )
+    return MaximumNoise(summary, (1.0 + reached) / (1.0 + maxima.size), critical, average, method)
+
+
+class Steps:
+    """Residuals under a null, a column a draw; a draw depends on its number alone."""
+
+    def __init__(self, rows: Ordered, pair: Pair, flips: bool, seed: np.uint64) -> None:
+        self.rows, self.flips, self.seed = rows, flips, seed
+        self.count = None if pair.count is None else pair.count[rows.order]
+        self.cluster = np.empty(0, np.int64) if pair.cluster is None else pair.cluster[rows.order]
+        self.residual = rows.residual() if flips else np.empty(0)
+
+    def block(self, first: int, count: int) -> np.ndarray:
+        """Steps (rows, count)."""
+        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
+
+        if self.count is not None and not self.cluster.size:
+            return self._repeated(first, count)
+        steps = np.empty((self.rows.rows, count))
+        if self.flips:
+            flipped_steps(self.residual, self.cluster, first, self.seed, steps)
+        else:
+            bernoulli_steps(self.rows.signed, self.rows.weight, first, self.seed, steps)
+        return steps
+
+    def _repeated(self, first: int, count: int) -> np.ndarray:
+        """Rows that stand for several trials: as many independent outcomes, or signs."""
+        assert self.count is not None
+        trials = self.count[:, None]
+        steps = np.empty((self.rows.rows, count))
+        for b in range(count):
+            random = np.random.default_rng([int(self.seed), first + b])
+            if self.flips:
+                signs = 2.0 * random.binomial(trials[:, 0], 0.5) - trials[:, 0]
+                steps[:, b] = signs * self.residual / trials[:, 0]
+            else:
+                probability = np.abs(self.rows.signed)
+                off = random.binomial(trials[:, 0], probability) - trials[:, 0] * probability
+                steps[:, b] = off * self.rows.largest
+        return steps
+
+
+def effective_events(stats: np.ndarray) -> np.ndarray:
+    """Expected events of the rarer side, in rows of equal weight that would be as noisy."""
+    from miscal.kernels.subpopulation import PREDICTED, WEIGHT, WEIGHT2
+
+    rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
+    return np.asarray(rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300))
+
+
+def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> MaximumNoise:
+    """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides."""
+    from scipy.special import erfc
+
+    unit = deviations(stats)[0]
+    judged = (effective_events(stats) >= EVENTS) & (values < LARGEST)
+    judged[0] = True
+    tests = int(judged.sum())
+    spans = values / unit if unit > 0 else np.full(values.size, np.nan)
+    p_values = brownian_range_p(spans) if statistic == "range" else erfc(spans / math.sqrt(2.0))
+    adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
+    critical = _critical(tests, statistic)
+    average = _mean_of_largest(tests, statistic)
+    worst = float(values[judged].max())
+    p_value = float(np.nanmin(adjusted))
+    interval = seminorm_interval(worst, critical * unit)
+    summary = NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
+    method = (
+        f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
+        f"least {EVENTS:.0f} expected events; the floor is that of as many independent ones."
+    )
+    return MaximumNoise(summary, adjusted, critical, average, method)
+
+
+def _critical(tests: int, statistic: str) -> float:
+    if statistic == "range":
+        return brownian_range_isf(0.05 / tests)
+    from scipy.special import ndtri
+
+    return float(-ndtri(0.025 / tests))
+
+
+def _mean_of_largest(tests: int, statistic: str) -> float:
+    """Mean of the largest of independent ranges (or absolute normals): above that of dependent ones."""
+    from scipy.special import erf
+
+    grid = np.linspace(0.0, 12.0, 4801)
+    below = brownian_range_cdf(grid) if statistic == "range" else erf(grid / math.sqrt(2.0))
+    return float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))

@@ -1,0 +1,241 @@
+"""Search subpopulations, say which is worst, and whether it is worse than noise (paper 004)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal, warn
+from miscal.data.predictions import Predictions
+from miscal.engines.subpopulations import Ordered, Search, information, ordered
+from miscal.inference.aggregates import NullSummary
+from miscal.inference.brownian import RANGE_MEAN
+from miscal.metrics.pooled import choose_null
+from miscal.metrics.subpopulation.curves import cumulative_curves
+from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.leaves import held_out_leaves, refitted
+from miscal.metrics.subpopulation.noise import MaximumNoise, maximum_noise
+from miscal.metrics.subpopulation.scale import deviations, kuiper_errors, scaled_errors
+from miscal.metrics.subpopulation.weights import emphasised
+from miscal.metrics.subpopulation.words import SubpopulationResult
+from miscal.pairs import pair
+from miscal.pooling.subpopulations import ResidualLeaves, check_count
+from miscal.results import Table
+
+POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
+NAMED = 10  # worst subpopulations described in full
+DRAWN = 4  # and drawn
+PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
+
+
+def by_subpopulation(
+    p: Predictions,
+    columns: str | Sequence[str] | None = None,
+    *,
+    subpopulations: Any = 1000,
+    simulations: int = 999,
+    min_size: int = 10,
+    min_information: float = 5.0,
+    nominal: Any = None,
+    statistic: str = "range",
+    emphasis: str | None = None,
+    rho: float = 0.01,
+    regularise: str = "max",
+    target: str | int = "auto",
+    null: str = "bernoulli",
+    random_state: Any = 0,
+) -> SubpopulationResult:
+    """Multi-calibration: the worst of many subpopulations, with a p-value that survives having searched them all.
+
+    The value is M of `multicalibration_error`. The p-value comes from repeating the whole search on simulated outcomes,
+    p = (1 + #{M* >= M}) / (1 + simulations), stopped early once 20 simulations reached M; where rows times simulations
+    exceed 2e8, from Bonferroni's inequality over the Brownian range. Clusters and weights that depend on the outcome
+    call for sign flips in place of drawn outcomes, as everywhere.
+
+    Parameters
+    ----------
+    columns : names
+        What subpopulations are made from; None: all columns.
+    subpopulations
+        As in `multicalibration_error`; also `ResidualLeaves()`, the nodes of a tree fitted to the residuals.
+    simulations : int
+        0: no p-value.
+    min_size, nominal, statistic, emphasis, rho, regularise
+        As in `multicalibration_error`. ``emphasis="low_prevalence"`` never has a p-value.
+    min_information : float
+        Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
+        (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
+
+    Returns
+    -------
+    Result
+        Its table has a row a subpopulation, worst first: label, rows, weight, predicted, observed, gap, kuiper (D),
+        deviation (σ), deviations (D/σ), scaled (M_k), expected (1.6 σ), the scores between which the range is attained
+        and how many more were predicted than happened there (interval_off), detectable, p_adjusted.
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> age, state = rng.integers(20, 80, 5000), rng.choice(["CA", "NV", "TX"], 5000)
+    >>> truth = 0.3 + 0.3 * ((age < 50) & (state == "CA"))
+    >>> p = miscal.Predictions(rng.random(5000) < truth, np.full(5000, 0.3), columns={"age": age, "state": state})
+    >>> result = miscal.by_subpopulation(p, subpopulations=100, simulations=199)
+    >>> result.table["label"][0], result.p_value
+    ('state = CA and age < 50', 0.005)
+    """
+    draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
+    if statistic not in ("range", "mean"):
+        raise refusal("must be 'range' or 'mean'", where="'statistic'", got=f"got {statistic!r}")
+    names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
+    for name in names:
+        p.columns.find(name)
+    settings = {
+        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
+        "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
+        "random_state": random_state if isinstance(random_state, int) else None,
+    }  # fmt: skip
+    if isinstance(subpopulations, ResidualLeaves) and subpopulations.test == "half":
+        p, subpopulations = held_out_leaves(p, names, subpopulations, target, nominal, random_state)
+        settings["found_on"] = "the other half of the rows"
+    compared = emphasised(pair(p, target), emphasis, rho, regularise)
+    rows = ordered(compared)
+    asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
+    noise_kind = choose_null(compared, null)
+    if isinstance(subpopulations, ResidualLeaves):
+        found, noise = refitted(rows, asked, subpopulations, compared, noise_kind.null, draws, statistic)
+    else:
+        found, noise = asked.search(rows, subpopulations), None
+    values = scaled_errors(found.stats, statistic)
+    if np.isinf(values).any():
+        warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
+    if emphasis == "low_prevalence" or draws == 0:
+        noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
+    elif noise is None:
+        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic}
+        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
+    settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
+    reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
+    return _result(rows, found, values, noise, settings, reason + noise.method)
+
+
+def _asked_words(subpopulations: Any) -> Any:
+    if isinstance(subpopulations, (int, np.integer)):
+        return int(subpopulations)
+    named = type(subpopulations).__module__.startswith("miscal.")
+    return repr(subpopulations) if named else f"{len(subpopulations)} given"
+
+
+def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
+    nan = math.nan
+    summary = NullSummary(float(values.max()), nan, nan, nan, (nan, nan), reason)
+    return MaximumNoise(summary, np.full(values.size, nan), nan, nan, f"{reason[0].upper()}{reason[1:]}.")
+
+
+def _result(
+    rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, settings: dict[str, Any], method: str
+) -> SubpopulationResult:
+    order = np.argsort(-values, kind="stable")
+    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
+    unit = float(deviations(found.stats)[0])
+    worst = [_described(table, k, found.define(int(order[k])).words(), rows) for k in range(min(NAMED, order.size))]
+    tested = int(values.size)
+    return SubpopulationResult(
+        name=f"Multi-calibration error over {tested:,} subpopulations",
+        kind="subpopulation",
+        value=float(values.max()),
+        noise_floor=noise.summary.noise_floor,
+        p_value=noise.summary.p_value,
+        interval=noise.summary.interval if np.isfinite(values).all() else (math.nan, math.nan),
+        method=method + _too_small_words(found),
+        table=table,
+        settings={**settings, "tested": tested, "too_small": len(found.too_small)},
+        extra={
+            "worst": worst,
+            "full": _described(table, int(np.flatnonzero(order == 0)[0]), "full population", rows),
+            "deviation": unit,
+            "expectation": RANGE_MEAN * unit,
+            "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
+            "null_mean": noise.average,
+            "null_critical": noise.critical,
+            "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
+            "detectable": (noise.critical + POWER) * unit,
+            "too_small": _small_table(found),
+            "cumulative": cumulative_curves(rows, found, order[:DRAWN]),
+        },
+    )
+
+
+def _table(
+    rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, order: np.ndarray, statistic: str
+) -> Table:
+    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
+
+    stats = found.stats[order]
+    errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
+    unit = float(deviations(found.stats)[0])
+    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
+    low, high, off = _interval(rows, stats)
+    return Table(
+        {
+            "label": [found.define(int(k)).name for k in order],
+            "rows": stats[:, ROWS].astype(np.int64),
+            "weight": stats[:, WEIGHT],
+            "predicted": stats[:, PREDICTED] / weight,
+            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
+            "gap": -stats[:, TOTAL] / weight,
+            "events_off": -stats[:, TOTAL],
+            "kuiper": errors,
+            "deviation": deviation,
+            "deviations": values[order] / unit if unit > 0 else np.full(order.size, np.nan),
+            "scaled": values[order],
+            "expected": RANGE_MEAN * deviation,
+            "score_low": low,
+            "score_high": high,
+            "interval_off": off,
+            "detectable": (noise.critical + POWER) * deviation,
+            "information": information(stats),
+            "p_adjusted": noise.adjusted[order],
+        }
+    )
+
+
+def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
+    from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT
+
+    high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
+    scores = np.abs(rows.signed)
+    first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
+    off = np.where(high_at < low_at, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+    return scores[np.maximum(first, 0)], scores[np.maximum(last, 0)], off
+
+
+def _described(table: Table, row: int, words: str, rows: Ordered) -> dict[str, Any]:
+    made: dict[str, Any] = {name: column[row] for name, column in table.items()}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in made.items()}
+    return plain | {"definition": words, "weighted": bool(rows.weight.size)}
+
+
+def _too_small_words(found: Search) -> str:
+    count = len(found.too_small)
+    return f" {count:,} more were too small to judge." if count else ""
+
+
+def _small_table(found: Search) -> Table:
+    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
+
+    stats = found.too_small
+    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
+    return Table(
+        {
+            "label": np.array([found.define_small(k).name for k in range(len(stats))], dtype=object),
+            "rows": stats[:, ROWS].astype(np.int64),
+            "predicted": stats[:, PREDICTED] / weight,
+            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
+            "information": information(stats),
+        }
+    )

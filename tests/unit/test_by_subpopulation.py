@@ -1,0 +1,312 @@
+"""The search over subpopulations: what it finds, what it says, and that its p-value holds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import miscal
+from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, ResidualLeaves, by_subpopulation
+from miscal.datasets import clustered
+from miscal.engines.subpopulations import ordered
+from miscal.metrics import multicalibration_error
+from miscal.metrics.subpopulation.noise import Steps, bonferroni_noise
+from miscal.pairs import pair
+
+LIMIT = 2e-4  # chance that a right p-value fails one of these tests
+
+
+def columns_of(rng, n):
+    return {
+        "age": rng.integers(18, 90, n),
+        "income": rng.lognormal(10, 0.5, n).round(2),
+        "state": rng.choice(["CA", "NV", "TX", "NY", "WA"], n),
+        "member": rng.random(n) < 0.5,
+    }
+
+
+def predictions(rng, n=2000, *, shift=0.0, ties=False, rate=None, **more):
+    columns = columns_of(rng, n)
+    score = rng.beta(0.8, 1.6, n) if rate is None else rng.beta(0.5, 0.5 / rate, n)
+    score = np.clip(np.round(score, 1), 0.05, 0.95) if ties else score
+    inside = (columns["age"] < 50) & (columns["state"] == "CA")
+    truth = np.where(inside, np.clip(score + shift, 0, 1), score)
+    return Predictions((rng.random(n) < truth).astype(int), score, columns=columns, **more), inside
+
+
+def test_the_planted_subpopulation_is_found_and_said(rng):
+    p, inside = predictions(rng, 6000, shift=0.2)
+    result = by_subpopulation(p, subpopulations=Conjunctions(depth=2, ranges=3), simulations=199)
+    text = result.sentence()
+    assert result.p_value == 1 / 200
+    assert "state = CA" in result.table["label"][0]
+    assert "age <" in result.table["label"][0]
+    assert "beyond noise (p <= 0.005)" in text
+    assert "fewer predicted than happened" in text
+    assert result.extra["worst"][0]["label"] in text
+    paths = by_subpopulation(p, subpopulations=300, simulations=199)
+    assert paths.p_value == 1 / 200
+
+
+def test_calibrated_says_so(rng):
+    p, _ = predictions(rng)
+    result = by_subpopulation(p, subpopulations=100, simulations=199)
+    assert result.p_value > 0.05
+    assert result.sentence().startswith("No subpopulation is beyond noise.")
+    assert result.interval[0] == 0.0
+
+
+def test_value_is_the_metric(rng):
+    p, _ = predictions(rng, 800)
+    result = by_subpopulation(p, subpopulations=100, simulations=19, min_information=0)
+    metric = multicalibration_error(p.outcome, p.probability, p.columns, subpopulations=100)
+    assert result.value == metric
+    assert result.table["scaled"].max() == metric
+    assert result.table["label"][np.flatnonzero(result.table["rows"] == 800)[0]] == "full population"
+
+
+def test_table_columns_are_consistent(rng):
+    p, _ = predictions(rng, 3000, shift=0.3)
+    result = by_subpopulation(p, subpopulations=50, simulations=19)
+    table = result.table
+    np.testing.assert_allclose(table["gap"], table["predicted"] - table["observed"], atol=1e-12)
+    np.testing.assert_allclose(table["deviations"] * table["deviation"], table["kuiper"], rtol=1e-12)
+    np.testing.assert_allclose(table["expected"], 1.5957691216 * table["deviation"], rtol=1e-9)
+    score, outcome = p.probability, p.outcome
+    from miscal.pooling.expressions import rows_where
+
+    for row in result.extra["worst"]:
+        mask = (
+            np.ones(3000, bool) if row["definition"] == "full population" else rows_where(row["definition"], p.columns)
+        )
+        assert mask.sum() == row["rows"]
+        between = mask & (score > row["score_low"]) & (score <= row["score_high"])
+        if row["score_low"] == score.min():
+            between |= mask & (score == row["score_low"])
+        off = float(np.sum(score[between] - outcome[between]))
+        np.testing.assert_allclose(off, row["interval_off"], atol=1e-9)
+
+
+def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
+    """A draw's maximum is what the metric gives for that draw's outcomes."""
+    p, _ = predictions(rng, 500, ties=True)
+    result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
+    compared = pair(p)
+    rows = ordered(compared)
+    from miscal.inference.nulls import seed_of
+
+    steps = Steps(rows, compared, False, seed_of(0)).block(0, 20)
+    score = np.abs(rows.signed)
+    values = []
+    columns = p.columns.take(rows.order)
+    for b in range(20):
+        drawn = np.round(steps[:, b] + score).astype(int)
+        values.append(multicalibration_error(drawn, score, columns, subpopulations=40))
+    reached = sum(value >= result.value * (1 - 1e-12) for value in values)
+    assert result.p_value == (1 + reached) / 21
+    np.testing.assert_allclose(result.noise_floor, np.mean(values), rtol=1e-12)
+
+
+def false_alarms(sets, make, **options):
+    return sum(by_subpopulation(make(seed), simulations=99, **options).p_value <= 0.05 for seed in range(sets))
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "weights", "rare", "counts"])
+def test_false_alarms(kind):
+    def make(seed):
+        rng = np.random.default_rng([seed, 7])
+        if kind == "rare":
+            return predictions(rng, 4000, rate=0.01)[0]
+        if kind == "counts":
+            n = 300
+            trials, score = rng.integers(1, 9, n), rng.beta(0.8, 1.6, n)
+            return Predictions(rng.binomial(trials, score), score, count=trials, columns=columns_of(rng, n))
+        weight = rng.lognormal(size=800) if kind == "weights" else None
+        return predictions(rng, 800, ties=kind == "ties", weight=weight)[0]
+
+    assert false_alarms(60, make, subpopulations=60) <= binom.isf(LIMIT, 60, 0.05)
+
+
+def test_false_alarms_of_clusters():
+    """Five rows a patient: sign flips, one a patient. Treated as independent rows it alarms far too often."""
+
+    def make(seed, cluster=True):
+        data = clustered(1500, random_state=seed)
+        columns = dict(data.columns)
+        return Predictions(data.y_true, data.y_prob, cluster=data.cluster if cluster else None, columns=columns)
+
+    most = binom.isf(LIMIT, 60, 0.05)
+    assert false_alarms(60, make, subpopulations=60) <= most
+    result = by_subpopulation(make(0), subpopulations=20, simulations=19)
+    assert "one sign a cluster" in result.method
+
+
+def test_false_alarms_of_leaves_that_the_data_propose():
+    def make(seed):
+        return predictions(np.random.default_rng([seed, 11]), 600)[0]
+
+    most = binom.isf(LIMIT, 40, 0.05)
+    assert false_alarms(40, make, subpopulations=ResidualLeaves(leaves=8, min_leaf=20)) <= most
+    alarms = sum(
+        by_subpopulation(
+            make(seed), subpopulations=ResidualLeaves(leaves=6, min_leaf=20, test="refit"), simulations=19
+        ).p_value
+        <= 0.05
+        for seed in range(25)
+    )
+    assert alarms <= binom.isf(LIMIT, 25, 0.05)
+
+
+def test_bonferroni_is_near_the_simulation(rng):
+    p, _ = predictions(rng, 20_000)
+    result = by_subpopulation(p, subpopulations=300, simulations=199)
+    rows = ordered(pair(p))
+    from miscal.metrics.subpopulation.inputs import Asked, Kept
+    from miscal.metrics.subpopulation.scale import scaled_errors
+
+    found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
+    values = scaled_errors(found.stats)
+    noise = bonferroni_noise(found.stats, values, "range")
+    assert result.extra["null_critical"] * 0.97 < noise.critical < result.extra["null_critical"] * 1.25
+    assert noise.summary.p_value >= result.p_value * 0.6
+    assert noise.average > result.extra["null_mean"] * 0.97
+    assert "Bonferroni" in noise.method
+
+
+def test_too_many_rows_go_to_bonferroni(rng):
+    p, _ = predictions(rng, 3000, shift=0.3)
+    result = by_subpopulation(p, subpopulations=300, simulations=70_000)
+    assert "Bonferroni" in result.method
+    assert result.p_value < 0.01
+    assert result.noise_floor > 0
+
+
+def test_the_floor_of_information_lists_what_is_too_small(rng):
+    p, _ = predictions(rng, 3000, rate=0.01)
+    result = by_subpopulation(p, subpopulations=200, simulations=19)
+    small = result.extra["too_small"]
+    assert small.rows == result.settings["too_small"] > 0
+    assert (small["information"] < 5).all()
+    inside = result.table["label"] != "full population"
+    assert (result.table["information"][inside] >= 5).all()
+    assert "too small to judge" in result.method
+
+
+def test_low_prevalence_weights_have_no_p_value(rng):
+    p, _ = predictions(rng, 1000)
+    result = by_subpopulation(p, subpopulations=20, emphasis="low_prevalence")
+    assert math.isnan(result.p_value)
+    assert math.isnan(result.noise_floor)
+    assert "depend on the outcomes" in result.method
+    assert "depend on the outcomes" in result.sentence()
+
+
+def test_proportional_weights_keep_their_p_value(rng):
+    p, _ = predictions(rng, 1000)
+    result = by_subpopulation(p, subpopulations=20, simulations=99, emphasis="proportional", rho=0.1)
+    assert 0.01 <= result.p_value <= 1
+
+
+def test_no_simulations(rng):
+    p, _ = predictions(rng, 500)
+    assert math.isnan(by_subpopulation(p, subpopulations=20, simulations=0).p_value)
+
+
+def test_mean_in_place_of_range(rng):
+    p, _ = predictions(rng, 1500, shift=0.3)
+    result = by_subpopulation(p, subpopulations=50, simulations=99, statistic="mean")
+    np.testing.assert_allclose(result.table["kuiper"], np.abs(result.table["gap"]), rtol=1e-12)
+    assert result.p_value == 0.01
+    assert "Its mean is" in result.sentence()
+
+
+def test_order_of_rows_changes_nothing(rng):
+    p, _ = predictions(rng, 1200)
+    order = rng.permutation(1200)
+    one = by_subpopulation(p, subpopulations=80, simulations=99)
+    other = by_subpopulation(p.take(order), subpopulations=80, simulations=99)
+    assert one.value == other.value
+    assert one.p_value == other.p_value
+    assert one.table["label"].tolist() == other.table["label"].tolist()
+
+
+def test_given_masks_names_and_expressions(rng):
+    p, inside = predictions(rng, 2000, shift=0.3)
+    given = {"planted": inside, "by rule": "age < 50 and state = CA", "all": np.arange(2000), "others": ~inside}
+    result = by_subpopulation(p, subpopulations=given, simulations=99)
+    assert sorted(result.table["label"]) == ["full population", "others", "planted"]  # equal ones are merged
+    assert result.table["label"][0] == "planted"
+
+
+def test_spec_and_measure(rng):
+    p, _ = predictions(rng, 500)
+    spec = miscal.Subpopulation(["age", "state"], subpopulations=20, simulations=19)
+    measured = miscal.measure(p, spec)[0]
+    direct = by_subpopulation(p, ["age", "state"], subpopulations=20, simulations=19)
+    assert measured.value == direct.value
+    assert measured.p_value == direct.p_value
+
+
+def test_result_is_plain_and_pickles(rng):
+    import json
+    import pickle
+
+    p, _ = predictions(rng, 500)
+    result = by_subpopulation(p, subpopulations=RandomPaths(20), simulations=19)
+    assert pickle.loads(pickle.dumps(result)).sentence() == result.sentence()
+    document = json.loads(json.dumps(result.to_dict()))
+    assert document["kind"] == "subpopulation"
+    assert document["extra"]["worst"][0]["rows"] > 0
+    assert result.sentence() in repr(result)
+
+
+def test_unusual_columns(rng):
+    n = 400
+    score = rng.random(n)
+    outcome = (rng.random(n) < score).astype(int)
+    columns = {
+        "constant": np.ones(n),
+        "empty": np.full(n, np.nan),
+        "day": np.datetime64("2026-01-01") + rng.integers(0, 300, n),
+        "two words": rng.choice(["a, b", "c and d", '"q"', None], n),
+    }
+    p = Predictions(outcome, score, columns=columns)
+    result = by_subpopulation(p, subpopulations=30, simulations=19)
+    assert result.settings["tested"] > 5
+    assert not any("constant" in label or "empty" in label for label in result.table["label"])
+    from miscal.pooling.expressions import rows_where
+
+    for row in result.extra["worst"]:
+        if row["definition"] != "full population" and '"' not in str(columns["two words"]):
+            assert rows_where(row["definition"], p.columns).sum() == row["rows"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"columns": "agee"}, "did you mean 'age'"),
+        ({"simulations": -1}, "at least 0"),
+        ({"simulations": 1.5}, "whole number"),
+        ({"statistic": "median"}, "'range' or 'mean'"),
+        ({"null": "x"}, "'bernoulli' or 'residual'"),
+        ({"subpopulations": ResidualLeaves(test="none")}, "'half' or 'refit'"),
+        ({"subpopulations": ResidualLeaves(leaves=1)}, "at least 2"),
+        ({"subpopulations": Conjunctions(depth=0)}, "at least 1"),
+        ({"columns": []}, "needs columns"),
+    ],
+)
+def test_refusals(rng, options, words):
+    p, _ = predictions(rng, 100)
+    with pytest.raises(MiscalError, match=words):
+        by_subpopulation(p, **options)
+
+
+def test_contradicted_certainty(rng):
+    p = Predictions([0, 1, 1, 0, 1, 0], [0.0, 0.0, 1.0, 0.5, 0.4, 0.6], columns={"a": [1, 1, 1, 2, 2, 2]})
+    with pytest.warns(MiscalWarning, match="infinite"):
+        result = by_subpopulation(p, subpopulations=["a = 1"], min_information=0, simulations=99)
+    assert result.value == math.inf
+    assert result.p_value == 0.01
