@@ -18,9 +18,9 @@ from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
 from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
-from miscal.inference.nulls import cell_draws
+from miscal.inference.nulls import ROW_DRAWS, cell_draws
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, rows_of_cells
+from miscal.inference.sums import CellRows, effective_events, rows_of_cells
 from miscal.inference.walks import kuiper_p_value, walk_rows
 from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.norms import Norm, norm_power
@@ -71,6 +71,7 @@ class Pooled:
     summary: NullSummary
     table: Table
     noise: Noise
+    rows: CellRows | None = None
 
 
 def pooled(
@@ -122,7 +123,7 @@ def pooled(
         "method": tests.words(),
     }
     table = Table(columns)
-    return Pooled(sums, tests, adjusted, summary, table, noise)
+    return Pooled(sums, tests, adjusted, summary, table, noise, rows)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
@@ -130,13 +131,16 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     flips = noise.null == "residual"
     if flips and pair.cluster is None and pair.count is not None and int(pair.count.sum()) > MOST_TRIALS:
         return None
-    small = bool(((sums.counts > 0) & (sums.counts <= EXACT_ROWS)).any())
-    if not (flips or small):
+    needed = sums.counts <= EXACT_ROWS
+    if sums.weighted:
+        needed |= effective_events(sums) < EFFECTIVE_EVENTS
+    needed &= sums.counts > 0
+    if not (flips or needed.any()):
         return None
     codes = pooling.codes(0, pair.rows).astype(np.int64)
-    if not flips and not sums.weighted:
+    if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
-        codes = np.where(sums.counts[codes] <= EXACT_ROWS, codes, -1)
+        codes = np.where(needed[codes], codes, -1)
     return rows_of_cells(
         codes,
         pooling.cells.count,

@@ -1,0 +1,96 @@
+"""What every study shares: counting false alarms against a binomial limit, and writing results.
+
+A test at 5% on N calibrated data sets may alarm at most as often as the 99.9% point of Binomial(N, .05): 73 of 1,000,
+13 of 100.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+CONFIDENCE = 0.999
+
+
+def alarm_limit(trials: int, level: float = 0.05) -> int:
+    """Most alarms that a valid test at `level` shows in `trials`, but for one study in a thousand."""
+    from scipy.stats import binom
+
+    return int(binom.ppf(CONFIDENCE, trials, level))
+
+
+def least_hits(trials: int, rate: float) -> int:
+    """Fewest successes of at least the rate `rate` in `trials`, but for one study in a thousand."""
+    from scipy.stats import binom
+
+    return int(binom.ppf(1.0 - CONFIDENCE, trials, rate))
+
+
+def alarms(p_values: Sequence[float], level: float = 0.05) -> dict[str, Any]:
+    """Count p-values at or below the level; those that are NaN were not judged."""
+    values = np.asarray(p_values, dtype=np.float64)
+    judged = int(np.count_nonzero(~np.isnan(values)))
+    found = int(np.count_nonzero(values <= level))
+    limit = alarm_limit(values.size, level)
+    return {"alarms": found, "of": values.size, "judged": judged, "limit": limit, "kept": found <= limit}
+
+
+def progress(items: Iterable[Any], title: str) -> Iterable[Any]:
+    """Pass items on, with a line on the standard error when done."""
+    start = time.perf_counter()
+    yield from items
+    print(f"{title}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def markdown(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str] | None = None) -> str:
+    """A markdown table; columns maps keys to headings, all keys of the first row when None."""
+    columns = columns or {name: name for name in rows[0]}
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_cell(row.get(name)) for name in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def write(name: str, content: Mapping[str, Any], text: str) -> Path:
+    """Write results/<name>.json and <name>.md; NaN becomes null."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(text.rstrip() + "\n", encoding="utf-8")
+    return path
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+def main(name: str, study: Callable[..., tuple[Mapping[str, Any], str]]) -> None:
+    """Run a study as a script: `--quick` for a small one, which writes nothing."""
+    quick = "--quick" in sys.argv
+    content, text = study(quick=quick)
+    print(text)
+    if not quick:
+        print(write(name, content, text))
