@@ -8,6 +8,7 @@ temporary as long as the data. Unweighted and whole-number-weighted sums are int
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ GIVEN, ENTROPY, CONFIDENCE, VARIATION_RATIO, QUALITATIVE = -1, 0, 1, 2, 3
 NEAR = 2.0**40  # computed variations are compared with edges on the grid 1 / NEAR, so that rounding decides nothing
 
 
+@lru_cache(maxsize=16)
 def sorting_network(size: int) -> np.ndarray:
     """Batcher's odd-even merge exchange as pairs of places, int64 (steps, 2): the larger value goes to the first."""
     steps: list[tuple[int, int]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -94,6 +94,22 @@ class Subpopulation(Spec):
     rho: float = 0.01
     regularise: str = "max"
     target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+
+
+@dataclass(frozen=True)
+class Variation(Spec):
+    """Calibration of the predictions' variation: see `by_variation`."""
+
+    by: ClassVar = ("miscal.metrics.variation.result", "by_variation")
+    variation: str | Callable[[np.ndarray], Any] = "entropy"
+    bins: Bins = 10
+    strategy: str = "uniform"
+    range: tuple[float, float] | None = None
+    norm: str | float = "l1"
+    bias_correction: bool = False
+    target: str = "auto"
     null: str = "bernoulli"
     random_state: int = 0
 

@@ -175,9 +175,9 @@ def ranked(
 
 
 def _limits(
-    range: Any,
+    range: Any,  # noqa: A002
     measure: Measure,
-    classes: int,  # noqa: A002
+    classes: int,
 ) -> tuple[float, float] | None:
     if range is None:
         return measure.range(classes)
