@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
+from miscal.kernels.loess_cells import FIT_NODES, FOURTH_NODES, SQUARE_NODES, compress
+from miscal.metrics import smoothing_operator
 from miscal.metrics.smoothing import smooth
 
 EPS = np.finfo(float).eps
@@ -101,6 +103,50 @@ def test_curves_are_linear_in_the_responses(seed, distinct):
     curve = smooth(x, np.column_stack([y, y[:, 0] - y[:, 1]]), grid=9)
     assert np.abs(curve.fit[:, 0] - curve.fit[:, 1] - curve.fit[:, 2]).max() < 1e-11
     assert np.allclose(curve.fit[:, 0], smooth(x, y[:, 0], grid=9).fit[:, 0], rtol=0, atol=1e-13)
+
+
+def test_there_are_enough_nodes_for_the_degrees_of_the_sums():
+    """Tricube has degree 9; it meets t^4 in the fit, and t^2, squared or to the fourth, in the errors."""
+    assert FIT_NODES > 9 + 4
+    assert SQUARE_NODES > 2 * (9 + 2)
+    assert FOURTH_NODES > 4 * (9 + 2)
+
+
+@pytest.mark.parametrize("nodes", [FIT_NODES, SQUARE_NODES, FOURTH_NODES])
+def test_nodes_stand_for_a_cell_exactly_below_their_number(rng, nodes):
+    """Chebyshev polynomials of degree below `nodes` are summed exactly; that of degree `nodes` is 0 there."""
+    x, values = np.sort(rng.random(200)), rng.standard_normal((1, 200))
+    places, out = np.empty((1, nodes)), np.empty((1, nodes))
+    compress(x, values, 200, 0, 1, places, out)
+    unit, there = (2 * np.vstack([x, np.resize(places, 200)]) - x[0] - x[-1]) / (x[-1] - x[0])
+    for degree in range(nodes):
+        basis = np.polynomial.chebyshev.Chebyshev.basis(degree)
+        assert out[0] @ basis(there[:nodes]) == pytest.approx(values[0] @ basis(unit), abs=1e-12 * 200)
+    assert np.abs(np.polynomial.chebyshev.Chebyshev.basis(nodes)(there[:nodes])).max() < 1e-11
+
+
+@pytest.mark.parametrize("se", ["robust", "constant"])
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
+    """Four cells that each hold a quarter of the rows: every power that the sums need must be exact."""
+    x, y = rng.random(300), rng.random((300, 2))
+    a = smooth(x, y, degree=degree, se=se, grid=40)
+    monkeypatch.setattr(smoothing_operator, "DIRECT", 0)
+    b = smooth(x, y, degree=degree, se=se, grid=40)
+    assert np.abs(a.fit - b.fit).max() < 1e-13
+    assert np.abs(a.standard_error / b.standard_error - 1).max() < 1e-12
+    assert np.abs(a.degrees_of_freedom / b.degrees_of_freedom - 1).max() < 1e-11
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_sliding_sums_change_nothing(rng, monkeypatch, degree):
+    x, y = rng.lognormal(size=2000), rng.random((2000, 2))
+    a = smooth(x, y, degree=degree, se="constant", grid=10)
+    monkeypatch.setattr(smoothing_operator, "FEW", 10**9)  # every point on its own
+    b = smooth(x, y, degree=degree, se="constant", grid=10)
+    assert a.trace == pytest.approx(b.trace, rel=1e-11)
+    assert a.one_delta == pytest.approx(b.one_delta, rel=1e-12)
+    assert np.abs(a.sigma / b.sigma - 1).max() < 1e-12
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
