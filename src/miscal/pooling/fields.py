@@ -72,7 +72,7 @@ def field_pooling(field: Any, bins: Bins = None, where: str = "'field'") -> Code
     --------
     >>> field_pooling(["b", "a", None]).codes(0, 3).tolist()
     [1, 0, 2]
-    >>> field_pooling([[1, 1, 2], ["x", "y", "x"]]).count
+    >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).count  # u and x, u and y, v and x, (v and y: empty)
     4
     """
     parts = [level_codes(part, bins, name) for name, part in several(field, where)]
