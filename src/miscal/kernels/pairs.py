@@ -111,9 +111,9 @@ def given_kernel_sums(
 def _checked(weights: Any, shape: tuple[int, int]) -> Array:
     array = np.asarray(weights, dtype=np.float64)
     if array.shape != shape:
-        raise ValueError(f"gave the shape {array.shape} for {shape[0]} and {shape[1]} points")
+        raise ValueError(f"it gave the shape {array.shape} for {shape[0]} and {shape[1]} points")
     if not (array >= 0).all() or np.isinf(array).any():
-        raise ValueError("gave a weight that is negative, infinite or not a number")
+        raise ValueError("it gave a weight that is negative, infinite or not a number")
     return array
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import first_row, numbers, probability_matrix, row_refusal
+from miscal.data.checks import check_lengths, first_row, numbers, probability_matrix, row_refusal
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.frames import frame_of
@@ -56,6 +56,7 @@ def _stacked(features: Any, where: str) -> np.ndarray:
             hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
             got = f"its kind is {values.kind}"
             raise refusal("must hold numbers", where=f"{where} column '{name}'", got=got, hint=hint)
+    check_lengths({f"{where} column '{name}'": len(values) for name, values in columns.items()})
     return np.column_stack([_with_missing(values) for values in columns.values()])
 
 
@@ -88,13 +89,17 @@ def group_matrix(
     asked = None if query_features is None else _label_columns(query_features, "'queries' features")
     if asked is not None and len(asked) != len(given):
         raise refusal(f"must have {len(given)} columns", where="'queries' features", got=f"it has {len(asked)}")
-    coded, coded_asked = [], []
-    for place, values in enumerate(given):
-        levels = column(f"feature {place}", values, where=where).as_levels()
-        coded.append(levels.values.astype(np.float64))
-        if asked is not None:
-            coded_asked.append(_same_codes(levels, asked[place]))
-    return np.column_stack(coded), np.column_stack(coded_asked) if asked is not None else None
+    levels = [column(f"feature {place}", values, where=where).as_levels() for place, values in enumerate(given)]
+    coded = _beside([each.values.astype(np.float64) for each in levels], where)
+    if asked is None:
+        return coded, None
+    same = [_same_codes(each, values) for each, values in zip(levels, asked, strict=True)]
+    return coded, _beside(same, "'queries' features")
+
+
+def _beside(columns: list[np.ndarray], where: str) -> np.ndarray:
+    check_lengths({f"{where} column {place}": len(values) for place, values in enumerate(columns)})
+    return np.column_stack(columns)
 
 
 def _same_codes(levels: Any, values: Any) -> np.ndarray:
@@ -108,12 +113,16 @@ def _same_codes(levels: Any, values: Any) -> np.ndarray:
 def _label_columns(features: Any, where: str) -> list[Any]:
     if not isinstance(features, np.ndarray) and _is_frame(features):
         frame = frame_of(features, where)
+        if not len(frame):
+            raise refusal("must have at least one column", where=where, got="it has none")
         return [frame[name] for name in frame]
     if getattr(features, "ndim", 1) == 1 and not _nested(features):
         return [features]
     array = _array(features, where)
     if array.ndim != 2:
         raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
+    if array.shape[1] == 0:
+        raise refusal("must have at least one column", where=where, got=f"its shape is {array.shape}")
     return [array[:, k] for k in range(array.shape[1])]
 
 
@@ -169,4 +178,4 @@ def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarra
 
 def kernel_failure(error: Exception) -> MiscalError:
     """Word what a given kernel did wrong."""
-    return refusal("must give a weight of 0 or more for each pair", where="'kernel'", got=f"it {error}")
+    return refusal("must give a weight of 0 or more for each pair", where="'kernel'", got=str(error))
