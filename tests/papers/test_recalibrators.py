@@ -86,6 +86,20 @@ def test_logistic_fits_agree_with_scikit_learn(binary, kind):
     np.testing.assert_allclose(made.intercepts_[0], peer.intercept_[0], rtol=1e-8)
 
 
+@pytest.mark.parametrize("clip", [1e-4, 1e-2])
+def test_beta_moves_exactly_0_and_1_and_no_others(binary, clip):
+    p, y, w = binary
+    p[:60] = np.tile([0.0, 1.0, 1e-9, 1 - 1e-9, 1e-3, 0.5], 10)
+    made = BetaCalibration("none", clip=clip).fit(p, y, sample_weight=w)
+    moved = np.where(p == 0, clip, np.where(p == 1, 1 - clip, p))
+    found = gradient(features(moved, "beta"), y, w, made.coefficients_[0], made.intercepts_[0], 0.0)
+    assert np.abs(found).max() <= 1e-10 * w.sum()
+    ends = made.predict_proba([0.0, 1.0, 1e-9, 1 - 1e-9])
+    np.testing.assert_array_equal(ends[:2], made.predict_proba([clip, 1 - clip]))
+    assert ends[2, 1] < ends[0, 1]
+    assert ends[3, 1] > ends[1, 1]
+
+
 def test_a_large_fit_that_starts_from_a_part_ends_at_the_same_optimum(rng):
     p = rng.beta(0.8, 1.6, 80_000)
     y = (rng.random(80_000) < p**2).astype(int)

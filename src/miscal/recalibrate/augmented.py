@@ -137,7 +137,7 @@ class AugmentedLogistic(_Augmented):
     A numeric column enters with its powers up to `degree`; a missing number takes the column's mean, with an indicator
     of its own where fit had missing ones. A category enters as one indicator a level but the commonest, missing being a
     level; levels not seen in fit, and missing values where fit had none, count as the commonest. Constant columns get
-    coefficient 0. Perfectly separated classes stop near certainty, with a warning.
+    coefficient 0. Separated classes stop where the loss is flat, with a warning.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class BetaCalibration(_Curve):
 
     With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
     three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
-    optimum without a penalty: the fit stops near certainty, with a warning.
+    optimum without a penalty: the fit stops where the loss is flat, with a warning.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ LOGIT_CLIP = 1e-12
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 SEPARATED = (
-    "the classes are separated perfectly, so that without a penalty the coefficients would grow for ever; "
-    "they were stopped where every outcome is predicted with near certainty. Pass l2=1 to fit a finite optimum"
+    "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
+    "The coefficients were stopped where the loss is flat (curvature below 1e-12 of its scale). "
+    "Pass l2=1 to fit a finite optimum"
 )
 
 

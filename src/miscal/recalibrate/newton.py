@@ -67,14 +67,22 @@ def minimise(
 
 
 def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
-    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat."""
-    values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
-    floor = max(FLAT * total, 1e-14 * float(values[-1])) if len(values) else 0.0
-    steep = values > floor
-    along = vectors[:, steep]
+    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
+
+    The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
+    """
+    diagonal = np.diag(hessian)
+    used = np.flatnonzero(free & (diagonal > FLAT * total))
+    flat = int(np.count_nonzero(free)) - len(used)
     step = np.zeros(len(gradient))
-    step[free] = along @ ((along.T @ gradient[free]) / values[steep])
-    return step, int(np.count_nonzero(~steep))
+    if not len(used):
+        return step, flat
+    root = np.sqrt(diagonal[used])
+    values, vectors = np.linalg.eigh(hessian[np.ix_(used, used)] / np.outer(root, root))
+    steep = values > FLAT
+    along = vectors[:, steep]
+    step[used] = along @ ((along.T @ (gradient[used] / root)) / values[steep]) / root
+    return step, flat + int(np.count_nonzero(~steep))
 
 
 def _descend(

@@ -49,9 +49,9 @@ class PlattScaling(_Curve):
     minimising the sum of log losses + l2/2 slope². Several classes: each against the rest, rows divided by their sums.
 
     Keeps the ranking of binary probabilities when the fitted slope is not negative. When all scores are equal the slope
-    is 1 on the logit and 0 on the probability (0 with a penalty), and the intercept meets the observed rate. Classes
-    that the score separates perfectly have no finite optimum without a penalty: the fit stops near certainty, with a
-    warning.
+    is 1 on the logit and 0 on the probability (0 with a penalty), and the intercept meets the observed rate.
+    Classes that the score separates perfectly have no finite optimum without a penalty: the fit stops where the
+    loss is flat, with a warning.
 
     Parameters
     ----------

@@ -18,9 +18,9 @@ class VectorScaling(Recalibrator):
     """Scale and shift the logarithm of each class's probability (Guo et al. 2017).
 
     P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is held at 1e-12 or more. The last
-    class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among the
-    rows to fit on, and classes that are separated perfectly, have no finite optimum: the fit stops near certainty, with
-    a warning.
+    class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among
+    the rows to fit on, and classes that are separated perfectly, have no finite optimum: the fit stops where the
+    loss is flat, with a warning.
 
     Attributes
     ----------

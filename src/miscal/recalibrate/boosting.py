@@ -1,0 +1,172 @@
+"""Gradient-boosted trees on the logit with an offset, grown by LightGBM or scikit-learn, kept as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import MissingExtra
+from miscal.recalibrate.base import Floats
+from miscal.recalibrate.tree import Integers
+
+TREES = 25  # trees a round, after which the score among the features is the new one
+LEARNING_RATE = 0.1
+LEAVES = 8
+L2 = 1.0
+HESSIAN = 2.0  # least sum of p(1 - p) in a leaf
+
+
+def sigmoid(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+
+
+def log_losses(logit: Floats, outcome: Floats) -> Floats:
+    """Log loss of each row."""
+    return np.asarray(np.logaddexp(0.0, logit) - outcome * logit)
+
+
+@dataclass
+class Forest:
+    """Trees as one list of nodes; `roots` says where each starts. Leaves have left -1."""
+
+    column: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    roots: list[int] = field(default_factory=list)
+
+    def leaf(self, value: float) -> int:
+        """Append a leaf and return its place."""
+        return self._node(0, 0.0, value)
+
+    def _node(self, column: int, threshold: float, value: float) -> int:
+        for into, what in ((self.column, column), (self.threshold, threshold), (self.value, value)):
+            into.append(what)  # type: ignore[attr-defined]
+        self.left.append(-1)
+        self.right.append(-1)
+        return len(self.left) - 1
+
+    def add(self, tree: Any, read: Any) -> None:
+        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
+        self.roots.append(len(self.left))
+        waiting: list[tuple[Any, int, bool]] = [(tree, -1, False)]
+        while waiting:
+            node, parent, is_left = waiting.pop()
+            found = read(node)
+            if isinstance(found, tuple):
+                place = self._node(int(found[0]), float(found[1]), 0.0)
+                waiting += [(found[3], place, False), (found[2], place, True)]
+            else:
+                place = self.leaf(float(found))
+            if parent >= 0:
+                (self.left if is_left else self.right)[parent] = place
+
+    def arrays(self) -> dict[str, Any]:
+        """The nodes as arrays."""
+        return {
+            "column": np.array(self.column, dtype=np.int64),
+            "threshold": np.array(self.threshold, dtype=np.float64),
+            "left": np.array(self.left, dtype=np.int64),
+            "right": np.array(self.right, dtype=np.int64),
+            "value": np.array(self.value, dtype=np.float64),
+            "roots": np.array(self.roots, dtype=np.int64),
+        }
+
+
+def check_forest(arrays: tuple[Integers, Floats, Integers, Integers, Floats, Integers], columns: int) -> None:
+    """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
+    column, threshold, left, right, value, roots = arrays
+    size = len(left)
+    if not (len(column) == len(threshold) == len(right) == len(value) == size):
+        raise ValueError("the arrays of the trees differ in length")
+    inner = np.flatnonzero(left >= 0)
+    for children in (left[inner], right[inner]):
+        if (children <= inner).any() or (children >= size).any():
+            raise ValueError("the nodes do not form trees")
+    if (right[left < 0] >= 0).any() or ((column[inner] < 0) | (column[inner] >= columns)).any():
+        raise ValueError("the trees cut a column that is not there")
+    if ((roots < 0) | (roots >= max(size, 1))).any() or (roots.size and not size):
+        raise ValueError("a tree starts where there is no node")
+
+
+def chosen_engine(engine: str) -> str:
+    """The library that grows trees: LightGBM where it is installed, unless one is named."""
+    if engine == "sklearn":
+        return engine
+    try:
+        import lightgbm  # noqa: F401
+    except ImportError as error:
+        if engine == "lightgbm":
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
+        return "sklearn"
+    return "lightgbm"
+
+
+def grow_trees(engine: str, features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+    """One round of trees on features (columns, n), starting from the offset."""
+    if engine == "lightgbm":
+        return _by_lightgbm(features, outcome, weight, offset, seed)
+    return _by_sklearn(features, outcome, weight, offset, seed)
+
+
+def _by_lightgbm(features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+    import lightgbm
+
+    options = {
+        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": LEAVES, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": 20, "use_missing": False, "boost_from_average": False,
+        "deterministic": True, "force_col_wise": True, "seed": seed, "verbosity": -1, "feature_pre_filter": False,
+    }  # fmt: skip
+    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params={"verbosity": -1})
+    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
+    forest = Forest()
+
+    def read(node: dict[str, Any]) -> Any:
+        if "leaf_value" in node:
+            return node["leaf_value"]
+        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
+
+    for tree in grown["tree_info"]:
+        forest.add(tree["tree_structure"], read)
+    return forest
+
+
+def _by_sklearn(features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+    """Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p)."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    from miscal.kernels.forest import add_trees
+
+    forest, logit = Forest(), offset.copy()
+    finite = np.where(
+        np.isinf(features), np.nanmax(np.where(np.isinf(features), -np.inf, features), axis=1)[:, None] + 1, features
+    )
+    rows = np.ascontiguousarray(finite.T)
+    for _ in range(TREES):
+        probability = sigmoid(logit)
+        curvature = np.maximum(probability * (1.0 - probability), 1e-6)
+        grower = HistGradientBoostingRegressor(
+            max_iter=1, learning_rate=1.0, max_leaf_nodes=LEAVES, l2_regularization=L2, min_samples_leaf=20,
+            early_stopping=False, random_state=seed,
+        )  # fmt: skip
+        working = (outcome - probability) / curvature
+        grower.fit(rows, working, sample_weight=weight * curvature)
+        nodes = grower._predictors[0][0].nodes  # noqa: SLF001  # the fitted tree has no public form
+        base = float(np.ravel(grower._baseline_prediction)[0])  # noqa: SLF001
+
+        def read(place: int, nodes: Any = nodes, base: float = base) -> Any:
+            node = nodes[place]
+            if node["is_leaf"]:
+                return LEARNING_RATE * (float(node["value"]) + base)
+            return int(node["feature_idx"]), float(node["num_threshold"]), int(node["left"]), int(node["right"])
+
+        forest.add(0, read)
+        arrays = forest.arrays()
+        add_trees(features, *(arrays[name] for name in ("column", "threshold", "left", "right", "value", "roots")),
+                  len(forest.roots) - 1, len(forest.roots), logit)  # fmt: skip
+    return forest
