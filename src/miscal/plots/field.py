@@ -1,0 +1,231 @@
+"""Figures by field: the funnel of all levels, the worst levels before and after shrinkage, a map of two fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, percent_axis
+from miscal.results import Result, Table
+
+FEW = 30  # levels that a list can show
+NAMED = 5
+LONGEST = 28
+
+
+def short(label: str, longest: int = LONGEST) -> str:
+    """A label that fits beside an axis; signs that matplotlib would read as formulas are escaped.
+
+    >>> short("a very long name of an advertiser")
+    'a very long name of an adve…'
+    """
+    text = label if len(label) <= longest else label[: longest - 1] + "…"
+    return text.replace("$", r"\$").replace("\n", " ")
+
+
+class FunnelDisplay(Display):
+    """Gap of every level against its size, with limits within which levels of a calibrated model lie.
+
+    A level's size is the rows at the mean rate that would be as noisy, so that one pair of limits serves all. The inner
+    limits hold 95% of calibrated levels, the outer all of them at once with probability 95% (Bonferroni). Levels beyond
+    noise by their own, exact test are coloured.
+    """
+
+    def frame(self) -> Table:
+        """Level, its size, gap, and whether it is beyond noise."""
+        table, tally = self.result.table, self.result.extra["tally"]
+        filled = (tally.weight > 0) & (tally.variance > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = self._unit() * tally.weight**2 / tally.variance
+        real = np.nan_to_num(table["p_adjusted"], nan=1.0) < 0.05
+        drawn = {"label": table["label"], "size": size, "gap": table["gap"], "real": real, "p_value": table["p_value"]}
+        return Table({name: values[filled] for name, values in drawn.items()})
+
+    def _unit(self) -> float:
+        tally = self.result.extra["tally"]
+        mean = float(tally.predicted.sum() / tally.weight.sum())
+        return mean * (1.0 - mean)
+
+    def plot(self, ax: Any = None, **style: Any) -> FunnelDisplay:
+        """Draw every level and the limits."""
+        ax = self._start(ax, (7.0, 4.6))
+        drawn = self.frame()
+        size, gap, real = drawn["size"], drawn["gap"], drawn["real"]
+        ax.axhline(0, color=QUIET, linewidth=0.8)
+        if size.size:
+            self._limits(ax, size, int(np.count_nonzero(~np.isnan(drawn["p_value"]))))
+        options = {"s": 14 if size.size < 2000 else 5, "linewidth": 0, "rasterized": size.size > 2000} | style
+        ax.scatter(size[~real], gap[~real], color=QUIET, alpha=0.5, label="Within noise", **options)
+        for side, color, words in ((gap > 0, OVER, "Predicted too high"), (gap < 0, UNDER, "Predicted too low")):
+            if (real & side).any():
+                ax.scatter(size[real & side], gap[real & side], color=color, label=words, **options | {"s": 22})
+        self._name(ax, drawn)
+        ax.set_xscale("log")
+        percent_axis(ax.yaxis)
+        ax.set_xlabel("Size of the level (rows at the mean rate that would be as noisy)", color=INK)
+        ax.set_ylabel("Predicted minus observed", color=INK)
+        ax.set_title(self._title(), loc="left", fontsize=10, color=INK)
+        ax.legend(frameon=False, fontsize=9, loc="upper right")
+        return self
+
+    def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
+        from scipy.special import ndtri
+
+        grid = np.geomspace(size.min(), size.max() * 1.001, 200)
+        error = np.sqrt(self._unit() / grid)
+        outer = float(-ndtri(0.025 / max(tests, 1)))
+        ax.fill_between(grid, -1.96 * error, 1.96 * error, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
+        for sign in (-1, 1):
+            ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
+        ax.plot([], [], color=QUIET, linewidth=1, linestyle=(0, (4, 3)), label="All levels at once")
+        gap = self.frame()["gap"]
+        reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
+        ax.set_ylim(-reach, reach)
+
+    def _name(self, ax: Any, drawn: Table) -> None:
+        order = np.argsort(np.where(drawn["real"], drawn["p_value"], np.inf), kind="stable")
+        for place in order[: min(NAMED, int(drawn["real"].sum()))]:
+            at = (drawn["size"][place], drawn["gap"][place])
+            text = short(str(drawn["label"][place]))
+            ax.annotate(text, at, xytext=(4, 4), textcoords="offset points", fontsize=8, color=INK)
+
+    def _title(self) -> str:
+        share = self.result.extra.get("noise_share", float("nan"))
+        words = f"{self.result.table.rows:,} levels, error {self.result.value:.2%}"
+        return words if np.isnan(share) else f"{words}, of which {share:.0%} is noise"
+
+
+class CaterpillarDisplay(Display):
+    """The worst levels with their intervals before (grey) and after shrinkage (coloured), the worst on top.
+
+    Grey: the gap with its simultaneous interval. Coloured: the gap drawn towards the level's parent, with its 95%
+    interval. Levels are chosen and ordered by the shrunken gap, so that small ones do not lead by luck.
+    """
+
+    def __init__(self, result: Result, most: int = 20) -> None:
+        super().__init__(result)
+        self.most = most
+
+    def frame(self) -> Table:
+        """The levels drawn, the worst first."""
+        table = self.result.table
+        size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
+        chosen = np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
+        names = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
+        return Table({name: table[name][chosen] for name in names})
+
+    def plot(self, ax: Any = None, **style: Any) -> CaterpillarDisplay:
+        """Draw two lines for each level."""
+        drawn = self.frame()
+        ax = self._start(ax, (7.0, 1.1 + 0.3 * drawn.rows))
+        height = -np.arange(drawn.rows, dtype=np.float64)
+        ax.axvline(0, color=QUIET, linewidth=0.8)
+        ax.hlines(height + 0.16, drawn["gap_low"], drawn["gap_high"], color=BAND, linewidth=2)
+        ax.plot(drawn["gap"], height + 0.16, "o", color=QUIET, markersize=3.5, label="Measured, all at once")
+        color = np.where(drawn["shrunken"] > 0, OVER, UNDER)
+        ax.hlines(height - 0.16, drawn["shrunken_low"], drawn["shrunken_high"], color=color, linewidth=2, alpha=0.7)
+        ax.scatter(drawn["shrunken"], height - 0.16, color=color, s=18, zorder=3, **style)
+        ax.plot([], [], "o-", color=INK, markersize=4, label="Shrunken, each by itself")
+        ax.set_yticks(height, [f"{short(str(a))}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)])
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(height.min(initial=0.0) - 0.6, 0.6)
+        reach = 1.05 * max(
+            float(np.abs(drawn[name]).max(initial=0.0)) for name in ("gap", "shrunken_low", "shrunken_high")
+        )
+        ax.set_xlim(-reach, reach) if reach > 0 else None
+        percent_axis(ax.xaxis)
+        ax.set_xlabel("Predicted minus observed", color=INK)
+        ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        return self
+
+
+class FieldMapDisplay(Display):
+    """Two crossed fields as a map: colour is the shrunken gap, a dot marks combinations beyond noise.
+
+    Combinations that do not occur stay white. Of long fields the levels with most rows are shown, and the title says
+    how many are left out.
+    """
+
+    def __init__(self, result: Result, most: int = FEW) -> None:
+        super().__init__(result)
+        self.most = most
+        if len(result.extra.get("parts", ())) != 2:
+            raise refusal("needs two crossed fields", where="a map", hint="by_field(p, ['state', 'sex'])")
+
+    def frame(self) -> Table:
+        """Combinations that are drawn: both levels, rows, shrunken gap, and whether it is beyond noise."""
+        table = self.result.table
+        one, two = (np.array(part, dtype=object) for part in self.result.extra["parts"])
+        kept = np.isin(one, self._largest(one)) & np.isin(two, self._largest(two))
+        real = np.nan_to_num(table["p_adjusted"], nan=1.0) < 0.05
+        drawn = {"one": one, "two": two, "rows": table["rows"], "shrunken": table["shrunken"], "real": real}
+        return Table({name: values[kept] for name, values in drawn.items()})
+
+    def _largest(self, part: np.ndarray) -> list[str]:
+        names, codes = np.unique(part.astype(str), return_inverse=True)
+        rows = np.bincount(codes, weights=self.result.table["rows"])
+        return sorted(str(name) for name in names[np.argsort(-rows, kind="stable")[: self.most]])
+
+    def plot(self, ax: Any = None, **style: Any) -> FieldMapDisplay:
+        """Draw the map."""
+        drawn = self.frame()
+        across, down = (_ordered(drawn[name]) for name in ("two", "one"))
+        values = np.full((len(down), len(across)), np.nan)
+        row = np.array([down.index(name) for name in drawn["one"]], dtype=int)
+        column = np.array([across.index(name) for name in drawn["two"]], dtype=int)
+        values[row, column] = drawn["shrunken"]
+        ax = self._start(ax, (2.6 + 0.34 * len(across), 1.8 + 0.26 * len(down)))
+        reach = max(float(np.nanmax(np.abs(values))), 1e-12)
+        image = ax.imshow(values, cmap=_colours(), vmin=-reach, vmax=reach, aspect="auto", **style)
+        real = drawn["real"]
+        ax.plot(column[real], row[real], "o", color=INK, markersize=4, linestyle="none", label="Beyond noise")
+        ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
+        ax.set_yticks(range(len(down)), [short(name) for name in down])
+        names = self.result.settings["column"]
+        ax.set_xlabel(str(names[1]), color=INK)
+        ax.set_ylabel(str(names[0]), color=INK)
+        bar = self.figure_.colorbar(image, ax=ax, label="Predicted minus observed, shrunken")
+        percent_axis(bar.ax.yaxis)
+        ax.set_title(self._left_out(drawn), loc="left", fontsize=10, color=INK)
+        return self
+
+    def _left_out(self, drawn: Table) -> str:
+        beyond = f"{int(drawn['real'].sum()):,} beyond noise (dots)"
+        left = self.result.table.rows - drawn.rows
+        return beyond if not left else f"{beyond}; {left:,} combinations of rarer levels are not shown"
+
+
+def _ordered(names: np.ndarray) -> list[str]:
+    """Levels in order, numbers by size."""
+    distinct = sorted(set(names.tolist()))
+    try:
+        return sorted(distinct, key=float)
+    except ValueError:
+        return distinct
+
+
+def _colours() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("gap", [UNDER, "#f4f4f2", OVER])
+
+
+DISPLAYS: dict[str, type[Display]] = {
+    "funnel": FunnelDisplay,
+    "caterpillar": CaterpillarDisplay,
+    "map": FieldMapDisplay,
+}
+
+
+def plot_field(result: Result, display: str | None = None, **style: Any) -> Display:
+    """Draw a result by field: a map of two crossed fields, a list of few levels, a funnel of many; or as asked for."""
+    if display is None:
+        parts = result.extra.get("parts", ())
+        small = len(parts) == 2 and max(len(set(part)) for part in parts) <= FEW
+        display = "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"
+    if display not in DISPLAYS:
+        raise refusal("must be 'funnel', 'caterpillar' or 'map'", where="'display'", got=f"it is {display!r}")
+    drawn: Display = DISPLAYS[display](result)
+    return drawn.plot(**style)
