@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 SHOWN = 20
+ARRAY_SHOWN = 4
 
 _drawers: dict[str, Callable[..., Any]] = {}
 
@@ -145,6 +146,8 @@ def _text(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, (float, np.floating)):
         return "" if math.isnan(value) else f"{value:.4g}"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+        return f"[{' '.join(_text(part) for part in value[:ARRAY_SHOWN])}{' ...' if len(value) > ARRAY_SHOWN else ''}]"
     return str(value)
 
 

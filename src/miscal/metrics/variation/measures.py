@@ -91,6 +91,26 @@ class Measure:
             )
         return values.astype(np.float64).reshape(shares.shape[:-1])
 
+    def slope(self, shares: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """First-order effect of each share on the variation, (bins, K); up to a constant over the ranks of a bin.
+
+        The entropy's slope is infinite at 0: a share is taken as at least half a row of `size`.
+        """
+        classes = shares.shape[-1]
+        if self.kind == GIVEN:
+            step = 1e-6 * np.eye(classes)
+            rise = [self(each + step) - self(np.maximum(each - step, 0.0)) for each in shares]
+            reach = 1e-6 + np.minimum(shares, 1e-6)
+            return np.asarray(np.stack(rise) / reach)
+        if self.name == "entropy":
+            return np.asarray(-np.log(np.maximum(shares, 0.5 / size[:, np.newaxis])) / np.log(classes))
+        if self.name == "confidence":
+            return np.asarray(np.eye(classes)[np.zeros(len(shares), np.int64)])
+        scale = -classes / (classes - 1.0)
+        if self.name == "variation_ratio":
+            return np.asarray(scale * np.eye(classes)[shares.argmax(axis=1)])
+        return np.asarray(2.0 * scale * shares)
+
     def range(self, classes: int) -> tuple[float, float] | None:
         """Where values can lie: [1/K, 1] for the confidence, [0, 1] for the others, unknown for a callable."""
         if self.kind == GIVEN:

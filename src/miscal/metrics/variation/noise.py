@@ -2,75 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from miscal.inference.aggregates import BLOCK_VALUES
 from miscal.metrics.pooled import Noise
+from miscal.metrics.variation.measures import Measure, bias_corrected
 from miscal.metrics.variation.sums import NO_VALUES, Ranked, RankSums
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 
-GROUPS = 4096  # sign flips by rows use at most this many groups of rows: the variance is then known to 2%
+GROUPS = 4096
 GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
 
 
 @dataclass(frozen=True, eq=False)
-class Multinomial:
-    """Frequencies of ranks drawn with the mean ranked probabilities of each bin.
+class Draws:
+    """Draws of the observed variation of each filled bin under a null.
 
-    Rows of a bin differ, so their ranks are less noisy than the multinomial's: what is read off it is conservative.
+    Frequencies of the ranks come from a multinomial with the bin's mean ranked probabilities. Rows of a bin differ, so
+    their ranks are less noisy than that: it is conservative. With `residual` (groups, bins), the residuals' first-order
+    effect on each bin's variation, that part of a draw is replaced by the residuals' own with a random sign a group:
+    clusters are kept together across bins, and the multinomial keeps what is not linear, the bias of an entropy.
     """
 
     shares: np.ndarray  # (bins, K)
     size: np.ndarray  # (bins,)
+    residual: np.ndarray | None = None
+    slope: np.ndarray | None = None  # (bins, K)
 
-    def blocks(self, draws: int, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """Arrays (some draws, bins, K), the same draws for any block size."""
+    def observed(self, measure: Measure, draws: int, random_state: int, *, corrected: bool) -> np.ndarray:
+        """Observed variations, (draws, bins)."""
+        random = np.random.default_rng(random_state)
         trials = np.maximum(np.rint(self.size), 1.0).astype(np.int64)
         shares = self.shares / self.shares.sum(axis=1, keepdims=True)
         step = max(1, BLOCK_VALUES // shares.size)
+        result = np.empty((draws, trials.size))
         for first in range(0, draws, step):
             count = min(step, draws - first)
-            yield random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
+            drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
+            values = measure(drawn)
+            if corrected:
+                values = bias_corrected(measure, values, drawn, self.size)
+            if self.slope is not None:
+                values = values - ((drawn - shares) * self.slope).sum(axis=-1)
+            result[first : first + count] = values
+        if self.residual is not None:
+            flips = random.integers(0, 2, size=(draws, self.residual.shape[0])) * 2.0 - 1.0
+            result += flips @ self.residual
+        return result
 
 
-@dataclass(frozen=True, eq=False)
-class Flips:
-    """Frequencies of ranks as the mean prediction plus the residuals of groups of rows with random signs."""
+def null_draws(rows: Ranked, sums: RankSums, noise: Noise) -> Draws:
+    """Prepare the draws that a null asks for; empty bins are left out.
 
-    shares: np.ndarray  # (bins, K)
-    residual: np.ndarray  # (groups, bins, K), over the bin's weight
-
-    def blocks(self, draws: int, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """Arrays (some draws, bins, K)."""
-        groups = self.residual.shape[0]
-        flat = self.residual.reshape(groups, -1)
-        step = max(1, BLOCK_VALUES // max(flat.shape[1], groups))
-        for first in range(0, draws, step):
-            count = min(step, draws - first)
-            signs = random.integers(0, 2, size=(count, groups)) * 2.0 - 1.0
-            drawn = self.shares + (signs @ flat).reshape(count, *self.shares.shape)
-            yield np.maximum(drawn, 0.0)
-
-
-def null_draws(rows: Ranked, sums: RankSums, noise: Noise) -> Multinomial | Flips:
-    """Prepare the draws that a null asks for; empty bins are left out."""
+    "residual": the multinomial's size is such that its variance, added over the ranks, is that of the residuals summed
+    by cluster (the first-order correction of Rao and Scott).
+    """
     filled = np.flatnonzero(sums.weight > 0)
-    shares = sums.predicted[filled]
+    shares, size = sums.predicted[filled], sums.size[filled]
     if noise.null == "bernoulli":
-        return Multinomial(shares, sums.size[filled])
+        return Draws(shares, size)
     residual = group_residuals(rows, rows.weights())[:, filled]
-    return Flips(shares, residual / sums.weight[filled, np.newaxis])
+    variance = (residual * residual).sum(axis=(0, 2))
+    spread = sums.weight[filled] ** 2 * (1.0 - (shares * shares).sum(axis=1))
+    matched = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), size)
+    matched = np.clip(matched, 1.0, np.maximum(sums.rows[filled], 1))
+    slope = rows.measure.slope(shares, matched)
+    return Draws(shares, matched, (residual * slope).sum(axis=2) / sums.weight[filled], slope)
 
 
 def group_residuals(rows: Ranked, weights: Pair) -> np.ndarray:
     """Residuals of the ranks summed over groups of rows, (groups, bins, K).
 
-    A group is a cluster, or several of them: a sign for all of a group's rows keeps what rows of a cluster share, and
-    with a few thousand groups the variance of the flipped sums is that of flipping row by row.
+    A group is a cluster, or several of them where there are many: the sum of their squares then still has the mean that
+    it would have cluster by cluster, and a few thousand groups make it precise to 2%.
     """
     from miscal.kernels.variation import rank_residuals, rank_rows, sorting_network
 

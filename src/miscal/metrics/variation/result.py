@@ -13,8 +13,8 @@ from miscal.inference.aggregates import NullSummary, summary_of_draws
 from miscal.metrics.norms import Norm, aggregate, norm_power
 from miscal.metrics.pooled import DRAWS, choose_null
 from miscal.metrics.variation.error import bin_variations, uncertainty_gaps, variation_gaps
-from miscal.metrics.variation.measures import Measure, Variation, bias_corrected, check_correction, measure_of
-from miscal.metrics.variation.noise import Flips, Multinomial, null_draws
+from miscal.metrics.variation.measures import Measure, Variation, check_correction, measure_of
+from miscal.metrics.variation.noise import null_draws
 from miscal.metrics.variation.sums import Bins, RankSums, rank_sums, ranked
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
@@ -39,8 +39,8 @@ def by_variation(
 
     The noise floor and the p-value come from drawing the ranks' frequencies of each bin from a multinomial with the
     bin's mean ranked probabilities, which is conservative, and computing the whole error on each draw; with clusters or
-    weights that depend on the outcome from flipping the signs of residuals. Under few rows a bin the observed entropy
-    is low by itself: the noise floor holds that bias.
+    weights that depend on the outcome the multinomial is as noisy as the residuals are. With few rows in a bin the
+    observed entropy is low by itself: the noise floor holds that bias.
 
     Parameters
     ----------
@@ -76,9 +76,8 @@ def by_variation(
     rows = ranked(p, measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(rows.weights(), null)
-    drawn = _observed_draws(null_draws(rows, sums, noise), sums, measure, random_state, corrected=corrected)
+    drawn = null_draws(rows, sums, noise).observed(measure, DRAWS, random_state, corrected=corrected)
     summary = _summary(sums, measure, drawn, norm, corrected=corrected)
-    words = "multinomial draws of the ranks" if noise.null == "bernoulli" else "draws"
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
@@ -86,7 +85,7 @@ def by_variation(
         noise_floor=summary.noise_floor,
         p_value=summary.p_value,
         interval=(np.nan, np.nan),
-        method=f"{noise.reason} {summary.draws} {words}. {NO_INTERVAL}",
+        method=f"{noise.reason} {summary.draws} multinomial draws of the ranks. {NO_INTERVAL}",
         table=_table(sums, measure, drawn, corrected=corrected),
         settings={
             "variation": measure.name,
@@ -103,18 +102,6 @@ def by_variation(
         },
         extra=_extra(sums, measure),
     )
-
-
-def _observed_draws(
-    draws: Multinomial | Flips, sums: RankSums, measure: Measure, random_state: int, *, corrected: bool
-) -> np.ndarray:
-    """Observed variation of the filled bins in each draw, (draws, bins)."""
-    size = sums.size[sums.weight > 0]
-    parts = []
-    for shares in draws.blocks(DRAWS, np.random.default_rng(random_state)):
-        observed = measure(shares)
-        parts.append(bias_corrected(measure, observed, shares, size) if corrected else observed)
-    return np.concatenate(parts)
 
 
 def _summary(sums: RankSums, measure: Measure, drawn: np.ndarray, norm: Norm, *, corrected: bool) -> NullSummary:
