@@ -43,6 +43,25 @@ def naive_variable_error(y: np.ndarray, p: np.ndarray, w: np.ndarray, cells: np.
     return naive_error(found)
 
 
+@pytest.mark.parametrize("shape", ["whole", "few", "skewed", "outliers", "tied", "huge", "one step"])
+def test_many_rows_take_the_quick_way_to_the_same_number(shape: str, rng: np.random.Generator) -> None:
+    """Above 65,536 rows edges and sums come from narrow strips of the value, not from a sort."""
+    n = 70_000
+    v = {
+        "whole": rng.integers(18, 90, n),
+        "few": rng.integers(0, 11, n),
+        "skewed": rng.lognormal(sigma=2, size=n),
+        "outliers": np.where(rng.random(n) < 1e-3, 1e9 * rng.normal(size=n), rng.normal(size=n)),
+        "tied": np.round(rng.normal(size=n), 1),
+        "huge": rng.normal(size=n) * 1e300,
+        "one step": np.where(rng.random(n) < 0.999, 5.0, rng.random(n)),
+    }[shape]
+    p = rng.random(n)
+    y = (rng.random(n) < p).astype(int)
+    found = metrics.variable_calibration_error(y, p, v)
+    assert abs(found - naive_variable_error(y, p, np.ones(n), naive_ranges(np.asarray(v, float), 10))) <= 1e-12
+
+
 VALUES = st.one_of(st.integers(-5, 60).map(float), st.floats(-1e3, 1e3), st.just(0.0))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
+from miscal.pooling.cells import Cells
 from miscal.pooling.poolings import BinPooling, Pooling
 
 NO_WEIGHT = np.empty(0, np.float64)
@@ -100,11 +101,16 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
         return (result,)
 
     (sums,) = _added(over_blocks(pair.rows, work, min(_block(cells), PACKED_ROWS)))
-    limbs = np.zeros((cells, 3, 2), np.int64)
+    return mean_tally_of(sums, pooling.cells)
+
+
+def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
+    """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
+    limbs = np.zeros((cells.count, 3, 2), np.int64)
     limbs[:, 0, 0] = sums[:, 0] << 20
     limbs[:, 1] = sums[:, 2:]
     limbs[:, 2, 0] = sums[:, 1] << 20
-    return Tally(cells=pooling.cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
+    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
 
 
 def _locked(values: np.ndarray) -> np.ndarray:

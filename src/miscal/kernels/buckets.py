@@ -26,13 +26,12 @@ def ordinal(value):
 
 
 @inlined
-def bucket(value, base, shift, starts, widths):
+def bucket(value, base, scale, starts, widths):
     """The bucket of a value: where its stretch starts, plus its share of the stretch's width."""
-    offset = ordinal(value) - base
-    stretch = offset >> shift
-    inside = np.float64(np.int64(offset - (stretch << shift))) * (1.0 / np.float64(np.int64(np.uint64(1) << shift)))
-    place = starts[stretch] + inside * widths[stretch]
-    return np.uint64(np.int64(min(place, starts[stretch + np.uint64(1)])))
+    # One bit is dropped so that the distance between any two numbers fits a signed integer.
+    position = np.float64(np.int64((ordinal(value) - base) >> np.uint64(1))) * scale
+    stretch = np.uint64(np.int64(position))
+    return np.uint64(np.int64(starts[stretch] + (position - np.float64(np.int64(stretch))) * widths[stretch]))
 
 
 @kernel
@@ -47,18 +46,14 @@ def bounds(values):
 
 
 @kernel
-def _stretch_counts(sample, base, shift, counts):
+def _stretch_counts(sample, base, scale, counts):
     for i in range(sample.size):
-        counts[(ordinal(sample[i]) - base) >> shift] += 1.0
+        counts[np.int64(np.float64(np.int64((ordinal(sample[i]) - base) >> np.uint64(1))) * scale)] += 1.0
 
 
 @kernel
-def _span(low, high):
-    base = ordinal(low)
-    shift = np.uint64(0)
-    while ((ordinal(high) - base) >> shift) >= np.uint64(STRETCHES):
-        shift += np.uint64(1)
-    return base, shift
+def _ordinals(low, high):
+    return ordinal(low), ordinal(high)
 
 
 class BucketMap:
@@ -66,21 +61,23 @@ class BucketMap:
 
     def __init__(self, values: np.ndarray, low: float, high: float, buckets: int) -> None:
         self.count = buckets
-        base, shift = _span(low, high)
-        # Compiled code hands back Python integers; as such they would not fit the kernels' signature.
-        self.base, self.shift = np.uint64(base), np.uint64(shift)
+        base, top = _ordinals(low, high)
+        self.base = np.uint64(base)
+        # The half keeps the largest value inside the last stretch whatever rounding does.
+        self.scale = (STRETCHES - 0.5) / max((int(top) - int(base)) >> 1, 1)
         counts = np.zeros(STRETCHES)
         step = max(1, values.size // SAMPLE)
-        _stretch_counts(values[::step], self.base, self.shift, counts)
+        _stretch_counts(values[::step], self.base, self.scale, counts)
         share = (1.0 - EVEN) * counts / counts.sum() + EVEN / STRETCHES
         self.starts = np.concatenate([[0.0], np.cumsum(share)])
         self.starts *= (buckets - 1) / self.starts[-1]
-        self.widths = np.diff(self.starts)
+        # A hair narrower than the distance to the next stretch, so that rounding never steps over it.
+        self.widths = np.diff(self.starts) * (1.0 - 1e-9)
 
     @property
-    def arguments(self) -> tuple[np.uint64, np.uint64, np.ndarray, np.ndarray]:
+    def arguments(self) -> tuple[np.uint64, float, np.ndarray, np.ndarray]:
         """What the kernels take after the value."""
-        return self.base, self.shift, self.starts, self.widths
+        return self.base, self.scale, self.starts, self.widths
 
 
 @kernel

@@ -38,13 +38,13 @@ def _note(value, key, extremes):
 
 
 @kernel
-def add_exact(key, predicted, observed, weight, base, shift, starts, widths, result):
+def add_exact(key, predicted, observed, weight, base, scale, starts, widths, result):
     """Residuals with whole-number weights per bucket: result (buckets, 4) int64 = limbs of falls and of rises.
 
     A row with outcome 0 falls by its prediction, a row with outcome 1 rises by one minus its prediction.
     """
     for i in range(key.size):
-        place = bucket(key[i], base, shift, starts, widths)
+        place = bucket(key[i], base, scale, starts, widths)
         event = np.int64(observed[i])
         q = event * ONE - grid(predicted[i])
         size = q * (2 * event - 1)
@@ -55,10 +55,10 @@ def add_exact(key, predicted, observed, weight, base, shift, starts, widths, res
 
 
 @kernel
-def add_real(key, residual_predicted, residual_observed, weight, base, shift, starts, widths, result):
+def add_real(key, residual_predicted, residual_observed, weight, base, scale, starts, widths, result):
     """Residuals with any weights or outcomes per bucket: result (buckets, 2) float64 = falls and rises."""
     for i in range(key.size):
-        place = bucket(key[i], base, shift, starts, widths)
+        place = bucket(key[i], base, scale, starts, widths)
         step = float(residual_observed[i]) - residual_predicted[i]
         if weight.size:
             step *= weight[i]
@@ -96,36 +96,36 @@ def borders_real(sums, walk, falls, rises):
 
 
 @kernel
-def spread(key, base, shift, starts, widths, wanted, lows, highs):
+def spread(key, base, scale, starts, widths, wanted, lows, highs):
     """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
     for i in range(key.size):
-        place = bucket(key[i], base, shift, starts, widths)
+        place = bucket(key[i], base, scale, starts, widths)
         if wanted[place]:
             lows[place] = min(lows[place], key[i])
             highs[place] = max(highs[place], key[i])
 
 
 @kernel
-def collect(key, base, shift, starts, widths, wanted, rows):
+def collect(key, base, scale, starts, widths, wanted, rows):
     """Positions of the rows in wanted buckets; `rows` has one slot more than there are keys."""
     found = 0
     for i in range(key.size):
         rows[found] = i
-        found += wanted[bucket(key[i], base, shift, starts, widths)]
+        found += wanted[bucket(key[i], base, scale, starts, widths)]
     return found
 
 
 @kernel
-def count_wanted(key, base, shift, starts, widths, wanted):
+def count_wanted(key, base, scale, starts, widths, wanted):
     """How many rows lie in wanted buckets."""
     found = 0
     for i in range(key.size):
-        found += wanted[bucket(key[i], base, shift, starts, widths)]
+        found += wanted[bucket(key[i], base, scale, starts, widths)]
     return found
 
 
 @kernel
-def inside_exact(key, predicted, observed, weight, base, shift, starts, widths, sums, extremes):
+def inside_exact(key, predicted, observed, weight, base, scale, starts, widths, sums, extremes):
     """Walk through the collected rows, sorted by key, from the exact border of each bucket.
 
     extremes : (4,) = highest, its key, lowest, its key; updated in place.
@@ -135,7 +135,7 @@ def inside_exact(key, predicted, observed, weight, base, shift, starts, widths, 
     passed = 0
     i = 0
     while i < key.size:
-        place = np.int64(bucket(key[i], base, shift, starts, widths))
+        place = np.int64(bucket(key[i], base, scale, starts, widths))
         while passed < place:
             low += sums[passed, 3] - sums[passed, 1]
             high += sums[passed, 2] - sums[passed, 0] + (low >> HALF)
@@ -143,7 +143,7 @@ def inside_exact(key, predicted, observed, weight, base, shift, starts, widths, 
             passed += 1
         here_high = high
         here_low = low
-        while i < key.size and np.int64(bucket(key[i], base, shift, starts, widths)) == place:
+        while i < key.size and np.int64(bucket(key[i], base, scale, starts, widths)) == place:
             tied = key[i]
             while i < key.size and key[i] == tied:
                 times = np.int64(weight[i]) if weight.size else np.int64(1)
@@ -156,13 +156,13 @@ def inside_exact(key, predicted, observed, weight, base, shift, starts, widths, 
 
 
 @kernel
-def inside_real(key, predicted, observed, weight, base, shift, starts, widths, walk, extremes):
+def inside_real(key, predicted, observed, weight, base, scale, starts, widths, walk, extremes):
     """As `inside_exact` for float sums."""
     i = 0
     while i < key.size:
-        place = np.int64(bucket(key[i], base, shift, starts, widths))
+        place = np.int64(bucket(key[i], base, scale, starts, widths))
         here = walk[place]
-        while i < key.size and np.int64(bucket(key[i], base, shift, starts, widths)) == place:
+        while i < key.size and np.int64(bucket(key[i], base, scale, starts, widths)) == place:
             tied = key[i]
             while i < key.size and key[i] == tied:
                 step = float(observed[i]) - predicted[i]

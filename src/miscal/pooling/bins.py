@@ -44,12 +44,20 @@ def _linear_quantiles(values: np.ndarray, shares: np.ndarray, count: np.ndarray)
     from miscal.kernels.ranks import order_statistics
 
     total = int(count.sum()) if count.size else values.size
-    places = shares * (total - 1)
-    below = np.floor(places).astype(np.int64)
-    above = np.minimum(below + 1, total - 1)
-    found = order_statistics(values, np.concatenate([below, above]), count)
+    return interpolated(order_statistics(values, quantile_ranks(shares, total), count), shares, total)
+
+
+def quantile_ranks(shares: np.ndarray, total: int) -> np.ndarray:
+    """The 0-based ranks just below, then those just above, each quantile of `total` rows."""
+    below = np.floor(shares * (total - 1)).astype(np.int64)
+    return np.concatenate([below, np.minimum(below + 1, total - 1)])
+
+
+def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarray:
+    """Quantiles from the values at `quantile_ranks`, by linear interpolation."""
     low, high = found[: shares.size], found[shares.size :]
-    part = places - below
+    places = shares * (total - 1)
+    part = places - np.floor(places)
     rise = high - low
     # Computed from the nearer end, so that part = 0 and part = 1 give the values themselves.
     return np.asarray(np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part)))
@@ -84,9 +92,15 @@ def edges_for(
     if strategy != "quantile":
         raise refusal("must be 'uniform' or 'quantile'", where="'strategy'", got=f"it is {strategy!r}")
     edges = quantile_edges(values, int(bins), weight, count)
-    if edges.size - 1 < bins and edges.size - 1 < values.size:
-        warn(f"{bins} bins were asked for; ties leave {edges.size - 1}.")
+    if edges.size - 1 < values.size:
+        warn_of_merged(int(bins), edges.size - 1)
     return edges
+
+
+def warn_of_merged(asked: int, left: int) -> None:
+    """Warn when ties left fewer bins than asked for."""
+    if left < asked:
+        warn(f"{asked} bins were asked for; ties leave {left}.")
 
 
 def given_edges(bins: object) -> np.ndarray:

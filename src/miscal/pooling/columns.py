@@ -53,10 +53,10 @@ def value_edges(
 ) -> np.ndarray:
     """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
     if isinstance(bins, (int, np.integer)) and strategy == "quantile" and not isinstance(bins, bool) and bins >= 1:
-        distinct = np.unique(known[:50_000])
-        if distinct.size <= bins:
+        from miscal.kernels.buckets import distinct_up_to
+
+        if distinct_up_to(known, int(bins) + 1) <= bins:
             distinct = np.unique(known)
-        if distinct.size <= bins:
             return np.append(distinct[0], distinct) if distinct.size == 1 else _between(distinct)
     low, high = float(known.min()), float(known.max())
     if not (isinstance(bins, (int, np.integer)) and strategy == "quantile" and bins >= 1):

@@ -30,8 +30,8 @@ _COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def rows_where(text: str, columns: Columns) -> np.ndarray:
-    """Truth value of an expression at each row.
+def rows_where(text: str, columns: Columns, *, strict: bool = True) -> np.ndarray:
+    """Truth value of an expression at each row; levels that the column does not have are refused if `strict`.
 
     >>> table = Columns({"age": np.array([20, 40, 60]), "state": np.array(["CA", "NV", "TX"])})
     >>> rows_where("age < 50 and state in {NV, TX}", table).tolist()
@@ -39,12 +39,12 @@ def rows_where(text: str, columns: Columns) -> np.ndarray:
     """
     if not isinstance(text, str) or not text.strip():
         raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
-    return _Reader(text, columns).read()
+    return _Reader(text, columns, strict).read()
 
 
 class _Reader:
-    def __init__(self, text: str, columns: Columns) -> None:
-        self.text, self.columns, self.place = text, columns, 0
+    def __init__(self, text: str, columns: Columns, strict: bool) -> None:
+        self.text, self.columns, self.strict, self.place = text, columns, strict, 0
         self.tokens: list[tuple[str, str]] = []
         at = 0
         while at < len(text.rstrip()):
@@ -184,7 +184,7 @@ class _Reader:
             return np.isin(column.values, np.array(numbers, dtype=np.float64))
         names = [str(level) for level in column.levels]
         unknown = [value for value in values if value not in names]
-        if unknown:
+        if unknown and self.strict:
             raise self.bad(f"{column.name!r} has no level {unknown[0]!r}")
         chosen = np.array([name in set(values) for name in names] + [False])
         return np.asarray(chosen[column.values])

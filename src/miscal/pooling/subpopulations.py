@@ -172,8 +172,8 @@ class Among:
         if len(inside) <= len(outside) or not outside:
             text = f"{name} in {{{listed(inside, shown)}}}"
             return f"({text} or missing)" if self.missing else text
-        text = f"{name} not in {{{listed(outside, shown)}}}"
-        # Read literally, "not in" also takes missing values; say so where they do not belong.
+        text = f"{name} not in {{{listed(outside, shown)}}}" if len(outside) > 1 else f"{name} != {outside[0]}"
+        # Read literally, "not in" and "!=" also take missing values; say so where they do not belong.
         return f"{text} and {name} is not missing" if self.known_missing and not self.missing else text
 
 

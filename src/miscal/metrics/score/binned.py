@@ -13,7 +13,7 @@ from miscal.engines.memory import mean_tally
 from miscal.metrics.arrays import Given
 from miscal.metrics.norms import Norm, aggregate, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.bins import edges_for
+from miscal.pooling.bins import edges_for, warn_of_merged
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import BinPooling, LevelPooling, ProductPooling
 
@@ -83,6 +83,13 @@ def expected_calibration_error(
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
     norm_power(norm)
+    if strategy == "quantile" and isinstance(bins, int) and bins >= 1 and pair.plain and pair.binary:
+        from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
+
+        if pair.rows > LEAST_ROWS:
+            found = quantile_tally(pair, pair.predicted if on is None else on, bins)
+            warn_of_merged(bins, found.counts.size)
+            return tally_error(found, norm)
     return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column, column
 from miscal.engines.memory import mean_tally
+from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 from miscal.metrics.arrays import Given
 from miscal.metrics.norms import Norm, norm_power
 from miscal.metrics.score.binned import tally_error
@@ -58,8 +59,23 @@ def variable_calibration_error(
     given = Given(y_true, y_prob, sample_weight)
     norm_power(norm)
     pair = given.pair(target, correct)
-    parts = [_pooling(given.column(each), pair, bins, strategy, range) for each in variable_columns(variable)]
+    columns = [given.column(each) for each in variable_columns(variable)]
+    if len(columns) == 1 and strategy == "quantile" and _quick(columns[0], pair, bins):
+        values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
+        return tally_error(quantile_tally(pair, values, int(bins), whole=columns[0].integer), norm)  # type: ignore[arg-type]
+    parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
     return tally_error(mean_tally(pair, crossed(parts)), norm)
+
+
+def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
+    """Whether edges and tally can be found in one pass: many plain rows, none missing, more values than bins."""
+    from miscal.kernels.buckets import distinct_up_to
+
+    if not (pair.plain and pair.binary and pair.rows > LEAST_ROWS) or each.nominal:
+        return False
+    if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or bins < 1:
+        return False
+    return bool(distinct_up_to(each.values, int(bins) + 1) > bins) and not bool(np.isnan(each.values).any())
 
 
 def _pooling(each: Column, pair: Pair, bins: Bins, strategy: str, span: tuple[float, float] | None) -> Pooling:

@@ -1,0 +1,103 @@
+"""Equal-support edges and the tally over them in one pass: bin once, finely, then coarsen.
+
+Rows are added into thousands of narrow strips of the value. The edges lie in a few of them; only the rows of those are
+looked at again, all other strips fall into one bin whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miscal.carriers.tally import Tally
+from miscal.engines.memory import mean_tally_of
+from miscal.kernels.ranks import strip_means, strip_pick
+from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
+from miscal.kernels.threads import over_blocks
+from miscal.pairs import Pair
+from miscal.pooling.bins import bin_index, interpolated, quantile_ranks
+from miscal.pooling.cells import Ranges
+
+LEAST_ROWS = 1 << 16  # below, sorting everything is as quick
+STRIPS = 1 << 12
+SAMPLE = 4096
+BLOCK = 1 << 21
+
+
+def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = False) -> Tally:
+    """Weight, predicted and observed per equal-support bin of `values`; every row counts once, outcomes are 0 or 1.
+
+    whole : the values are whole numbers; where their range is small each has a strip of its own, and no row is looked
+        at twice
+    """
+    low, scale, own = _layout(values, whole=whole)
+    sums = _strip_sums(pair, values, low, scale)
+    shares = np.arange(bins + 1) / bins
+    ranks = quantile_ranks(shares, values.size)
+    holders = np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
+    wanted = np.zeros(STRIPS, np.uint8)
+    rows = np.empty(0, np.int64)
+    if own:
+        found = low + holders
+    else:
+        wanted[holders] = 1
+        rows = _rows_in(values, low, scale, wanted)
+        kept = np.sort(values[rows])
+        skipped = np.cumsum(np.where(wanted == 1, 0, sums[:, 0]))[holders]
+        found = kept[ranks - skipped]
+    edges = np.unique(interpolated(found, shares, values.size))
+    edges = edges if edges.size > 1 else np.repeat(edges, 2)
+    total = _sums_of(pair.take(rows), bin_index(values[rows], edges), edges.size - 1)
+    strips = np.flatnonzero((wanted == 0) & (sums[:, 0] > 0))
+    # The last row at or below an edge lies in a strip that was wanted, so any other strip lies between two edges.
+    place = low + strips if own else low + (strips + 0.5) / scale
+    np.add.at(total, bin_index(place.astype(np.float64), edges), sums[strips])
+    return mean_tally_of(total, Ranges(edges))
+
+
+def _layout(values: np.ndarray, *, whole: bool) -> tuple[float, float, bool]:
+    """Where the strips start, how many there are a unit, and whether each whole number has its own."""
+    if whole:
+        low, high = float(values.min()), float(values.max())
+        if high - low < STRIPS:
+            return low, 1.0, True
+    sample = np.sort(values[:: max(1, values.size // SAMPLE)])
+    edge = sample.size // 256  # a few far outliers must not make all strips wide
+    low, high = float(sample[edge]), float(sample[-1 - edge])
+    if not high > low:
+        low, high = float(values.min()), float(values.max())
+    return low, (STRIPS - 1) / (high - low) if high > low else 1.0, False
+
+
+def _strip_sums(pair: Pair, values: np.ndarray, low: float, scale: float) -> np.ndarray:
+    def work(start: int, stop: int) -> np.ndarray:
+        packed, result = np.zeros((STRIPS, 2), np.uint64), np.zeros((STRIPS, 4), np.int64)
+        rows = slice(start, stop)
+        strip_means(values[rows], pair.predicted[rows], pair.observed[rows], low, scale, packed)
+        unpacked_means(packed, result)
+        return result
+
+    parts = over_blocks(values.size, work, BLOCK)
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return np.asarray(total)
+
+
+def _sums_of(pair: Pair, codes: np.ndarray, cells: int) -> np.ndarray:
+    """Rows, events and the two limbs of the predictions per cell."""
+    total = np.zeros((cells, 4), np.int64)
+    for start in range(0, pair.rows, PACKED_ROWS):
+        rows = slice(start, start + PACKED_ROWS)
+        packed = np.zeros((cells, 2), np.uint64)
+        coded_means(codes[rows], pair.predicted[rows], pair.observed[rows], packed)
+        unpacked_means(packed, total)
+    return total
+
+
+def _rows_in(values: np.ndarray, low: float, scale: float, wanted: np.ndarray) -> np.ndarray:
+    def work(start: int, stop: int) -> np.ndarray:
+        rows = np.empty(stop - start + 1, np.int32)
+        found = strip_pick(values[start:stop], low, scale, wanted, rows)
+        return rows[:found].astype(np.int64) + start
+
+    return np.concatenate(over_blocks(values.size, work))
