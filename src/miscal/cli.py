@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,22 @@ from miscal.data.errors import MiscalError
 
 SHOWN = 12
 PATIENCE = 2.0  # seconds before a progress bar appears
+# Commands that live beside what they do: module and function, imported when asked for.
+ELSEWHERE: dict[str, tuple[str, str]] = {"check": ("miscal.report.command", "check")}
 
 
 class OneLine(click.Group):
-    """Errors end in one clear line and exit status 2, never in a traceback."""
+    """Errors end in one clear line and exit status 2, never in a traceback; some commands live elsewhere."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted([*super().list_commands(context), *ELSEWHERE])
+
+    def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in ELSEWHERE:
+            module, name = ELSEWHERE[cmd_name]
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        return super().get_command(context, cmd_name)
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -36,60 +49,98 @@ def main() -> None:
     """Find where a model's probabilities are wrong, show it, and fix it."""
 
 
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say what the columns of a table are and how widely to look."""
+    options = [
+        click.option("--outcome", required=True, help="Column of the outcome."),
+        click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat for classes."),
+        click.option("--logit", is_flag=True, help="The probability columns hold logits."),
+        click.option("--positive", help="The label that is the event."),
+        click.option("--weight", help="Column of sampling weights."),
+        click.option("--count", help="Column of trials; the outcome then counts events."),
+        click.option("--cluster", help="Column of clusters: rows of one cluster are not independent."),
+        click.option("--by", multiple=True, help="Column to look at; repeat. All by default."),
+        click.option("--ignore", multiple=True, help="Column to leave out; repeat."),
+        click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"])),
+        click.option("--suppress-below", default=0, help="Keep cells of fewer rows out of page, JSON and CSV."),
+        click.option("--seed", default=0, show_default=True, help="Seed of the simulations."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def audit_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a table as `miscal.audit` takes them."""
+    made = dict(options)
+    probability = made.pop("probability")
+    made["probability"] = probability[0] if len(probability) == 1 else list(probability)
+    made["by"] = list(made["by"]) or None
+    made["random_state"] = made.pop("seed")
+    return made
+
+
 @main.command()
 @click.option(
     "--out", default="miscal-demo", show_default=True, type=click.Path(path_type=Path), help="Folder to write."
 )
+@click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
 @click.option("--seed", default=0, show_default=True, help="Seed of the simulations.")
-def demo(out: Path, seed: int) -> None:
+def demo(out: Path, effort: str, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
 
     click.echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
     click.echo("The event: a flight arrives more than 15 minutes late.")
-    options = {"outcome": "late", "probability": "probability", "ignore": ["day", "minute"]}
-    _run(flights(), out / "report.html", out / "report.json", {**options, "random_state": seed})
+    options = {"outcome": "late", "probability": "probability", "ignore": ["day", "minute"], "effort": effort}
+    source = "Flights from New York, July to December 2013"
+    _run(flights(), out / "report.html", out / "report.json", {**options, "random_state": seed, "source": source})
 
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--outcome", required=True, help="Column of the outcome.")
-@click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat for classes.")
-@click.option("--logit", is_flag=True, help="The probability columns hold logits.")
-@click.option("--positive", help="The label that is the event.")
-@click.option("--weight", help="Column of sampling weights.")
-@click.option("--count", help="Column of trials; the outcome then counts events.")
-@click.option("--cluster", help="Column of clusters: rows of one cluster are not independent.")
-@click.option("--by", multiple=True, help="Column to look at; repeat. All by default.")
-@click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
+@table_options
 @click.option("--out", default="report.html", show_default=True, type=click.Path(path_type=Path), help="Page to write.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
-@click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
-@click.option("--seed", default=0, show_default=True, help="Seed of the simulations.")
-def audit(file: Path, out: Path, json_path: Path | None, seed: int, **options: Any) -> None:
+@click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the audit for --baseline.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
+def audit(
+    file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
+) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather) and write a page."""
-    probability = options.pop("probability")
-    options["probability"] = probability[0] if len(probability) == 1 else list(probability)
-    options["by"] = list(options["by"]) or None
-    _run(file, out, json_path, {**options, "random_state": seed})
+    _run(file, out, json_path, audit_options(options), saved, baseline)
 
 
-def _run(data: Any, page: Path, json_path: Path | None, options: dict[str, Any]) -> None:
+def _run(
+    data: Any,
+    page: Path,
+    json_path: Path | None,
+    options: dict[str, Any],
+    saved: Path | None = None,
+    baseline: Path | None = None,
+) -> None:
+    from miscal.report.audit import Audit
     from miscal.report.audit import audit as run_audit
 
-    for path in filter(None, (page, json_path)):
+    before = Audit.load(baseline) if baseline else None
+    for path in filter(None, (page, json_path, saved)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with _progress() as progress:
+    with progress_bar() as progress:
         found = run_audit(data, progress=progress, **options)
-    _print(found)
+    if before is not None:
+        found = found.with_comparison(before)
+    show(found)
     found.to_html(page)
     if json_path is not None:
         found.to_json(json_path)
-    click.echo(f"\nPage: {page}" + (f"   JSON: {json_path}" if json_path else ""))
+    if saved is not None:
+        found.save(saved)
+    written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
+    click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar that appears only when the work takes a while, and only on a terminal."""
     import time
 
@@ -121,37 +172,55 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.stop()
 
 
-def _print(found: Any) -> None:
-    """The verdict and the ranking, as a table."""
+def show(found: Any) -> None:
+    """Print the verdict, the ranking as a table, and what was not found."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from miscal.report import words
     from miscal.report.verdict import verdict
 
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print()
-    console.print(verdict(found.document).sentence, style="bold")
+    console.print(escape(verdict(found.document).sentence), style="bold")
     real = [finding for finding in found.findings if finding.real]
-    table = Table(title=f"Beyond noise: {len(real)} places", title_justify="left", show_edge=False, pad_edge=False)
-    for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column("difference in events")
-    table.add_column("adjusted p", justify="right")
-    for finding in real[:SHOWN]:
-        table.add_row(
-            finding.where,
-            f"{finding.rows:,}",
-            words.percent(finding.predicted),
-            words.percent(finding.observed),
-            words.events_off(finding.events_off),
-            words.p_cell(finding.p_value),
+    heads = [finding for finding in real if not finding.parent]
+    if heads:
+        table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
+        for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column("difference in events")
+        table.add_column("adjusted p", justify="right")
+        for finding in heads[:SHOWN]:
+            table.add_row(*(escape(text) for text in _row(finding, words)))
+        console.print(table)
+    if len(heads) > SHOWN:
+        console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
+    if len(real) > len(heads):
+        console.print(
+            f"{words.plural(len(real) - len(heads), 'other place is', 'other places are')} explained by these."
         )
-    console.print(table)
-    if len(real) > SHOWN:
-        console.print(f"... and {len(real) - SHOWN} more on the page.")
     if found.clean:
-        console.print(f"Clean: {', '.join(item['where'] for item in found.clean)}.")
+        listed = ", ".join(item["where"] for item in found.clean[:SHOWN])
+        more = f" and {len(found.clean) - SHOWN} more" if len(found.clean) > SHOWN else ""
+        console.print(escape(f"Tested and clean: {listed}{more}."))
+    compared = found.document.get("comparison")
+    if compared:
+        console.print(f"Against the baseline: {len(compared['better'])} better, {len(compared['worse'])} worse.")
+
+
+def _row(finding: Any, words: Any) -> list[str]:
+    off = words.events_off(finding.events_off)
+    bound = f" (at least {words.count(finding.at_least)})" if finding.at_least >= 1 else ""
+    return [
+        finding.where,
+        f"{finding.rows:,}",
+        words.percent(finding.predicted),
+        words.percent(finding.observed),
+        off + bound,
+        words.p_cell(finding.p_value),
+    ]
 
 
 if __name__ == "__main__":

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
-
-import numpy as np
-
-from miscal.data.columns import Column
-from miscal.pooling.cells import MISSING
 
 CODES = {
     "score": "MC101",
@@ -37,7 +34,9 @@ class Finding:
     p_value : adjusted over the whole audit
     real : beyond noise
     specific : not explained by the score alone
-    parent : the finding that explains this one, if any
+    parent : the place of the finding that explains this one, if any
+    shrunken : the gap less the luck of having been picked; what is said first
+    definition : an expression that picks the rows, for subpopulations
     """
 
     code: str
@@ -56,48 +55,45 @@ class Finding:
     real: bool
     specific: bool
     parent: str | None = None
+    shrunken: float | None = None
+    definition: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        from miscal.report.words import events_off, p_value, percent
+    @property
+    def at_least(self) -> float:
+        """Lower bound of |events off|, 0 where the interval holds 0."""
+        low, high = self.interval
+        nearer = max(low, -high)
+        return nearer * self.weight if nearer > 0 else 0.0
 
+    def __str__(self) -> str:
+        from miscal.report.words import count, events_off, p_value, percent
+
+        shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
+        text = events_off(shown)
+        beside = []
+        if count(abs(shown)) != count(abs(self.events_off)):
+            beside.append(f"{count(abs(self.events_off))} counted")
+        if self.at_least >= 1:
+            beside.append(f"at least {count(self.at_least)}")
         return (
-            f"{self.where}: {percent(self.predicted)} predicted, {percent(self.observed)} happened. "
-            f"{self.rows:,} rows, {events_off(self.events_off)} "
-            f"({'beyond' if self.real else 'within'} noise, {p_value(self.p_value, 'adjusted p')})."
+            f"{self.where[:1].upper()}{self.where[1:]}: {percent(self.predicted)} predicted, "
+            f"{percent(self.observed)} happened. {count(self.rows)} rows, {text}"
+            f"{' (' + '; '.join(beside) + ')' if beside else ''}. "
+            f"{'Beyond' if self.real else 'Within'} noise ({p_value(self.p_value, 'adjusted p')})."
         )
 
-
-def range_words(column: Column, low: float, high: float, *, first: bool, last: bool) -> str:
-    """A range of a column in words.
-
-    >>> from miscal.data.columns import column
-    >>> range_words(column("hour", [1, 2]), 17.0, 19.0, first=False, last=False)
-    'hour 18 to 19'
-    """
-    if column.integer:
-        start = int(np.ceil(low)) if first else int(np.floor(low)) + 1
-        end = int(np.floor(high))
-        return f"{column.name} {start}" if start >= end else f"{column.name} {start} to {end}"
-    show = _date if column.kind == "date" else _number
-    if first:
-        return f"{column.name} up to {show(high)}"
-    if last:
-        return f"{column.name} above {show(low)}"
-    return f"{column.name} above {show(low)} up to {show(high)}"
-
-
-def level_words(column: Column, label: str) -> str:
-    """A level of a column in words."""
-    return f"{column.name} missing" if label == MISSING else f"{column.name} = {label}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _date(days: float) -> str:
-    return str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days)), "D"))
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
+        """Read back what `to_dict` gave, after JSON."""
+        made = {item.name: values.get(item.name) for item in fields(cls)}
+        for name in ("columns", "levels"):
+            made[name] = tuple(made[name] or ())
+        low, high = made["interval"] or (None, None)
+        made["interval"] = (math.nan if low is None else low, math.nan if high is None else high)
+        for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight"):
+            made[name] = math.nan if made[name] is None else float(made[name])
+        return cls(**made)

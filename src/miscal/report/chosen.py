@@ -1,0 +1,67 @@
+"""Which columns an audit looks at, and which it sets aside and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.data.errors import nearest, refusal
+from miscal.data.predictions import Predictions
+
+IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
+FEW = 50  # rows or levels below which nothing is taken for an identifier
+_NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
+
+
+def chosen_columns(
+    predictions: Predictions, by: Sequence[str] | None, ignore: Sequence[str]
+) -> tuple[list[Column], list[dict[str, Any]]]:
+    """The columns to look at, and those set aside with the reason."""
+    known = list(predictions.columns)
+    for name in [*(by or ()), *ignore]:
+        if name not in known:
+            raise refusal(f"has no column '{name}'", where="the data", hint=nearest(name, known))
+    chosen, aside = [], []
+    for name in by or known:
+        if name in ignore:
+            continue
+        column = predictions.columns[name]
+        reason = None if by else reason_aside(column)
+        if reason:
+            aside.append({"where": name, "rows": predictions.rows, "reason": reason})
+        else:
+            chosen.append(column)
+    return chosen, aside
+
+
+def reason_aside(column: Column) -> str | None:
+    """Why a column says nothing about groups: it is constant, or it names the rows.
+
+    >>> from miscal.data.columns import column
+    >>> reason_aside(column("year", [2013, 2013]))
+    'constant'
+    """
+    if column.nominal:
+        if len(column.levels) > max(FEW, IDENTIFIER_SHARE * len(column)):
+            return f"an identifier: {len(column.levels):,} levels"
+        return "constant" if len(column.levels) <= 1 and not column.missing.any() else None
+    known = column.values[~np.isnan(column.values)]
+    if known.size == 0:
+        return "all values are missing"
+    low, high = known.min(), known.max()
+    if low == high and known.size == len(column):
+        return "constant"
+    return "an identifier: whole numbers that all differ" if _names_rows(column, known, low, high) else None
+
+
+def _names_rows(column: Column, known: np.ndarray, low: float, high: float) -> bool:
+    if not column.integer or known.size <= FEW or high - low + 1 < known.size:
+        return False
+    consecutive = high - low + 1 == known.size
+    if not (consecutive or _NAMED.search(column.name)):
+        return False
+    return bool(np.unique(known).size == known.size)

@@ -1,0 +1,175 @@
+"""The audit's dictionary: the JSON of the contract."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import miscal
+from miscal.data.columns import Column
+from miscal.data.predictions import Predictions
+from miscal.inference.adjust import minimum_detectable_gap
+from miscal.report.findings import Finding
+from miscal.report.search.groups import Group
+from miscal.report.search.looking import Looked
+from miscal.report.search.places import Tests
+from miscal.report.search.ranges import stretches
+from miscal.results import Result
+
+SCHEMA = "miscal.audit/1"
+MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
+
+
+def document_of(
+    predictions: Predictions,
+    every: Sequence[Looked],
+    found: Sequence[Finding],
+    aside: list[dict[str, Any]],
+    tests: Tests,
+    settings: dict[str, Any],
+    described: dict[str, Any],
+) -> dict[str, Any]:
+    """Put everything that was found into one dictionary."""
+    first = every[0]
+    guilty = {name for finding in found if finding.real for name in finding.columns}
+    sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
+    for looked in every:
+        named = looked.score.to_dict()
+        if looked.name:
+            named["name"] = f"Calibration by score, class {looked.name}"
+        sections["score"].append(named)
+    for _, result, _ in first.columns:
+        sections[result.kind].append(result.to_dict())
+    for result in first.further:
+        sections.setdefault(result.kind, []).append(result.to_dict())
+    return {
+        "schema": SCHEMA,
+        "version": miscal.__version__,
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+        "data": {
+            "rows": predictions.rows,
+            "weight": float(np.sum(first.score.table["weight"])),
+            **described,
+            "fingerprint": predictions._fingerprint(),  # noqa: SLF001
+            "rows_fingerprint": _rows_fingerprint(predictions),
+        },
+        "settings": settings,
+        "score": score_numbers(first.score),
+        "findings": [finding.to_dict() for finding in found],
+        "clean": [
+            _clean(column, result, group, first, tests)
+            for column, result, group in first.columns
+            if column.name not in guilty and not result.p_value <= tests.level
+        ],
+        "too_small": aside + [entry for _, _, group in first.columns for entry in _too_small(group)],
+        "sections": sections,
+    }
+
+
+def _rows_fingerprint(predictions: Predictions) -> str:
+    """Hash of outcomes and weights in their order: equal for two models on the same rows."""
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=12)
+    for values in (predictions.outcome, predictions.weight, predictions.count):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+    return digest.hexdigest()
+
+
+def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Tests) -> dict[str, Any]:
+    """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight
+    many = stretches(group.ordered) if group.ordered else 1
+    tested = error if group.ordered else error[~np.isnan(group.p_value)]
+    detectable = minimum_detectable_gap(tested, max(tests.size("columns"), 1) * tests.factor * many, tests.level)
+    return {
+        "where": column.name,
+        "value": result.value,
+        "noise_floor": result.noise_floor,
+        "p_value": result.p_value,
+        "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
+    }
+
+
+def _too_small(group: Group) -> list[dict[str, Any]]:
+    """Levels of a column that no outcome could have made significant."""
+    if group.ordered:
+        return []
+    cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
+    if cells.size > MOST_LISTED:
+        name = group.parts[0].name
+        return [
+            {
+                "where": f"{name}: {cells.size:,} of {group.count:,} levels",
+                "rows": int(group.raw.rows[cells].sum()),
+                "reason": "each has too few rows or events to be judged alone",
+            }
+        ]
+    return [
+        {
+            "where": group.words(int(cell), int(cell)),
+            "rows": int(group.raw.rows[cell]),
+            "reason": "too few rows or events for any outcome to be beyond noise",
+        }
+        for cell in cells
+    ]
+
+
+def overall_interval(score: Result) -> tuple[float, float]:
+    """95% interval of the gap over all rows."""
+    tally = score.extra["tally"]
+    gap = float(tally.events_off.sum() / tally.weight.sum())
+    noise = tally.residual2 if score.settings.get("null") == "residual" else tally.variance
+    error = 1.96 * float(np.sqrt(noise.sum()) / tally.weight.sum())
+    return gap - error, gap + error
+
+
+def score_numbers(score: Result) -> dict[str, Any]:
+    """The numbers by score, and under `details` what is known of their noise."""
+    extra = score.extra
+    names = ("slope", "intercept", "in_the_large", "ratio")
+    right = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}
+    return {
+        "expected": score.value,
+        "kuiper": extra["kuiper"],
+        "smooth": extra["smooth"],
+        **{name: extra[name]["value"] for name in names},
+        "predicted": extra["predicted"],
+        "observed": extra["observed"],
+        "gap": extra["predicted"] - extra["observed"],
+        "brier": extra["brier"]["score"],
+        "log_loss": extra["log_loss"]["score"],
+        "auc": extra["auc"],
+        "details": {
+            "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
+            "kuiper": extra["kuiper_noise"],
+            "gap": {"interval": list(overall_interval(score))},
+            **{
+                name: {
+                    "interval": extra[name]["interval"],
+                    "p_value": wald_p(extra[name]["value"], extra[name]["interval"], right[name], name == "ratio"),
+                }
+                for name in names
+            },
+        },
+    }
+
+
+def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
+    """The p-value that goes with a Wald interval of 95%, for the value that would be right.
+
+    >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
+    0.05
+    """
+    low, high = (float(end) for end in interval)
+    if logarithm and low > 0:
+        value, low, high, right = (math.log(number) for number in (value, low, high, right))
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        return math.nan
+    z = abs(value - right) / ((high - low) / (2 * 1.959963984540054))
+    return math.erfc(z / math.sqrt(2.0))

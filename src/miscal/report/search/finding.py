@@ -1,0 +1,155 @@
+"""From places to findings: sizes, intervals, parents and the order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.ranking import shrunken_gap
+from miscal.report.findings import CODES, Finding
+from miscal.report.search.explain import Explainer, Taken
+from miscal.report.search.groups import Rows, replace_noise
+from miscal.report.search.looking import Looked, real_places, score_after
+from miscal.report.search.places import Place, Tests
+from miscal.report.search.ranges import stretches
+
+Ordered = list[tuple[float, list[Finding]]]
+
+
+def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
+    """Findings of one target, each head with those that it explains, with what orders the heads."""
+    real = real_places(looked, tests.level)
+    specific = [place for place in real if place.specific]
+    taken = Explainer(looked.rows, tests, specific, looked.groups).run()
+    ordered: Ordered = []
+    listed = {place.key for item in taken for place in (item.place, *item.explains)}
+    for item in taken:
+        ordered.append((item.bound, _head(looked, tests, item)))
+    general = [place for place in real if place.key not in listed]
+    whole = _whole(looked, tests, taken, random_state)
+    _spread_general(looked, tests, general, whole, ordered)
+    return ordered
+
+
+def _head(looked: Looked, tests: Tests, item: Taken) -> list[Finding]:
+    head = finding(looked, tests, item.place, specific=True)
+    seen = {head.where}
+    children = []
+    for place in sorted(item.explains, key=lambda p: p.adjusted):
+        child = finding(looked, tests, place, specific=True, parent=head.where)
+        if child.where not in seen:
+            seen.add(child.where)
+            children.append(child)
+    return [head, *children]
+
+
+def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) -> tuple[float, Finding]:
+    """The finding about all rows, and what it is worth; explained by the first place taken if nothing is left."""
+    place = looked.whole
+    assert place is not None
+    found = finding(looked, tests, place, specific=False)
+    if not found.real:
+        return -math.inf, found
+    least = max(found.interval[0], -found.interval[1], 0.0) * found.weight
+    low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
+    if taken and score_after(looked, [item.place for item in taken], random_state) > tests.level:
+        return -math.inf, finding(looked, tests, place, specific=False, parent=taken[0].place.words)
+    return max(least, low), found
+
+
+def _spread_general(
+    looked: Looked, tests: Tests, general: list[Place], whole: tuple[float, Finding], ordered: Ordered
+) -> None:
+    """List general findings under the whole table, or under what explains the whole table."""
+    bound, found = whole
+    if found.parent is not None:
+        ordered[0][1].append(found)
+        home, parent = ordered[0][1], found.parent
+    else:
+        ordered.append((bound, [found]))
+        home, parent = ordered[-1][1], found.where if found.real else None
+    seen = {item.where for _, items in ordered for item in items}
+    for place in sorted(general, key=lambda p: p.adjusted):
+        made = finding(looked, tests, place, specific=False, parent=parent)
+        if made.where in seen:
+            continue
+        seen.add(made.where)
+        if parent is None:
+            ordered.append((_least(made), [made]))
+        else:
+            home.append(made)
+
+
+def _least(found: Finding) -> float:
+    low, high = found.interval
+    return max(low, -high, 0.0) * found.weight
+
+
+def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
+    """One place as a finding."""
+    raw, rows = place.raw, looked.rows
+    number = tests_of(place, tests)
+    weight = float(raw.weight[0])
+    gap = float((raw.predicted - raw.observed)[0]) / weight
+    error = math.sqrt(float(_variance(place, rows))) / weight
+    interval = _interval(place, rows, number, tests.level, gap, error)
+    group = place.group
+    name = f"{place.words} (class {looked.name})" if looked.name and place.kind != "score" else place.words
+    columns = place.columns or (tuple(part.name for part in group.parts) if group else ())
+    levels = place.levels or (group.levels(place.first, place.last) if group else ())
+    real = bool(place.adjusted <= tests.level)
+    return Finding(
+        code=CODES[place.kind],
+        kind=place.kind,
+        where=name,
+        columns=columns,
+        levels=levels,
+        rows=int(raw.rows[0]),
+        weight=weight,
+        predicted=float(raw.predicted[0]) / weight,
+        observed=float(raw.observed[0]) / weight,
+        gap=gap,
+        interval=interval,
+        events_off=gap * weight,
+        p_value=place.adjusted,
+        real=real,
+        specific=bool(specific and real),
+        parent=parent,
+        shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
+        definition=place.definition or None,
+    )
+
+
+def tests_of(place: Place, tests: Tests) -> int:
+    """Among how many tests a place was picked, for its interval."""
+    many = stretches(place.group.ordered) if place.group is not None and place.first != place.last else 1
+    return max(tests.size(place.family), 1) * tests.factor * many
+
+
+def _variance(place: Place, rows: Rows) -> float:
+    if rows.raw.cluster is None:
+        return float(rows.variance(place.raw)[0])
+    members = place.rows
+    pair = rows.raw
+    residual = pair.observed[members] - pair.predicted[members]
+    if pair.first is not None:
+        residual = residual * pair.first[members]
+    return float(np.sum(np.bincount(pair.cluster[members], residual) ** 2))
+
+
+def _interval(place: Place, rows: Rows, number: int, level: float, gap: float, error: float) -> tuple[float, float]:
+    from miscal.inference.adjust import adjusted_z
+
+    if rows.raw.cluster is not None:
+        reach = adjusted_z(number, level) * error
+        return gap - reach, gap + reach
+    low, high = cell_gap_intervals(
+        replace_noise(place.raw, rows.spread),
+        weighted=rows.raw.weight is not None,
+        tests=number,
+        level=level,
+        null=rows.noise.null,
+    )
+    return float(low[0]), float(high[0])

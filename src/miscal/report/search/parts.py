@@ -1,0 +1,181 @@
+"""How a column is cut into cells, and what its cells are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.pooling.columns import level_pooling, range_pooling
+
+FINE = 40  # ranges among which the stretch of a variable that errs is looked for
+COARSE = 5  # ranges of a variable when it is crossed with another column
+MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
+MOST_LEVELS_CROSSED = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One column as cells: ranges in order (with their edges) or levels, then missing values if there are any."""
+
+    column: Column
+    codes: np.ndarray
+    labels: tuple[str, ...] = ()
+    edges: np.ndarray | None = None
+    missing: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+    @property
+    def known(self) -> int:
+        """Cells that are not the missing values'."""
+        return len(self.labels) if self.edges is None else len(self.edges) - 1
+
+    @property
+    def count(self) -> int:
+        return self.known + self.missing
+
+    @property
+    def ordered(self) -> int:
+        """Leading cells that are consecutive ranges, so that neighbours may be joined."""
+        return 0 if self.edges is None else self.known
+
+    def level(self, first: int, last: int) -> str:
+        """The level, or the stretch of ranges, without the column's name."""
+        if first >= self.known:
+            return "missing"
+        if self.edges is None:
+            return self.labels[first]
+        return range_level(
+            self.column, float(self.edges[first]), float(self.edges[last + 1]), first == 0, last == self.known - 1
+        )
+
+    def words(self, first: int, last: int) -> str:
+        """The place in words: the column's name and the level.
+
+        >>> from miscal.data.columns import column
+        >>> part = fine_part(column("hour", [17, 18, 19, 20]))
+        >>> part.words(1, 2)
+        'hour 18 to 19'
+        """
+        return f"{self.name} {self.level(first, last)}"
+
+
+def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
+    """A column as finely as it is looked at: all levels; up to 40 ranges; days, weeks or months of a date."""
+    if column.nominal:
+        pooling = level_pooling(column)
+        labels = tuple(pooling.cells.names)
+        return Part(column, _small(pooling.codes(0, len(column)), len(labels) + 1), labels, None, pooling.cells.missing)
+    bins: Any = date_edges(column.values) if column.kind == "date" else FINE
+    pooling_: Any = range_pooling(column, bins, weight=weight, count=count)
+    cells = pooling_.cells
+    if not hasattr(cells, "edges"):  # nothing but missing values
+        return Part(column, np.zeros(len(column), np.int16), (), None, True)
+    return Part(column, _small(pooling_.codes(0, len(column)), cells.count), (), cells.edges, cells.missing)
+
+
+def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
+    """The same column with few cells, for crossing: neighbouring ranges joined to about equal weight."""
+    if part.edges is None or part.known <= COARSE:
+        return part
+    rows = np.bincount(part.codes, weight, part.count)[: part.known]
+    middle = np.cumsum(rows) - 0.5 * rows
+    group = np.minimum((COARSE * middle / max(rows.sum(), 1e-300)).astype(np.int64), COARSE - 1)
+    group = np.unique(group, return_inverse=True)[1]
+    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    edges = np.append(part.edges[starts], part.edges[-1])
+    table = np.append(group, group[-1] + 1).astype(np.int16)
+    return Part(part.column, table[part.codes], (), edges, part.missing)
+
+
+def date_edges(days: np.ndarray) -> np.ndarray:
+    """Edges of calendar days, weeks (from Monday) or months, whichever are at most 62.
+
+    Ranges are closed on the right, so that an edge stands just before the first moment of its period.
+    """
+    known = days[~np.isnan(days)]
+    if known.size == 0:
+        return np.array([0.0, 1.0])
+    first, last = int(np.floor(known.min())), int(np.floor(known.max()))
+    if last - first < MANY_DAYS:
+        starts = np.arange(first, last + 2)
+    elif last - first < 7 * MANY_DAYS:
+        monday = first - (first + 3) % 7  # day 0, the first of 1970, was a Thursday
+        starts = np.arange(monday, last + 8, 7)
+    else:
+        months = np.datetime64(first, "D").astype("M8[M]").astype(int)
+        end = np.datetime64(last, "D").astype("M8[M]").astype(int)
+        step = max(1, -(-(end - months + 1) // MANY_DAYS))
+        starts = (np.arange(months, end + step + 1, step)).astype("M8[M]").astype("M8[D]").astype(int)
+    return np.nextafter(starts.astype(np.float64), -np.inf)
+
+
+def month_edges(days: np.ndarray) -> np.ndarray | None:
+    """Edges of months, or of weeks if there are fewer than three months; None for less than three weeks."""
+    known = days[~np.isnan(days)]
+    if known.size == 0:
+        return None
+    first, last = int(np.floor(known.min())), int(np.floor(known.max()))
+    if last - first < 21:
+        return None
+    if last - first < 75:
+        starts = np.arange(first - (first + 3) % 7, last + 8, 7)
+    else:
+        months = np.datetime64(first, "D").astype("M8[M]").astype(int)
+        end = np.datetime64(last, "D").astype("M8[M]").astype(int)
+        starts = np.arange(months, end + 2).astype("M8[M]").astype("M8[D]").astype(int)
+    return np.nextafter(starts.astype(np.float64), -np.inf)
+
+
+def range_level(column: Column, low: float, high: float, first: bool, last: bool) -> str:
+    """A right-closed range in words; the lowest one includes its lower edge, the ends of a column stay open.
+
+    >>> from miscal.data.columns import column
+    >>> range_level(column("hour", [1, 2]), 17.0, 19.0, False, False)
+    '18 to 19'
+    >>> range_level(column("x", [0.5]), 0.25, 0.5, False, True)
+    'above 0.25'
+    """
+    if column.kind == "date":
+        start, end = np.ceil(low), np.floor(high) if high != np.floor(high) else high - 1
+        return _day(start) if start >= end else f"{_day(start)} to {_day(end)}"
+    if column.integer or _whole(column):
+        start = int(np.ceil(low)) if first else int(np.floor(low)) + 1
+        end = int(np.floor(high))
+        return f"{start:g}" if start >= end else f"{_number(start)} to {_number(end)}"
+    if first and last:
+        return "any value"
+    if first:
+        return f"up to {_number(high)}"
+    if last:
+        return f"above {_number(low)}"
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _whole(column: Column) -> bool:
+    """Whether a column of numbers holds whole ones only, as far as a sample tells."""
+    sample = column.values[:10_000]
+    known = sample[~np.isnan(sample)]
+    return bool(known.size and (known == np.floor(known)).all() and np.abs(known).max() < 1e7)
+
+
+def _number(value: float) -> str:
+    if abs(value) < 1e-300:
+        return "0"
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
+
+
+def _day(days: float) -> str:
+    return str(np.datetime64("1970-01-01") + np.timedelta64(int(days), "D"))
+
+
+def _small(codes: np.ndarray, count: int) -> np.ndarray:
+    kind = np.int16 if count < 32_000 else np.int32
+    return np.ascontiguousarray(codes, dtype=kind)

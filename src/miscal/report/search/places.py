@@ -1,0 +1,232 @@
+"""Places that were tested, and which of them are beyond noise.
+
+Tests fall into families (columns, pairs, subpopulations, neighbourhoods) that share the level equally, so that a wide
+search does not blunt the narrow one; within a family Holm's rule. A stretch of a variable counts as one test: its
+p-value is already multiplied by the number of stretches looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from miscal.inference.adjust import holm
+from miscal.inference.sums import Sums
+from miscal.report.search.groups import Group, Rows, joined, reachable_p
+from miscal.report.search.ranges import WHOLE, best_stretch, stretches
+
+
+@dataclass(eq=False)
+class Place:
+    """A set of rows that was tested: cells first..last of a group, or rows of its own.
+
+    p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
+    adjusted : over the whole audit
+    cost : logarithm of how many places of its kind there are to choose from
+    """
+
+    group: Group | None
+    first: int
+    last: int
+    p_value: float
+    cost: float
+    family: str
+    raw: Sums
+    beyond: Sums
+    own_rows: np.ndarray | None = None
+    kind: str = ""
+    own_words: str = ""
+    columns: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    adjusted: float = math.nan
+    specific: bool = False
+    definition: str = ""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Row numbers."""
+        if self.own_rows is not None:
+            return self.own_rows
+        assert self.group is not None
+        return self.group.members(self.first, self.last)
+
+    @property
+    def words(self) -> str:
+        return self.own_words or (self.group.words(self.first, self.last) if self.group else "")
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return id(self.group if self.group is not None else self), self.first, self.last
+
+
+@dataclass(eq=False)
+class Tests:
+    """All p-values of an audit, by family, with the places they belong to (None for a test without a place)."""
+
+    level: float
+    families: dict[str, list[tuple[float, Place | None]]] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
+
+    def add_searched(self, family: str, size: int, places: list[Place]) -> None:
+        """Add a family whose p-values are already those of its whole search."""
+        self.searched[family] = (size, places)
+
+    def add(self, family: str, p_value: float, place: Place | None = None) -> None:
+        """Add one test."""
+        self.families.setdefault(family, []).append((p_value, place))
+
+    def count_only(self, family: str, tests: int) -> None:
+        """Count tests that were not run, because a first look left them out: they cost the same."""
+        self.skipped[family] = self.skipped.get(family, 0) + tests
+
+    def size(self, family: str) -> int:
+        """Number of tests in a family."""
+        if family in self.searched:
+            return self.searched[family][0]
+        run = sum(1 for p, _ in self.families.get(family, ()) if not math.isnan(p))
+        return run + self.skipped.get(family, 0)
+
+    @property
+    def factor(self) -> int:
+        """How many families share the level."""
+        return max(len(self.names), 1)
+
+    @property
+    def names(self) -> list[str]:
+        """The families."""
+        return [*self.families, *self.searched]
+
+    @property
+    def total(self) -> int:
+        """Number of tests, for intervals that hold all at once."""
+        return max(sum(self.size(family) for family in self.names), 1)
+
+    def adjust(self) -> None:
+        """Adjust every p-value over the audit."""
+        for family, tests in self.families.items():
+            raw = np.array([p for p, _ in tests] + [1.0] * self.skipped.get(family, 0))
+            adjusted = np.minimum(1.0, holm(raw) * self.factor)
+            for (_, place), p in zip(tests, adjusted, strict=False):
+                if place is not None:
+                    place.adjusted = float(p)
+        for _, places in self.searched.values():
+            for place in places:
+                place.adjusted = min(1.0, place.p_value * self.factor)
+
+    def bonferroni(self, family: str, p_value: float) -> float:
+        """Adjust one more p-value of a family."""
+        return min(1.0, p_value * max(self.size(family), 1) * self.factor)
+
+
+def judged(groups: Sequence[Group], rows: Rows, level: float) -> None:
+    """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
+    for group in groups:
+        group.reachable = reachable_p(group.raw, rows)
+    every = np.sort(np.concatenate([group.reachable for group in groups] or [np.empty(0)]))
+    if every.size == 0:
+        return
+    # The largest number of tests k such that k cells can reach level / k.
+    possible = np.searchsorted(every, level / np.arange(1, every.size + 1), side="right")
+    enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
+    limit = level / (int(enough[0]) + 1 if enough.size else every.size)
+    for group in groups:
+        group.p_value = np.where(group.reachable <= limit, group.p_value, np.nan)
+
+
+def cell_place(group: Group, cell: int, family: str, cost: float) -> Place:
+    """The place of one cell."""
+    raw, beyond = joined(group.raw, cell, cell), joined(group.beyond, cell, cell)
+    return Place(group, cell, cell, float(group.p_value[cell]), cost, family, raw, beyond, kind=group.kind)
+
+
+def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float) -> list[Place]:
+    """Add the cells of groups; only the suspect ones (p at most `within`) become places."""
+    places = []
+    cost = math.log(max(sum(int((~np.isnan(g.p_value)).sum()) for g in groups), 1))
+    for group in groups:
+        start = group.ordered
+        for cell in range(start, group.p_value.size):
+            p = float(group.p_value[cell])
+            if math.isnan(p):
+                continue
+            if p > within:
+                tests.add(family, p)
+                continue
+            place = cell_place(group, cell, family, cost)
+            if rows.raw.cluster is not None:
+                place.p_value = rows.exact_p(rows.raw, place.rows, p)
+            tests.add(family, place.p_value, place)
+            places.append(place)
+    return places
+
+
+def stretch_place(group: Group, first: int, last: int, rows: Rows, cost: float, family: str) -> Place:
+    """The place of a stretch of a variable, its p-value corrected for all stretches."""
+    raw, beyond = joined(group.raw, first, last), joined(group.beyond, first, last)
+    p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0))
+    place = Place(group, first, last, p, cost, family, raw, beyond, kind=group.kind)
+    if rows.raw.cluster is not None:
+        place.p_value = rows.exact_p(rows.raw, place.rows, p)
+    place.p_value = min(1.0, place.p_value * stretches(group.ordered))
+    return place
+
+
+def add_stretches(tests: Tests, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+    """Add, for each variable, its worst stretch as predicted and the walk along it."""
+    places: list[Place] = []
+    for group in groups:
+        if not group.ordered:
+            continue
+        cost = math.log(stretches(group.ordered) * max(len(groups), 1))
+        raw = group.raw
+        known = slice(0, group.ordered)
+        off, noise = (raw.predicted - raw.observed)[known], rows.variance(raw)[known]
+        found = best_stretch(off, noise, float(rows.variance(raw).sum()), beyond=False)
+        if found is not None:
+            places.append(stretch_place(group, found.first, found.last, rows, cost, family))
+            tests.add(family, places[-1].p_value, places[-1])
+        if group.walk is not None and not math.isnan(group.walk[0]):
+            p, first, last = group.walk
+            place = stretch_place(group, first, last, rows, cost, family)
+            place.p_value = p
+            places.append(place)
+            tests.add(family, p, place)
+    return places
+
+
+def off_beyond(place: Place) -> float:
+    """Σw(q - y) of a place."""
+    return float((place.beyond.predicted - place.beyond.observed)[0])
+
+
+def deviation_beyond(variance: float, total: float) -> float:
+    """Standard deviation of a place's sum when the score was put right on the same rows.
+
+    What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
+    """
+    return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
+
+
+def mark_specific(places: Sequence[Place], rows: Rows, total: float, level: float) -> None:
+    """Mark the places that are significant beyond the score: Holm over the places that are beyond noise at all."""
+    from scipy.special import ndtr
+
+    chances = []
+    for place in places:
+        variance = float(rows.variance(place.beyond)[0])
+        z = abs(off_beyond(place)) / deviation_beyond(variance, total)
+        chance = 2.0 * float(ndtr(-z))
+        if rows.raw.cluster is not None:
+            chance = max(chance, rows.exact_p(rows.beyond, place.rows, chance))
+        elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
+            chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
+        searched = stretches(place.group.ordered) if place.group is not None and place.group.ordered else 1
+        same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0
+        possible = same_way and variance <= WHOLE * total
+        chances.append(min(1.0, chance * searched) if possible else 1.0)
+    for place, adjusted in zip(places, holm(np.array(chances)) if chances else [], strict=True):
+        place.specific = bool(adjusted <= level)

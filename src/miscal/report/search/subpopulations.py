@@ -1,0 +1,102 @@
+"""Subpopulations of an audit: conjunctions of up to three columns, each cut in two or by level."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.data.predictions import Predictions
+from miscal.engines.subpopulations import ordered
+from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.result import by_subpopulation
+from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.pooling.subpopulations import Conjunctions
+from miscal.report.search.groups import sums_of
+from miscal.report.search.looking import Looked, Say, suspicion
+from miscal.report.search.places import Place, Tests
+from miscal.results import Result
+
+DEPTH, HALVES = 3, 2
+WIDEST = {"normal": 8, "deep": 12}  # columns that are combined, the most suspect ones
+MOST_LEVELS = 20
+DRAWS = {"normal": 999, "deep": 1999}
+WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
+PLACES = 60  # worst subpopulations that become places
+FAMILY = "subpopulations"
+INFORMATION, LEAST = 5.0, 10
+
+
+def look_at_subpopulations(
+    predictions: Predictions, looked: Looked, tests: Tests, effort: str, random_state: int, say: Say
+) -> Result | None:
+    """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
+    fit = [(suspicion(r, g), c) for c, r, g in looked.columns if g.ordered or len(c.levels) <= MOST_LEVELS]
+    if len(fit) < 2:
+        return None
+    say("subpopulations")
+    chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[: WIDEST[effort]]]
+    names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
+    rows = predictions.rows
+    partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
+    draws = DRAWS[effort]
+    if rows * draws * partitions > WORK and looked.rows.noise.null == "bernoulli":
+        draws = int(2e8 / rows) + 2  # more than are ever simulated: the inequality takes over
+    asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
+    result = by_subpopulation(
+        predictions, names, simulations=draws, target=looked.target, random_state=random_state, **asked
+    )
+    factor = left_out(fit, chosen)
+    tests.add_searched(FAMILY, int(result.table.rows * factor), _places(predictions, looked, names, result, factor))
+    return result
+
+
+def left_out(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
+    """How many times more conjunctions there are over all columns than over those chosen."""
+    every, some = ([_cells(column) for column in columns] for columns in ([c for _, c in fit], chosen))
+    return max(1.0, _conjunctions(every) / max(_conjunctions(some), 1.0))
+
+
+def _cells(column: Column) -> int:
+    return len(column.levels) if column.nominal else HALVES
+
+
+def _conjunctions(sizes: list[int]) -> float:
+    """Number of conjunctions of up to three of the columns, by the elementary symmetric polynomials."""
+    sums = [1.0] + [0.0] * DEPTH
+    for size in sizes:
+        for depth in range(DEPTH, 0, -1):
+            sums[depth] += size * sums[depth - 1]
+    return sum(sums[1:])
+
+
+def _places(predictions: Predictions, looked: Looked, names: list[str], result: Result, factor: float) -> list[Place]:
+    """The worst subpopulations of two columns or more, with their rows."""
+    rows = ordered(looked.rows.raw)
+    kept = Kept(predictions.rows)
+    asked = Asked(
+        predictions.columns, names, kept, None, LEAST, INFORMATION, int(result.settings["random_state"]), naming=True
+    )
+    found = asked.search(rows, Conjunctions(DEPTH, HALVES))
+    order = np.argsort(-scaled_errors(found.stats, "range"), kind="stable")
+    cost = math.log(max(result.table.rows * factor, 1.0))
+    places: list[Place] = []
+    for place, p in enumerate(np.asarray(result.table["p_adjusted"], dtype=float)):
+        if not p * factor <= 0.2 or len(places) >= PLACES:
+            break
+        k = int(order[place])
+        definition = found.define(k)
+        if k == 0 or len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
+            continue
+        members = np.sort(rows.order[found.lists(np.array([k])).list(0)]).astype(np.int64)
+        raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
+        made = Place(
+            None, 0, 0, min(1.0, p * factor), cost, FAMILY, raw, beyond, members, "subpopulation", definition.name
+        )
+        made.columns = definition.columns
+        made.levels = tuple(condition.words() for condition in definition.conditions)
+        made.definition = definition.words()
+        places.append(made)
+    return places
