@@ -15,6 +15,7 @@ from miscal.recalibrate.softmax import BLOCK, Rows, logs_of, softmax, summed, th
 from miscal.recalibrate.state import Field
 
 MOST_DENSE = 1200  # parameters: beyond it the Hessian is not formed
+MOST_KEPT = 1 << 23  # probabilities held between products with the Hessian
 
 
 class DirichletCalibration(Recalibrator):
@@ -145,25 +146,32 @@ def _products(rows: Rows, penalty: Floats) -> EvaluateProducts:
 
     def evaluate(theta: Floats) -> Products:
         matrix = theta.reshape(shape)
+        kept: dict[int, tuple[Floats, Floats]] = {}  # features and weighted probabilities of each block, if they fit
 
-        def slope(start: int, stop: int) -> tuple[float, Floats]:
-            features, _, off, loss, _ = _block(rows, matrix, start, stop)
-            return loss, off.T @ features
+        def slope(start: int, stop: int) -> tuple[float, Floats, Floats]:
+            features, likely, off, loss, weight = _block(rows, matrix, start, stop)
+            weighted = likely * weight[:, None]
+            if rows.size * rows.classes <= MOST_KEPT:
+                kept[start] = features, likely
+            return loss, off.T @ features, (weighted * (1.0 - likely)).T @ (features * features)
 
-        loss, gradient = summed(rows.size, slope)
+        loss, gradient, diagonal = summed(rows.size, slope)
 
         def product(direction: Floats) -> Floats:
             along = direction.reshape(shape)
 
             def work(start: int, stop: int) -> tuple[Floats]:
-                features, likely, _, _, weight = _block(rows, matrix, start, stop)
+                features, likely = kept[start] if start in kept else _block(rows, matrix, start, stop)[:2]
                 change = features @ along.T
                 change -= (likely * change).sum(axis=1, keepdims=True)
-                return ((likely * change * weight[:, None]).T @ features,)
+                change *= likely
+                if rows.weight is not None:
+                    change *= rows.weight[start:stop, None]
+                return (change.T @ features,)
 
-            return (summed(rows.size, work)[0] + penalty * along).reshape(-1)
+            return (summed(rows.size, work)[0] / rows.total + penalty * along).reshape(-1)
 
         value = float(loss) + 0.5 * float((penalty * matrix * matrix).sum())
-        return value, (gradient + penalty * matrix).reshape(-1), product
+        return value, (gradient + penalty * matrix).reshape(-1), (diagonal + penalty).reshape(-1), product
 
     return evaluate

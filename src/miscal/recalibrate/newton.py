@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Evaluate: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
-Products: TypeAlias = tuple[float, Floats, Callable[[Floats], Floats]]
+Products: TypeAlias = tuple[float, Floats, Floats, Callable[[Floats], Floats]]  # loss, gradient, diagonal, H times
 EvaluateProducts: TypeAlias = Callable[[Floats], Products]
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
+MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 SMALL_GRADIENT = 1e-13  # of the mean loss
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
@@ -103,12 +104,12 @@ def _descend(
 def minimise_large(evaluate: EvaluateProducts, start: Floats) -> Floats:
     """Minimise a smooth convex loss by Newton's method, each step by conjugate gradients: no Hessian is formed."""
     theta = np.array(start, dtype=np.float64)
-    loss, gradient, product = evaluate(theta)
+    loss, gradient, diagonal, product = evaluate(theta)
     for _ in range(MOST_STEPS):
         length = float(np.linalg.norm(gradient))
         if length <= SMALL_GRADIENT:
             break
-        step = _conjugate_gradients(product, gradient, min(0.1, length) * length)
+        step = _conjugate_gradients(product, gradient, np.maximum(diagonal, 1e-300), min(0.1, length) * length)
         size = 1.0
         for _ in range(MOST_HALVINGS):
             there = theta - size * step
@@ -118,16 +119,20 @@ def minimise_large(evaluate: EvaluateProducts, start: Floats) -> Floats:
             size *= 0.5
         else:
             break
-        theta, (loss, gradient, product) = there, new
+        theta, (loss, gradient, diagonal, product) = there, new
     return theta
 
 
-def _conjugate_gradients(product: Callable[[Floats], Floats], gradient: Floats, small: float) -> Floats:
+def _conjugate_gradients(
+    product: Callable[[Floats], Floats], gradient: Floats, diagonal: Floats, small: float
+) -> Floats:
+    """Solve H step = gradient until the rest is small, preconditioned by the diagonal of H."""
     step = np.zeros(len(gradient))
     rest = gradient.copy()
-    along = rest.copy()
-    squared = float(rest @ rest)
-    for _ in range(500):
+    scaled = rest / diagonal
+    along = scaled.copy()
+    squared = float(rest @ scaled)
+    for _ in range(MOST_PRODUCTS):
         image = product(along)
         curvature = float(along @ image)
         if curvature <= 0.0:
@@ -135,8 +140,9 @@ def _conjugate_gradients(product: Callable[[Floats], Floats], gradient: Floats, 
         share = squared / curvature
         step += share * along
         rest -= share * image
-        before, squared = squared, float(rest @ rest)
-        if squared <= small * small:
+        if float(np.linalg.norm(rest)) <= small:
             break
-        along = rest + (squared / before) * along
+        scaled = rest / diagonal
+        before, squared = squared, float(rest @ scaled)
+        along = scaled + (squared / before) * along
     return step if step.any() else gradient.copy()
