@@ -243,8 +243,8 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     return matrix
 
 
-def weights(thing: Any, where: str) -> tuple[Floats, int]:
-    """Validate sampling weights: finite, not negative, not all zero; also how many are zero."""
+def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
+    """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
     values = numbers(flat(thing, where), where, "must hold numbers")
     if count_outside(values, 0.0, LARGEST_WEIGHT):
         row, total = first_row(values.size, lambda i, j: ~((values[i:j] >= 0) & (values[i:j] <= LARGEST_WEIGHT)))
@@ -252,7 +252,7 @@ def weights(thing: Any, where: str) -> tuple[Floats, int]:
             "must be finite and not negative", where, row, values[row], total, "drop these rows or mend them"
         )
     zeros = _count_zeros(values)
-    if zeros == values.size and zeros:
+    if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros
 

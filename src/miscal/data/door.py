@@ -49,6 +49,7 @@ class Raw:
     columns: Any = None
     classes: Sequence[Any] | None = None
     positive: Any = None
+    part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
 
 def validated(raw: Raw, names: Names) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def validated(raw: Raw, names: Names) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": None, "cluster": None, "weight": None, "count": None}
     zeros = 0
     if raw.weight is not None:
-        fields["weight"], zeros = checks.weights(raw.weight, names.weight)
+        fields["weight"], zeros = checks.weights(raw.weight, names.weight, part=raw.part)
         lengths[names.weight] = len(fields["weight"])
     if raw.cluster is not None:
         fields["cluster"] = _cluster(raw.cluster, names.cluster)
@@ -85,7 +86,8 @@ def validated(raw: Raw, names: Names) -> dict[str, Any]:
         fields = selected(fields, kept) | {"ignored": zeros}
     if raw.count is not None:
         fields = _unfolded(fields)
-    outcomes.warn_single(fields["outcome"], fields["classes"], names.outcome)
+    if not raw.part:
+        outcomes.warn_single(fields["outcome"], fields["classes"], names.outcome)
     return fields
 
 
@@ -146,7 +148,7 @@ def _fill_aggregated(fields: dict[str, Any], raw: Raw, labels: Vector, probabili
     if total:
         words = f"{events[row]} events in {count[row]} trials"
         raise checks.row_refusal(f"must not exceed {names.count}", names.outcome, row, None, total, words=words)
-    if not count.any():
+    if not raw.part and not count.any():
         raise refusal("must not all be zero", where=names.count, got=f"all {len(count):,} rows have no trials")
     fields.update(outcome=events, count=count, probability=probability, classes=(0, 1))
 

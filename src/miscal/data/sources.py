@@ -75,15 +75,35 @@ def read(
     >>> read(table, outcome="late", probability="p", positive="yes")
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
-    tolerance = _tolerance(clip, logit)
     names, load, where = _opened(source)
     roles = _Roles.resolve(names, outcome, probability, weight, count, cluster, id, where)
+    raw = _raw(roles, names, load, logit=logit, positive=positive, columns=columns, clip=clip)
+    return Predictions.validated(raw, roles.words())
+
+
+def read_part(table: Any, *, outcome: str, probability: Any, where: str, **options: Any) -> Predictions:
+    """Read one batch of a larger table: as `read`, without what only all rows together can tell.
+
+    Options are those of `read`; rows of weight 0 are left out and a batch may have none left.
+    """
+    names, load, _ = _opened(table)
+    parts = [options.pop(role, None) for role in ("weight", "count", "cluster", "id")]
+    roles = _Roles.resolve(names, outcome, probability, *parts, where)
+    raw = _raw(roles, names, load, **{"logit": False, "positive": None, "columns": [], "clip": 0.0, **options})
+    raw.part = True
+    return Predictions.validated(raw, roles.words())
+
+
+def _raw(roles: _Roles, names: list[str], load: Any, *, logit: Any, positive: Any, columns: Any, clip: Any) -> Raw:
+    """What the columns hold, by their parts."""
+    tolerance = _tolerance(clip, logit)
+    weight, count, cluster, id = roles.weight, roles.count, roles.cluster, roles.id  # noqa: A001
     kept = _kept(columns, names, roles)
     table = load(list(dict.fromkeys([*roles.used, *kept])))
     vectors = {name: flat(table[name], f"column '{name}'") for name in (roles.outcome, *roles.probabilities)}
     checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
     classes, event = _classes_of(roles, vectors[roles.outcome], positive, count)
-    raw = Raw(
+    return Raw(
         vectors[roles.outcome],
         _probabilities({name: vectors[name] for name in roles.probabilities}, logit, tolerance),
         weight=None if weight is None else table[weight],
@@ -94,7 +114,6 @@ def read(
         classes=classes,
         positive=event,
     )
-    return Predictions.validated(raw, roles.words())
 
 
 def _opened(source: Any) -> tuple[list[str], Any, str]:

@@ -1,0 +1,164 @@
+"""Sums that a stream of batches is added into: buckets of a key, and cells of a tally.
+
+What a row gives to a tally (the integers of `kernels.sums`) is worked out once for a batch and added into the cells of
+every column; a row whose code is the last cell is set aside there (it is pulled and added later).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from miscal.kernels.buckets import bucket, ordinal
+from miscal.kernels.jit import kernel
+from miscal.kernels.sums import grid, loss
+
+HALF = 26
+HALF_MASK = (1 << HALF) - 1
+LOW = 32
+LOW_MASK = (1 << LOW) - 1
+ONE = 1 << 52
+
+
+@kernel
+def bucket_codes(values, low, high, base, scale, starts, widths, missing, codes):
+    """The bucket of each value, held within [low, high]; NaN has the code `missing`."""
+    for i in range(values.size):
+        value = values[i]
+        if value != value:
+            codes[i] = missing
+        else:
+            codes[i] = np.int32(bucket(min(max(value, low), high), base, scale, starts, widths))
+
+
+@kernel
+def border_codes(values, borders, missing, codes):
+    """The number of borders below each value; NaN has the code `missing`."""
+    for i in range(values.size):
+        value = values[i]
+        if value != value:
+            codes[i] = missing
+            continue
+        low = 0
+        high = borders.size
+        while low < high:
+            middle = (low + high) >> 1
+            if borders[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        codes[i] = low
+
+
+@kernel
+def add_steps(codes, values, predicted, observed, first, count, sums, spans):
+    """Rows, weight and residuals per bucket with whole-number weights, and the smallest and largest value.
+
+    sums : (buckets, 6) int64, added to: rows, weight, limbs of 26 bits of the falls and of the rises (as in
+    `kernels.walk.add_exact`);  spans : (buckets, 2).
+    """
+    for i in range(codes.size):
+        place = np.int64(codes[i])
+        event = np.int64(observed[i])
+        size = (event * ONE - grid(predicted[i])) * (2 * event - 1)
+        times = count[i] if count.size else np.int64(1)
+        weight = np.int64(first[i]) if first.size else times
+        side = 2 + 2 * event
+        sums[place, 0] += times
+        sums[place, 1] += weight
+        sums[place, side] += (size >> HALF) * weight
+        sums[place, side + 1] += (size & HALF_MASK) * weight
+        value = values[i]
+        if value < spans[place, 0]:
+            spans[place, 0] = value
+        if value > spans[place, 1]:
+            spans[place, 1] = value
+
+
+@kernel
+def add_steps_real(codes, values, predicted, observed, first, count, sums, real, spans):
+    """As `add_steps` for any weights: rows in sums, and real (buckets, 3) float64 = weight, falls and rises."""
+    for i in range(codes.size):
+        place = np.int64(codes[i])
+        sums[place, 0] += count[i] if count.size else np.int64(1)
+        step = (np.float64(observed[i]) - predicted[i]) * first[i]
+        real[place, 0] += first[i]
+        if step < 0.0:
+            real[place, 1] -= step
+        else:
+            real[place, 2] += step
+        value = values[i]
+        if value < spans[place, 0]:
+            spans[place, 0] = value
+        if value > spans[place, 1]:
+            spans[place, 1] = value
+
+
+@kernel
+def row_terms(predicted, observed, terms):
+    """What each row gives to a tally, (rows, 4) int64: p, p(1-p), (y-p)² and the log loss (-1 where infinite)."""
+    for i in range(predicted.size):
+        p = predicted[i]
+        y = np.float64(observed[i])
+        terms[i, 0] = grid(p)
+        terms[i, 1] = grid(p * (1.0 - p))
+        terms[i, 2] = grid((y - p) * (y - p))
+        cost = loss(p, y)
+        terms[i, 3] = grid(cost) if cost < math.inf else -1
+
+
+@kernel
+def add_terms(codes, terms, observed, result):
+    """Add rows of weight 1: result (cells, 11) int64 = rows, events, impossible, and four sums as two limbs each.
+
+    The low limbs are not carried over: a batch has fewer than 2**31 rows.
+    """
+    for i in range(codes.size):
+        cell = np.int64(codes[i])
+        result[cell, 0] += 1
+        result[cell, 1] += np.int64(observed[i])
+        for k in range(3):
+            q = terms[i, k]
+            result[cell, 3 + 2 * k] += q >> LOW
+            result[cell, 4 + 2 * k] += q & LOW_MASK
+        q = terms[i, 3]
+        if q >= 0:
+            result[cell, 9] += q >> LOW
+            result[cell, 10] += q & LOW_MASK
+        else:
+            result[cell, 2] += 1
+
+
+@kernel
+def carry_terms(result):
+    """Carry the low limbs over."""
+    for cell in range(result.shape[0]):
+        for k in range(3, 11, 2):
+            result[cell, k] += result[cell, k + 1] >> LOW
+            result[cell, k + 1] &= LOW_MASK
+
+
+@kernel
+def distinct_values(values, limit, found):
+    """Distinct values other than NaN, into `found` (limit,); returns how many, `limit` meaning that many or more."""
+    size = 4
+    while size < 4 * limit:
+        size *= 2
+    place_of = np.full(size, -1, np.int64)
+    number = 0
+    for i in range(values.size):
+        value = values[i]
+        if value != value:
+            continue
+        key = ordinal(value)
+        place = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (size - 1)
+        while place_of[place] >= 0 and ordinal(found[place_of[place]]) != key:
+            place = (place + 1) & (size - 1)
+        if place_of[place] < 0:
+            place_of[place] = number
+            found[number] = value
+            number += 1
+            if number >= limit:
+                return number
+    return number
