@@ -53,7 +53,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say what the columns of a table are and how widely to look."""
     options = [
         click.option("--outcome", required=True, help="Column of the outcome."),
-        click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat for classes."),
+        click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat."),
         click.option("--logit", is_flag=True, help="The probability columns hold logits."),
         click.option("--positive", help="The label that is the event."),
         click.option("--weight", help="Column of sampling weights."),

@@ -99,8 +99,10 @@ def audit(
         "level": level, "effort": effort, "random_state": random_state, "target": str(target), "tests": tests.total,
         "families": {name: tests.size(name) for name in tests.names},
     }  # fmt: skip
-    described = {"source": source or _source(data), "outcome": outcome, "probability": _named(probability), "weight_column": weight,
-                 "cluster": cluster}  # fmt: skip
+    described = {
+        "source": source or _source(data), "outcome": outcome, "probability": _named(probability),
+        "weight_column": weight, "cluster": cluster,
+    }  # fmt: skip
     document = document_of(predictions, every, found, aside, tests, settings, described)
     results = [result for one in every for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     made = Audit(document, found, results, _carriers(every))

@@ -49,7 +49,7 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
 @click.pass_context
 def check(
-    context: click.Context, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
+    context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
     json_path: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""

@@ -89,7 +89,7 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON."""
-        made = {item.name: values.get(item.name) for item in fields(cls)}
+        made: dict[str, Any] = {item.name: values.get(item.name) for item in fields(cls)}
         for name in ("columns", "levels"):
             made[name] = tuple(made[name] or ())
         low, high = made["interval"] or (None, None)

@@ -136,7 +136,8 @@ class Explainer:
         overlap = Overlap(self.rows, place.rows)
         for group in self.searched:
             self.off[id(group)] = self.off[id(group)] - gap * overlap.cells(group)
-        explained, left = [], []
+        explained: list[Place] = []
+        left: list[Place] = []
         for other in self.open:
             if other is place or other.key == place.key:
                 continue

@@ -64,9 +64,10 @@ def _spread_general(
 ) -> None:
     """List general findings under the whole table, or under what explains the whole table."""
     bound, found = whole
-    if found.parent is not None:
-        ordered[0][1].append(found)
-        home, parent = ordered[0][1], found.parent
+    parent = found.parent
+    if parent is not None:
+        home = ordered[0][1]
+        home.append(found)
     else:
         ordered.append((bound, [found]))
         home, parent = ordered[-1][1], found.where if found.real else None
@@ -129,10 +130,10 @@ def tests_of(place: Place, tests: Tests) -> int:
 
 
 def _variance(place: Place, rows: Rows) -> float:
-    if rows.raw.cluster is None:
+    pair = rows.raw
+    if pair.cluster is None:
         return float(rows.variance(place.raw)[0])
     members = place.rows
-    pair = rows.raw
     residual = pair.observed[members] - pair.predicted[members]
     if pair.first is not None:
         residual = residual * pair.first[members]

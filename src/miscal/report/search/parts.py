@@ -10,7 +10,7 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.pooling.columns import level_pooling, range_pooling
 
-FINE = 40  # ranges among which the stretch of a variable that errs is looked for
+FINE = 30  # ranges among which the stretch of a variable that errs is looked for
 COARSE = 5  # ranges of a variable when it is crossed with another column
 MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
 MOST_LEVELS_CROSSED = 150
@@ -66,7 +66,7 @@ class Part:
 
 
 def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarray | None = None) -> Part:
-    """A column as finely as it is looked at: all levels; up to 40 ranges; days, weeks or months of a date."""
+    """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
     if column.nominal:
         pooling = level_pooling(column)
         labels = tuple(pooling.cells.names)
