@@ -86,10 +86,14 @@ class FunnelDisplay(Display):
 
     def _name(self, ax: Any, drawn: Table) -> None:
         order = np.argsort(np.where(drawn["real"], drawn["p_value"], np.inf), kind="stable")
+        middle = float(np.exp(np.log(drawn["size"]).mean())) if drawn.rows else 1.0
         for place in order[: min(NAMED, int(drawn["real"].sum()))]:
-            at = (drawn["size"][place], drawn["gap"][place])
+            size, gap = drawn["size"][place], drawn["gap"][place]
+            side = -1 if size > middle else 1  # large levels stand at the right end: their names go to the left
+            options = {"ha": "left" if side > 0 else "right", "va": "bottom" if gap > 0 else "top"}
+            offset = (4 * side, 3 if gap > 0 else -3)
             text = short(str(drawn["label"][place]))
-            ax.annotate(text, at, xytext=(4, 4), textcoords="offset points", fontsize=8, color=INK)
+            ax.annotate(text, (size, gap), offset, textcoords="offset points", fontsize=8, color=INK, **options)
 
     def _title(self) -> str:
         share = self.result.extra.get("noise_share", float("nan"))
@@ -131,10 +135,11 @@ class CaterpillarDisplay(Display):
         ax.set_yticks(height, [f"{short(str(a))}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)])
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(height.min(initial=0.0) - 0.6, 0.6)
-        reach = 1.05 * max(
-            float(np.abs(drawn[name]).max(initial=0.0)) for name in ("gap", "shrunken_low", "shrunken_high")
-        )
-        ax.set_xlim(-reach, reach) if reach > 0 else None
+        if drawn.rows:
+            ends = np.concatenate([drawn[name] for name in ("gap", "shrunken_low", "shrunken_high")])
+            low, high = min(float(ends.min()), 0.0), max(float(ends.max()), 0.0)
+            margin = 0.1 * (high - low)
+            ax.set_xlim(low - margin, high + margin)
         percent_axis(ax.xaxis)
         ax.set_xlabel("Predicted minus observed", color=INK)
         ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

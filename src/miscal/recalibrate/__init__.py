@@ -9,19 +9,24 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "Augmentation": "augmentation",
     "AugmentedBeta": "augmented",
     "AugmentedLogistic": "augmented",
     "BetaCalibration": "beta",
+    "BinAndCycle": "bin_and_cycle",
     "DirichletCalibration": "dirichlet",
     "HistogramBinning": "histogram",
     "Identity": "identity",
     "IsotonicCalibration": "isotonic",
+    "IsotonicLinePlotScaling": "line_plot",
+    "MulticalibrationBoost": "multicalibration",
     "PlattScaling": "platt",
     "Recalibrator": "base",
     "ScalingBinning": "histogram",
     "TemperatureScaling": "temperature",
     "VariableTree": "variable",
     "VectorScaling": "vector",
+    "choose": "choosing",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the table above is the one place for a new name
