@@ -99,6 +99,28 @@ class Subpopulation(Spec):
 
 
 @dataclass(frozen=True)
+class Neighbourhood(Spec):
+    """Local calibration: see `by_neighbourhood`."""
+
+    by: ClassVar = ("miscal.metrics.neighbourhood_result", "by_neighbourhood")
+    subject: ClassVar = "columns"
+    columns: Any = None
+    bandwidth: float = 0.2
+    reduce: str | None = None
+    dimensions: int | None = None
+    scale: str | None = "standard"
+    bins: Bins = 15
+    strategy: str = "uniform"
+    kernel: Any = "laplacian"
+    simulations: int = 999
+    min_information: float = 5.0
+    target: str | int = "auto"
+    null: str = "bernoulli"
+    random_state: int = 0
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
 class Variation(Spec):
     """Calibration of the predictions' variation: see `by_variation`."""
 
