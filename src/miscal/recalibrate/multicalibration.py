@@ -210,7 +210,7 @@ class MulticalibrationBoost(Recalibrator):
         outcome = sample.outcome.astype(np.float64)
         residual = outcome - sample.probability
         codings = [coded(sample.columns.find(name), residual, weight) for name in names]
-        numbers = np.stack([coding.numbers(sample.columns) for coding in codings])
+        numbers = finite_numbers(codings, sample.columns)
         rows, logit = _Rows(outcome, weight), logits(sample.probability)
         engine = chosen_engine(self.engine)
         self.gain_ = 0.0
@@ -234,7 +234,7 @@ class MulticalibrationBoost(Recalibrator):
 
     def _fit_classes(self, sample: Sample) -> None:
         """Each class against the rest, by maps of their own."""
-        made: list[Recalibrator | None] = []
+        made: list[MulticalibrationBoost] = []
         columns = {name: sample.columns[name] for name in sample.columns}
         for k in range(sample.n_classes):
             one = MulticalibrationBoost(self.rounds, self.engine, self.random_state)
@@ -242,13 +242,13 @@ class MulticalibrationBoost(Recalibrator):
             some = 0 < outcome.sum() < sample.rows
             one.rounds = self.rounds if some else 0
             flat = np.ascontiguousarray(sample.probability[:, k])
-            one._fit(Sample(flat, outcome, sample.weight, Columns(columns), 2))  # noqa: SLF001
+            one._fit(Sample(flat, outcome, sample.weight, Columns(columns), 2))
             one.rounds = self.rounds
             one.classes_, one.identity_, one.n_rows_ = np.array([0, 1]), False, sample.rows
             made.append(one)
-        self._keep([], _Boosted())
+        self._keep(made[0]._codings(), _Boosted())  # noqa: SLF001
         self.gain_ = 0.0
-        self.inner_ = made
+        self.inner_ = list(made)
 
     def _chosen_rounds(self, engine: str, numbers: Floats, rows: _Rows, logit: Floats) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
@@ -291,7 +291,7 @@ class MulticalibrationBoost(Recalibrator):
             return normalised(np.stack(single, axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
-        numbers = np.stack([coding.numbers(columns) for coding in self._codings()])
+        numbers = finite_numbers(self._codings(), columns)
         arrays = {name: getattr(self, f"node_{name}_") for name in ("column", "threshold", "left", "right", "value")}
         arrays["roots"] = self.roots_
         logit = logits(probability)
@@ -313,6 +313,13 @@ class MulticalibrationBoost(Recalibrator):
             return "held-out loss would not improve, so nothing was changed"
         saved = f", saving {self.gain_:.2g} of held-out log loss a row" if self.gain_ else ""
         return f"{self.rounds_} rounds of trees{saved}"
+
+
+def finite_numbers(codings: list[Coding], columns: Columns) -> Floats:
+    """The columns as numbers (columns, n); a missing number comes after the largest."""
+    made = [coding.numbers(columns) for coding in codings]
+    beyond = [coding.high + 1.0 + abs(coding.high) for coding in codings]
+    return np.stack([np.where(np.isinf(values), far, values) for values, far in zip(made, beyond, strict=True)])
 
 
 def standard_error(values: Floats, weight: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Repairs of subpopulations: augmentation (paper 004, appendix E), boosting, and the original bin-and-cycle algorithm."""
+"""Repairs of subpopulations: augmentation (paper 004, appendix E), boosting, and the original algorithm."""
 
 from __future__ import annotations
 
