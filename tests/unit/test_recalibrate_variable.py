@@ -153,6 +153,19 @@ def test_levels_missing_and_unseen():
     )
 
 
+def test_levels_not_seen_go_with_the_commonest_wherever_it_is():
+    """The commonest level has the highest rate, so that it is in the last leaf."""
+    rng = np.random.default_rng(2)
+    state = rng.choice(["NY", "CA"], 1500, p=[0.7, 0.3])
+    p = rng.uniform(0.1, 0.9, 1500)
+    y = (rng.random(1500) < np.where(state == "NY", 0.9, 0.1)).astype(int)
+    made = VariableTree().fit(p, y, {"state": state})
+    common, rare = (made.predict_proba(p, {"state": [name] * 1500}) for name in ("NY", "CA"))
+    assert (common != rare).any()
+    for other in ("ZZ", None):
+        np.testing.assert_array_equal(made.predict_proba(p, {"state": [other] * 1500}), common)
+
+
 def test_levels_are_cut_by_their_rate():
     p, y, X = table(4000)
     made = VariableTree(max_depth=1).fit(p, y, {"state": X["state"]})
