@@ -83,7 +83,7 @@ def _carried(limbs: np.ndarray) -> np.ndarray:
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
-        return tally(pair, pooling)
+        return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
     from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 
     cells = pooling.cells.count
@@ -102,6 +102,22 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
 
     (sums,) = _added(over_blocks(pair.rows, work, min(_block(cells), PACKED_ROWS)))
     return mean_tally_of(sums, pooling.cells)
+
+
+def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
+    from miscal.kernels.sums import means_real
+
+    cells = pooling.cells.count
+    assert pair.weight is not None
+    arrays = (pair.predicted, pair.observed, pair.weight, NO_COUNT if pair.count is None else pair.count)
+
+    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        rows, result = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS)))
+        means_real(pooling.codes(start, stop), *(values[start:stop] for values in arrays), rows, result)
+        return rows, result
+
+    counts, sums = _added(over_blocks(pair.rows, work, _block(cells)))
+    return Tally(cells=pooling.cells, counts=counts, limbs=None, sums=sums, columns=MEAN_COLUMNS, weighted=True)
 
 
 def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:

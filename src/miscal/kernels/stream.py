@@ -26,7 +26,7 @@ def bucket_codes(values, low, high, base, scale, starts, widths, missing, codes)
     """The bucket of each value, held within [low, high]; NaN has the code `missing`."""
     for i in range(values.size):
         value = values[i]
-        if value != value:
+        if math.isnan(value):
             codes[i] = missing
         else:
             codes[i] = np.int32(bucket(min(max(value, low), high), base, scale, starts, widths))
@@ -37,7 +37,7 @@ def border_codes(values, borders, missing, codes):
     """The number of borders below each value; NaN has the code `missing`."""
     for i in range(values.size):
         value = values[i]
-        if value != value:
+        if math.isnan(value):
             codes[i] = missing
             continue
         low = 0
@@ -70,10 +70,8 @@ def add_steps(codes, values, predicted, observed, first, count, sums, spans):
         sums[place, side] += (size >> HALF) * weight
         sums[place, side + 1] += (size & HALF_MASK) * weight
         value = values[i]
-        if value < spans[place, 0]:
-            spans[place, 0] = value
-        if value > spans[place, 1]:
-            spans[place, 1] = value
+        spans[place, 0] = min(spans[place, 0], value)
+        spans[place, 1] = max(spans[place, 1], value)
 
 
 @kernel
@@ -89,10 +87,8 @@ def add_steps_real(codes, values, predicted, observed, first, count, sums, real,
         else:
             real[place, 2] += step
         value = values[i]
-        if value < spans[place, 0]:
-            spans[place, 0] = value
-        if value > spans[place, 1]:
-            spans[place, 1] = value
+        spans[place, 0] = min(spans[place, 0], value)
+        spans[place, 1] = max(spans[place, 1], value)
 
 
 @kernel
@@ -149,7 +145,7 @@ def distinct_values(values, limit, found):
     number = 0
     for i in range(values.size):
         value = values[i]
-        if value != value:
+        if math.isnan(value):
             continue
         key = ordinal(value)
         place = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (size - 1)

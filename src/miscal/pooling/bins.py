@@ -36,7 +36,7 @@ def quantile_edges(
         edges = _linear_quantiles(values, shares, EMPTY if count is None else count)
     else:
         edges = _weighted_quantiles(values, shares, weight if count is None else weight * count)
-    edges = np.unique(edges)
+    edges = np.unique(edges) + 0.0  # -0.0 becomes 0.0: which of them stands at an edge is chance
     return edges if edges.size > 1 else np.repeat(edges, 2)
 
 

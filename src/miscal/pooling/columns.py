@@ -56,7 +56,7 @@ def value_edges(
         from miscal.kernels.buckets import distinct_up_to
 
         if distinct_up_to(known, int(bins) + 1) <= bins:
-            distinct = np.unique(known)
+            distinct = np.unique(known) + 0.0
             return np.append(distinct[0], distinct) if distinct.size == 1 else _between(distinct)
     low, high = float(known.min()), float(known.max())
     if not (isinstance(bins, (int, np.integer)) and strategy == "quantile" and bins >= 1):

@@ -1,0 +1,195 @@
+"""Sums per cell that grow batch by batch, and the levels of fields whose vocabulary grows with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from miscal.carriers.tally import ALL_COLUMNS, Tally
+from miscal.data.errors import refusal
+from miscal.engines.memory import NO_COUNT, NO_WEIGHT
+from miscal.engines.rows import Batch
+from miscal.pairs import Pair
+from miscal.pooling.cells import Cells, Levels
+
+Packed = dict[str, np.ndarray]
+
+
+class CellSums:
+    """Sums of a tally over cells 0..count-1; code `count` is a place for rows that are set aside."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.plain = np.zeros((count + 1, 11), np.int64)
+        self.rows = np.zeros(0, np.int64)
+        self.limbs = np.zeros((0, len(ALL_COLUMNS), 2), np.int64)
+        self.sums = np.zeros((0, len(ALL_COLUMNS)))
+        self.impossible = np.zeros(0, np.int64)
+
+    def add(self, codes: np.ndarray, pair: Pair, terms: np.ndarray | None = None) -> None:
+        """Add rows to the cells of their codes (int32)."""
+        from miscal.kernels.stream import add_terms, carry_terms, row_terms
+        from miscal.kernels.sums import full_exact, full_real
+
+        if pair.plain:
+            if terms is None:
+                terms = np.empty((pair.rows, 4), np.int64)
+                row_terms(pair.predicted, pair.observed, terms)
+            add_terms(codes, terms, pair.observed, self.plain)
+            carry_terms(self.plain)
+            return
+        whole = pair.whole
+        self._weighted(whole)
+        weight = pair.weight if pair.weight is not None else NO_WEIGHT if whole else np.ones(pair.rows)
+        count = NO_COUNT if pair.count is None else pair.count
+        kernel, result = (full_exact, self.limbs) if whole else (full_real, self.sums)
+        kernel(codes, pair.predicted, pair.observed, weight, count, self.rows, result, self.impossible)
+
+    def _weighted(self, whole: bool) -> None:
+        size = self.count + 1
+        if not self.rows.size:
+            self.rows, self.impossible = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        if whole and not self.limbs.size:
+            self.limbs = np.zeros((size, len(ALL_COLUMNS), 2), np.int64)
+        if not whole and not self.sums.size:
+            self.sums = np.zeros((size, len(ALL_COLUMNS)))
+
+    def arrays(self) -> Packed:
+        """All sums, by name; those of no rows are empty."""
+        return {name: getattr(self, name) for name in ("plain", "rows", "limbs", "sums", "impossible")}
+
+    def grow(self, count: int) -> None:
+        """Make room for more cells; the place set aside moves to the new end."""
+        groups = np.append(np.arange(self.count), count)
+        self._spread(groups, count)
+
+    def _spread(self, groups: np.ndarray, count: int) -> None:
+        for name, values in self.arrays().items():
+            if values.size:
+                wider = np.zeros((count + 1, *values.shape[1:]), values.dtype)
+                wider[groups] = values
+                setattr(self, name, wider)
+        self.count = count
+
+    def merge(self, other: Packed, groups: np.ndarray | None = None) -> None:
+        """Add the sums of another part; its cell i is cell groups[i] here."""
+        for name, values in other.items():
+            if not values.size:
+                continue
+            mine = getattr(self, name)
+            if not mine.size:
+                mine = np.zeros((self.count + 1, *values.shape[1:]), values.dtype)
+                setattr(self, name, mine)
+            if groups is None:
+                mine += values
+            else:
+                mine[np.append(groups, self.count)] += values
+
+    def tally(self, cells: Cells, *, weighted: bool) -> Tally:
+        """The sums as a tally of the cells."""
+        plain = self.plain[: self.count]
+        limbs = np.zeros((self.count, len(ALL_COLUMNS), 2), np.int64)
+        limbs[:, 0, 0] = limbs[:, 1, 0] = plain[:, 0] << 20
+        limbs[:, 3, 0] = plain[:, 1] << 20
+        limbs[:, 2] = plain[:, 3:5]
+        limbs[:, 4] = plain[:, 5:7]
+        limbs[:, 5] = limbs[:, 6] = plain[:, 7:9]
+        limbs[:, 7] = plain[:, 9:11]
+        counts, impossible = plain[:, 0].copy(), plain[:, 2].copy()
+        if self.rows.size:
+            counts += self.rows[: self.count]
+            impossible += self.impossible[: self.count]
+        if self.limbs.size:
+            limbs += self.limbs[: self.count]
+        limbs[..., 0] += limbs[..., 1] >> 32
+        limbs[..., 1] &= 0xFFFFFFFF
+        made = Tally(cells, counts, limbs, None, impossible=impossible, weighted=weighted)
+        if not self.sums.size:
+            return made
+        real = np.stack([made.column(name) for name in ALL_COLUMNS], axis=1) + self.sums[: self.count]
+        return Tally(cells, counts, None, real, impossible=impossible, weighted=weighted)
+
+
+class FieldSums:
+    """Sums per level of one field. Cell 0 holds missing values, level i cell i + 1, in order of appearance."""
+
+    def __init__(self, name: str, most: int, *, boolean: bool = False) -> None:
+        self.name, self.most = name, most
+        self.names: list[str] = ["False", "True"] if boolean else []
+        self.place = {level: i + 1 for i, level in enumerate(self.names)}
+        self.sums = CellSums(max(64, 2 * len(self.names)))
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch."""
+        self.sums.add(self.codes(batch, grow=True), batch.pair, batch.terms if batch.pair.plain else None)
+
+    def codes(self, batch: Batch, *, grow: bool) -> np.ndarray:
+        """Cells of the rows; a level never seen is added."""
+        codes, names = batch.levels(self.name)
+        cells = list(map(self.place.get, names))
+        if grow and None in cells:
+            used = np.bincount(codes[codes >= 0], minlength=len(names)) > 0
+            for i in [i for i, cell in enumerate(cells) if cell is None and used[i] and names[i] is not None]:
+                cells[i] = self._new(names[i], batch)
+        # A null in the dictionary is a missing value; the last entry serves code -1.
+        table = np.array([0 if cell is None else cell for cell in cells] + [0], dtype=np.int32)
+        return np.asarray(table[codes])
+
+    def _new(self, level: str, batch: Batch) -> int:
+        if len(self.names) >= self.most:
+            raise too_many(self.name, self.most, batch.chunk.place)
+        self.names.append(level)
+        self.place[level] = len(self.names)
+        if len(self.names) + 1 > self.sums.count:
+            self.sums.grow(2 * self.sums.count)
+        return len(self.names)
+
+    def merge(self, names: list[str], packed: Packed, place: str = "the parts") -> None:
+        """Add the sums of another part, level by name."""
+        cells = [0]
+        for level in names:
+            cell = self.place.get(level)
+            if cell is None:
+                if len(self.names) >= self.most:
+                    raise too_many(self.name, self.most, place)
+                self.names.append(level)
+                cell = self.place[level] = len(self.names)
+            cells.append(cell)
+        if len(self.names) + 1 > self.sums.count:
+            self.sums.grow(max(2 * self.sums.count, len(self.names) + 1))
+        size = len(cells)
+        cut = {name: np.concatenate([v[:size], v[-1:]]) if v.size else v for name, v in packed.items()}
+        self.sums.merge(cut, np.array(cells))
+
+    def order(self) -> np.ndarray:
+        """Cells in the order of the levels' names, then missing values if there are any: what `tally` keeps."""
+        sequence = np.array(sorted(range(len(self.names)), key=self.names.__getitem__), dtype=np.int64) + 1
+        return np.asarray(np.append(sequence, 0) if self._any_missing() else sequence)
+
+    def _any_missing(self) -> bool:
+        return bool(self.sums.plain[0, 0] or (self.sums.rows.size and self.sums.rows[0]))
+
+    def cells(self) -> Levels:
+        """The levels in the order of their names."""
+        return Levels(tuple(sorted(self.names)), missing=self._any_missing(), name=self.name)
+
+    def tally(self, *, weighted: bool, sums: CellSums | None = None) -> Tally:
+        """The tally of the levels, or of other sums over the same cells."""
+        sums = self.sums if sums is None else sums
+        order, cells = self.order(), self.cells()
+        chosen = CellSums(cells.count)
+        for name, values in sums.arrays().items():
+            if values.size:
+                setattr(chosen, name, np.concatenate([values[order], values[-1:]]))
+        return chosen.tally(cells, weighted=weighted)
+
+
+def too_many(name: str, most: int, place: str) -> Any:
+    """The refusal of a field with more levels than allowed."""
+    return refusal(
+        f"must have at most {most:,} levels",
+        where=f"column '{name}'",
+        got=f"{place} brings more",
+        hint="an identifier? leave it out with ignore, or allow more with most_levels",
+    )

@@ -1,0 +1,296 @@
+"""One scan for many metrics: what the first and the second pass add, as jobs that any engine can run.
+
+A job is a plain, picklable description; `start` gives an empty state, `add` puts a batch into it, `arrays` packs it and
+`merge` adds what another worker packed. Nothing but packed states ever leaves a worker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.engines.cells import CellSums, FieldSums
+from miscal.engines.keys import Cuts, KeyMap, KeySums
+from miscal.engines.rows import Batch, Door, locked
+
+SCORE = ""  # the key that is the prediction itself
+SKETCH_SHIFT = 2  # buckets of the score that share a cell of its sketch: 4
+Packed = dict[str, np.ndarray]
+
+
+class State(Protocol):
+    """Sums of some batches."""
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch."""
+
+    def arrays(self) -> Packed:
+        """Everything, as arrays by name."""
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another state packed."""
+
+
+class Job(Protocol):
+    """What a pass adds."""
+
+    door: Door
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that it reads."""
+
+    def start(self) -> State:
+        """An empty state."""
+
+
+def _under(packed: Packed, head: str) -> Packed:
+    return {name[len(head) :]: values for name, values in packed.items() if name.startswith(head)}
+
+
+def _text(value: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _value(packed: np.ndarray) -> Any:
+    return json.loads(packed.tobytes())
+
+
+def values_of(batch: Batch, key: str) -> np.ndarray:
+    """The values of a key: the prediction, or a column."""
+    return batch.pair.predicted if key == SCORE else batch.numbers(key)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """Buckets of every key, the sketch of the score, the tallies of the fields."""
+
+    door: Door
+    maps: dict[str, KeyMap]
+    fields: dict[str, bool] = field(default_factory=dict)  # name: whether it holds truth values
+    most_levels: int = 1_000_000
+    sketch: bool = True
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.door.columns, *(key for key in self.maps if key != SCORE), *self.fields]))
+
+    def start(self) -> FirstState:
+        return FirstState(self)
+
+
+class FirstState:
+    """Sums of the first pass."""
+
+    def __init__(self, job: FirstPass) -> None:
+        self.job = job
+        self.keys = {key: KeySums(made.count) for key, made in job.maps.items()}
+        self.fields = {name: FieldSums(name, job.most_levels, boolean=truth) for name, truth in job.fields.items()}
+        self.sketch = CellSums((job.maps[SCORE].count >> SKETCH_SHIFT) + 1) if job.sketch else None
+        # Smallest and largest weight of non-events and events: whether weights differ, and depend on the outcome.
+        self.weights = np.array([[np.inf, -np.inf, 0.0]] * 2)
+        self.labels: set[str] = set()
+        self.totals = np.zeros(2, np.int64)  # rows of the table, rows left out
+
+    def add(self, batch: Batch) -> None:
+        pair = batch.pair
+        for key, sums in self.keys.items():
+            values = values_of(batch, key)
+            codes = self.job.maps[key].codes(values)
+            sums.add(codes, values, batch)
+            if key == SCORE and self.sketch is not None:
+                self.sketch.add(codes >> SKETCH_SHIFT, pair, batch.terms if pair.plain else None)
+        for each in self.fields.values():
+            each.add(batch)
+        if pair.weight is not None:
+            for outcome in (0, 1):
+                inside = pair.weight[pair.observed == outcome]
+                if inside.size:
+                    low, high, rows = self.weights[outcome]
+                    self.weights[outcome] = min(low, inside.min()), max(high, inside.max()), rows + inside.size
+        self.labels.add(json.dumps([str(label) for label in batch.classes]))
+        self.totals += (batch.rows, batch.ignored)
+
+    def arrays(self) -> Packed:
+        packed = {"weights": self.weights, "labels": _text(sorted(self.labels)), "totals": self.totals}
+        for place, sums in enumerate(self.keys.values()):
+            packed |= {f"key{place}:{name}": values for name, values in sums.arrays().items()}
+        for place, each in enumerate(self.fields.values()):
+            packed[f"names{place}"] = _text(each.names)
+            packed |= {f"field{place}:{name}": values for name, values in each.sums.arrays().items()}
+        if self.sketch is not None:
+            packed |= {f"sketch:{name}": values for name, values in self.sketch.arrays().items()}
+        return packed
+
+    def merge(self, packed: Packed) -> None:
+        other = packed["weights"]
+        self.weights[:, 0] = np.minimum(self.weights[:, 0], other[:, 0])
+        self.weights[:, 1] = np.maximum(self.weights[:, 1], other[:, 1])
+        self.weights[:, 2] += other[:, 2]
+        self.labels |= set(_value(packed["labels"]))
+        self.totals += packed["totals"]
+        for place, sums in enumerate(self.keys.values()):
+            sums.merge(_under(packed, f"key{place}:"))
+        for place, each in enumerate(self.fields.values()):
+            each.merge(_value(packed[f"names{place}"]), _under(packed, f"field{place}:"))
+        if self.sketch is not None:
+            self.sketch.merge(_under(packed, "sketch:"))
+
+    @property
+    def unequal(self) -> bool:
+        """Whether weights differ."""
+        return bool(self.weights[:, 0].min() < self.weights[:, 1].max())
+
+    @property
+    def outcome_weights(self) -> bool:
+        """Whether weights are constant within each outcome and differ between them."""
+        low, high, rows = self.weights.T
+        if not self.unequal or rows.min() < 2 or np.any(high - low > 1e-9 * low):
+            return False
+        return bool(low.max() > low.min() * (1.0 + 1e-9))
+
+    def check_labels(self, where: str) -> None:
+        """Refuse batches whose labels together are more than two: each batch by itself had at most two."""
+        found = {label for text in self.labels for label in json.loads(text) if not label.startswith("not ")}
+        classes = max(len(json.loads(text)) for text in self.labels) if self.labels else 0
+        if self.labels and len(found) > classes:
+            shown = ", ".join(repr(label) for label in sorted(found)[:6])
+            raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(found):,}: {shown}")
+
+
+@dataclass(frozen=True, eq=False)
+class FieldCells:
+    """The levels of a field as the first pass found them, and which of its cells have few rows (they are pulled)."""
+
+    names: tuple[str, ...]
+    small: np.ndarray
+    cells: int
+
+
+@dataclass(frozen=True, eq=False)
+class SecondPass:
+    """Segments of every key and cells of every field, as predicted and beyond the score; rows pulled; a sample."""
+
+    door: Door
+    keys: dict[str, tuple[KeyMap, Cuts]]
+    fields: dict[str, FieldCells]
+    score: KeyMap
+    mended: np.ndarray  # the recalibrated score of each cell of the sketch; empty: nothing beyond the score
+    step: int  # every so manieth row is in the sample; 0: none
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.door.columns, *(key for key in self.keys if key != SCORE), *self.fields]))
+
+    def start(self) -> SecondState:
+        return SecondState(self)
+
+
+class _Lists:
+    """Columns that grow by pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, list[np.ndarray]] = {}
+
+    def add(self, **columns: np.ndarray | None) -> None:
+        for name, values in columns.items():
+            if values is not None:
+                self.pieces.setdefault(name, []).append(np.asarray(values))
+
+    def arrays(self) -> Packed:
+        return {name: np.concatenate(pieces) for name, pieces in self.pieces.items()}
+
+    def merge(self, packed: Packed) -> None:
+        self.add(**packed)
+
+
+class SecondState:
+    """Sums of the second pass."""
+
+    def __init__(self, job: SecondPass) -> None:
+        self.job = job
+        self.keys = {
+            key: (CellSums(cuts.segments), CellSums(cuts.segments), _Lists()) for key, (_, cuts) in job.keys.items()
+        }
+        self.fields = {name: (CellSums(each.cells), _Lists()) for name, each in job.fields.items()}
+        self.places = {name: FieldSums(name, len(each.names) + 1) for name, each in job.fields.items()}
+        for name, each in job.fields.items():
+            made = self.places[name]
+            made.names = list(each.names)
+            made.place = {level: i + 1 for i, level in enumerate(each.names)}
+        self.sample = _Lists()
+
+    def add(self, batch: Batch) -> None:
+        pair = batch.pair
+        mended = self._mended(batch)
+        beyond = replace(pair, predicted=mended)
+        beyond_terms = _terms(beyond) if self.job.mended.size and pair.plain else None
+        rows = slice((-batch.chunk.first) % self.job.step, None, self.job.step) if self.job.step else slice(0, 0)
+        sampled: dict[str, np.ndarray] = {}
+        for key, (made, cuts) in self.job.keys.items():
+            values = values_of(batch, key)
+            buckets = made.codes(values)
+            codes = cuts.table[buckets]
+            raw, after, pulled = self.keys[key]
+            raw.add(codes, pair, batch.terms if pair.plain else None)
+            if self.job.mended.size:
+                after.add(codes, beyond, beyond_terms)
+            self._pull(pulled, np.flatnonzero(codes == cuts.segments), batch, mended, bucket=buckets, value=values)
+            if key != SCORE:
+                sampled[f"v:{key}"] = values[rows]
+        for name, each in self.job.fields.items():
+            codes = self.places[name].codes(batch, grow=False)
+            after, pulled = self.fields[name]
+            if self.job.mended.size:
+                after.add(codes, beyond, beyond_terms)
+            if each.small.any():
+                self._pull(pulled, np.flatnonzero(each.small[codes]), batch, mended, cell=codes)
+            sampled[f"f:{name}"] = codes[rows]
+        if self.job.step:
+            self._pull(self.sample, np.arange(pair.rows)[rows], batch, mended)
+            self.sample.add(**sampled)
+
+    def _mended(self, batch: Batch) -> np.ndarray:
+        if not self.job.mended.size:
+            return batch.pair.predicted
+        return locked(self.job.mended[self.job.score.codes(batch.pair.predicted) >> SKETCH_SHIFT])
+
+    @staticmethod
+    def _pull(lists: _Lists, rows: np.ndarray, batch: Batch, mended: np.ndarray, **columns: np.ndarray) -> None:
+        pair = batch.pair
+        lists.add(
+            predicted=pair.predicted[rows],
+            observed=pair.observed[rows],
+            weight=None if pair.weight is None else pair.weight[rows],
+            count=None if pair.count is None else pair.count[rows],
+            mended=mended[rows],
+            **{name: values[rows] for name, values in columns.items()},
+        )
+
+    def _parts(self) -> Sequence[tuple[str, Any]]:
+        parts: list[tuple[str, Any]] = [("sample:", self.sample)]
+        for place, (raw, after, pulled) in enumerate(self.keys.values()):
+            parts += [(f"key{place}r:", raw), (f"key{place}b:", after), (f"key{place}p:", pulled)]
+        for place, (after, pulled) in enumerate(self.fields.values()):
+            parts += [(f"field{place}b:", after), (f"field{place}p:", pulled)]
+        return parts
+
+    def arrays(self) -> Packed:
+        return {head + name: values for head, part in self._parts() for name, values in part.arrays().items()}
+
+    def merge(self, packed: Packed) -> None:
+        for head, part in self._parts():
+            part.merge(_under(packed, head))
+
+
+def _terms(pair: Any) -> np.ndarray:
+    from miscal.kernels.stream import row_terms
+
+    terms = np.empty((pair.rows, 4), np.int64)
+    row_terms(pair.predicted, pair.observed, terms)
+    return terms

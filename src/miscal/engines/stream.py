@@ -1,0 +1,174 @@
+"""Run a pass over batches in this process, on a few threads, each with sums of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any
+
+from miscal.data.errors import refusal
+from miscal.engines.batches import Batches, Chunk
+from miscal.engines.plan import Job, State
+from miscal.kernels.threads import thread_count
+
+MEGABYTE = 1 << 20
+FIXED = 300 * MEGABYTE  # the interpreter, the libraries, the sums
+LEAST = 384 * MEGABYTE
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+}
+
+
+def memory_bytes(text: Any) -> int:
+    """A ceiling such as "600MB" or "1GB" in bytes.
+
+    >>> memory_bytes("600MB")
+    600000000
+    """
+    given = str(text).strip().upper().replace(" ", "")
+    number = given.rstrip("KMGTIB")
+    try:
+        size = float(number) * UNITS[given[len(number) :]]
+    except (ValueError, KeyError):
+        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}") from None
+    if not size >= LEAST:
+        raise refusal("must be at least 400MB", where="'memory'", got=f"it is {text!r}")
+    return int(size)
+
+
+def batch_rows(memory: int, columns: int, threads: int) -> int:
+    """Rows of a batch such that all threads together stay below a ceiling."""
+    row = 220 + 40 * columns  # decoded, as float64, as codes, and what each row gives to the tallies
+    rows = max(memory - FIXED, 40 * MEGABYTE) // (threads * row)
+    return int(min(max(rows, 1 << 14), 1 << 20))
+
+
+class Stream:
+    """Runs passes over batches."""
+
+    def __init__(
+        self, batches: Batches, threads: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.batches = batches
+        self.threads = max(1, min(threads or thread_count(), max(batches.parts, 1)))
+        self.progress = progress
+        self.passes = 0
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return self.batches.kinds
+
+    @property
+    def rows(self) -> int | None:
+        return self.batches.rows
+
+    @property
+    def words(self) -> str:
+        return self.batches.words
+
+    def check(self, columns: list[str]) -> None:
+        """Refuse parts that differ before anything is read."""
+        check = getattr(self.batches, "check", None)
+        if check is not None:
+            check(columns)
+
+    def sample(self, columns: list[str]) -> Iterator[Chunk]:
+        """A few batches from all over the table."""
+        return self.batches.sample(columns)
+
+    def run(self, job: Job) -> Any:
+        """Add every batch; the state of all of them."""
+        self.passes += 1
+        if self.threads == 1:
+            return self._alone(job)
+        stop = threading.Event()
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
+            futures = [pool.submit(self._some, job, worker, stop) for worker in range(self.threads)]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            except BaseException:  # an interrupt: let the workers end at their next batch
+                stop.set()
+                raise
+            if any(future.exception() for future in done):
+                stop.set()
+        failed = [error for future in futures if (error := future.exception()) is not None]
+        if failed:
+            raise failed[0]
+        total, *others = [future.result() for future in futures]
+        for other in others:
+            total.merge(other.arrays())
+        return total
+
+    def _some(self, job: Job, worker: int, stop: threading.Event) -> State:
+        """The parts of one worker: which ones depends on the number of workers alone."""
+        state = job.start()
+        for part in range(worker, self.batches.parts, self.threads):
+            for chunk in self.batches.read(part, job.columns):
+                if stop.is_set():
+                    return state
+                batch = job.door.open(chunk)
+                if batch is not None:
+                    state.add(batch)
+            if worker == 0 and self.progress is not None:
+                self.progress(part, self.batches.parts)
+        return state
+
+    def _alone(self, job: Job) -> State:
+        """One state; the next batch is decoded while this one is added."""
+        state = job.start()
+        for chunk in _ahead(lambda: self._chunks(job)):
+            batch = job.door.open(chunk)
+            if batch is not None:
+                state.add(batch)
+        return state
+
+    def _chunks(self, job: Job) -> Iterator[Chunk]:
+        for part in range(self.batches.parts):
+            yield from self.batches.read(part, job.columns)
+            if self.progress is not None:
+                self.progress(part, self.batches.parts)
+
+
+def _ahead(chunks: Callable[[], Iterator[Chunk]]) -> Iterator[Chunk]:
+    """Read on another thread, one batch ahead."""
+    waiting: queue.Queue[Any] = queue.Queue(maxsize=1)
+    stop = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def fill() -> None:
+        try:
+            for chunk in chunks():
+                if not put(chunk):
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
+            put(error)
+
+    reader = threading.Thread(target=fill, daemon=True, name="miscal-reader")
+    reader.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        reader.join()
