@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from miscal.plots.base import Display
+from miscal.plots.classes import ClassDisplay
 from miscal.plots.field import CaterpillarDisplay, FieldMapDisplay, FunnelDisplay, plot_field
 from miscal.plots.score import CumulativeDisplay, ReliabilityDisplay
 from miscal.plots.subpopulation import (
@@ -11,24 +12,31 @@ from miscal.plots.subpopulation import (
     WorstSubpopulationsDisplay,
 )
 from miscal.plots.variable import VariableComparison, VariableDisplay, plot_pairs
+from miscal.plots.variation import RankDisplay, UncertaintyDisplay, VariationDisplay
 from miscal.results import register_plot
 
 register_plot("score", lambda result, **style: ReliabilityDisplay(result).plot(**style))
 register_plot("variable", lambda result, **style: VariableDisplay(result).plot(**style))
 register_plot("field", plot_field)
 register_plot("subpopulation", lambda result, **style: SubpopulationDisplay(result).plot(**style))
+register_plot("variation", lambda result, **style: VariationDisplay(result).plot(**style))
+register_plot("class", lambda result, **style: ClassDisplay(result).plot(**style))
 
 __all__ = [
     "CaterpillarDisplay",
+    "ClassDisplay",
     "CumulativeDisplay",
     "Display",
     "FieldMapDisplay",
     "FunnelDisplay",
+    "RankDisplay",
     "ReliabilityDisplay",
     "RepairedSubpopulationsDisplay",
     "SubpopulationDisplay",
+    "UncertaintyDisplay",
     "VariableComparison",
     "VariableDisplay",
+    "VariationDisplay",
     "WorstSubpopulationsDisplay",
     "plot_field",
     "plot_pairs",

@@ -82,10 +82,9 @@ def group_residuals(rows: Ranked, weights: Pair) -> np.ndarray:
     from miscal.kernels.variation import rank_residuals, rank_rows, sorting_network
 
     p, bins = rows.predictions, rows.edges.size - 1
-    most = int(max(64, min(GROUPS, GROUP_VALUES // (bins * p.n_classes))))
-    group = _groups(p.rows, weights.cluster, most)
+    group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
     residual = np.zeros((int(group.max()) + 1, bins, p.n_classes))
-    weight = _flipped_weight(weights)
+    weight = flipped_weight(weights)
     network, step = sorting_network(p.n_classes), max(1024, (1 << 21) // p.n_classes)
     for start in range(0, p.rows, step):
         stop = min(start + step, p.rows)
@@ -97,8 +96,12 @@ def group_residuals(rows: Ranked, weights: Pair) -> np.ndarray:
     return residual
 
 
-def _groups(rows: int, cluster: np.ndarray | None, most: int) -> np.ndarray:
-    """A group for each row: its own, or its cluster's, or one of `most` chosen by a hash of that."""
+def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:
+    """A group for each row: its own, or its cluster's, or where there are many one chosen by a hash of that.
+
+    `values` numbers will be held of each group.
+    """
+    most = int(max(64, min(GROUPS, GROUP_VALUES // values)))
     member = np.arange(rows, dtype=np.int64) if cluster is None else cluster
     if int(member.max()) < most:
         return member
@@ -108,7 +111,7 @@ def _groups(rows: int, cluster: np.ndarray | None, most: int) -> np.ndarray:
     return np.asarray((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
 
 
-def _flipped_weight(weights: Pair) -> np.ndarray:
+def flipped_weight(weights: Pair) -> np.ndarray:
     """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
     if weights.first is None or weights.second is None:
         return NO_VALUES

@@ -1,0 +1,280 @@
+"""Every class against the rest: one table, one row a class, and the noise of all of them from the same draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.engines.memory import NO_WEIGHT, mean_tally
+from miscal.inference.aggregates import summary_of_draws
+from miscal.inference.nulls import ROW_DRAWS, seed_of
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.pooled import DRAWS, Noise, choose_null
+from miscal.metrics.score.binned import score_bins
+from miscal.metrics.score.classwise import ClassSums, class_sums
+from miscal.metrics.specs import Field, Score, Spec, Variable
+from miscal.pairs import Pair, pair
+from miscal.pooling.bins import edges_for
+from miscal.pooling.cells import Cells, Ranges
+from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
+from miscal.pooling.poolings import Pooling
+from miscal.results import Result, Table
+
+FEWEST_DRAWS = 99
+DRAWS_A_BLOCK = 64
+NO_CODES = np.empty(0, np.int64)
+
+
+def by_class(p: Predictions, spec: Spec | None = None) -> Result:
+    """Calibration of every class against the rest, each with its noise, and their mean.
+
+    A class's error is what the spec's own function gives with `target` the class. The noise of all classes comes from
+    the same draws of the outcomes, one class a row (with clusters, or weights that depend on the outcome, from the same
+    random signs). So `p_adjusted` is read off the largest of all classes' studentised errors in each draw, step by
+    step, and stays valid and sharp with a thousand classes, where Holm's rule could not reach .05 with 999 draws.
+
+    Parameters
+    ----------
+    p : Predictions
+    spec : Score(...) (the default), Variable(...) or Field(...)
+        How rows are pooled; its `target` is passed over.
+
+    Returns
+    -------
+    Result
+        `value` is the mean of the classes' errors (for Score the class-wise calibration error). The table has a row a
+        class: outcomes of that class, mean prediction and rate, gap, error, noise floor, p-values, the worst cell and
+        its gap; for Score also Kuiper's error.
+
+    Examples
+    --------
+    >>> import miscal
+    >>> data = miscal.datasets.calibrated_classes(3000)
+    >>> result = miscal.by_class(miscal.Predictions(data.y_true, data.y_prob), miscal.Score(bins=10))
+    >>> result.table["class"].tolist(), result.p_value > 0.05
+    (['0', '1', '2'], True)
+    """
+    spec = Score() if spec is None else spec
+    if not isinstance(spec, (Score, Variable, Field)):
+        raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
+    pools = _pools(p, spec)
+    sums = pools.sums()
+    noise = choose_null(_outcomes(p), spec.null)
+    errors = sums.errors(sums.apart, spec.norm)
+    drawn = _drawn_errors(p, pools, sums, noise, spec)
+    summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
+    words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
+    return Result(
+        name=f"Calibration of each class, {_words(spec)}",
+        kind="class",
+        value=summary.value,
+        noise_floor=summary.noise_floor,
+        p_value=summary.p_value,
+        interval=summary.interval,
+        method=f"{noise.reason} {summary.draws} draws, {words}.",
+        table=_table(p, pools, sums, errors, drawn, scored=isinstance(spec, Score)),
+        settings={
+            "spec": repr(spec),
+            "norm": spec.norm,
+            "target": "each class",
+            "null": noise.null,
+            "random_state": spec.random_state,
+            "draws": summary.draws,
+            "rows": p.rows,
+        },
+    )
+
+
+def _outcomes(p: Predictions) -> Pair:
+    """Weights and clusters of the rows, with the outcomes themselves as what is compared."""
+    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster)
+
+
+def _words(spec: Score | Variable | Field) -> str:
+    if isinstance(spec, Score):
+        return "by score"
+    subject = spec.variable if isinstance(spec, Variable) else spec.field
+    return f"by {subject if isinstance(subject, str) else ' and '.join(subject)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """How rows are pooled for every class: shared cells, or bins of the class's own probability."""
+
+    predictions: Predictions
+    shared: Pooling | None
+    of_class: Callable[[int], Pooling]
+    edges: np.ndarray | None = None  # of all classes, where they are the same
+    equal_width: bool = False
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """(n, K)."""
+        probability = self.predictions.probability
+        return probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
+
+    def codes(self) -> np.ndarray:
+        """Cells of the rows where all classes share them, else empty."""
+        if self.shared is None:
+            return NO_CODES
+        return self.shared.codes(0, self.predictions.rows).astype(np.int64)
+
+    def inner_edges(self) -> np.ndarray:
+        """Interior edges of the classes' bins, (K, most), padded with infinity."""
+        if self.shared is not None:
+            return np.empty((0, 0))
+        classes = self.predictions.n_classes
+        if self.edges is not None:
+            return np.tile(self.edges[1:-1], (classes, 1))
+        each = [np.asarray(self.of_class(k).cells.edges)[1:-1] for k in range(classes)]  # type: ignore[attr-defined]
+        padded = np.full((classes, max(edges.size for edges in each)), np.inf)
+        for k, edges in enumerate(each):
+            padded[k, : edges.size] = edges
+        return padded
+
+    def cells(self, k: int) -> Cells:
+        """The cells of a class."""
+        if self.shared is not None:
+            return self.shared.cells
+        return Ranges(self.edges, name="score") if self.edges is not None else self.of_class(k).cells
+
+    def sums(self) -> ClassSums:
+        """Sums of every class and cell."""
+        p = self.predictions
+        if self.edges is not None and p.probability.ndim == 2 and p.weight is None and p.count is None:
+            return class_sums(p, self.edges, equal_width=self.equal_width)
+        tallies = [mean_tally(pair(p, k), self.of_class(k)) for k in range(p.n_classes)]
+        shape = (p.n_classes, max(tally.counts.size for tally in tallies))
+        found = ClassSums(*(np.zeros(shape) for _ in range(4)))
+        for k, tally in enumerate(tallies):
+            for name in ("weight", "predicted", "observed"):
+                getattr(found, name)[k, : tally.counts.size] = tally.column(name)
+            found.apart[k, : tally.counts.size] = tally.events_off
+        return found
+
+
+def _pools(p: Predictions, spec: Score | Variable | Field) -> Pools:
+    if isinstance(spec, Score):
+
+        def bins_of(k: int) -> Pooling:
+            return score_bins(pair(p, k), spec.bins, spec.strategy)
+
+        number = isinstance(spec.bins, (int, np.integer)) and not isinstance(spec.bins, bool)
+        same = spec.strategy == "uniform" or not number
+        edges = edges_for(np.empty(0), spec.bins, spec.strategy, low=0.0, high=1.0) if same else None
+        return Pools(p, None, bins_of, edges, equal_width=number)
+    subject = spec.variable if isinstance(spec, Variable) else spec.field
+    columns = named_columns(p.columns, subject)
+    if isinstance(spec, Variable):
+        parts = [range_pooling(c, spec.bins, spec.strategy, weight=p.weight, count=p.count) for c in columns]
+        shared = crossed(parts)
+    else:
+        shared = crossed([level_pooling(column) for column in columns])
+    return Pools(p, shared, lambda _: shared)
+
+
+def _drawn_errors(
+    p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Score | Variable | Field
+) -> np.ndarray:
+    """Errors of all classes in draws under the null, (draws, K)."""
+    outcomes = _outcomes(p)
+    draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
+    matrix, codes, edges = pools.matrix, pools.codes(), pools.inner_edges()
+    if noise.null == "residual":
+        return _flipped_errors(p, outcomes, (matrix, codes, edges), sums, spec, draws)
+    from miscal.kernels.classes import draw_classes
+
+    seed = seed_of(spec.random_state)
+    weight = NO_WEIGHT if outcomes.first is None else outcomes.first
+
+    def work(start: int, stop: int) -> np.ndarray:
+        out = np.zeros((stop - start, *sums.weight.shape))
+        draw_classes(matrix, weight, codes, edges, start, seed, out)
+        return sums.errors(sums.predicted - out, spec.norm)
+
+    return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
+
+
+def _flipped_errors(
+    p: Predictions,
+    outcomes: Pair,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sums: ClassSums,
+    spec: Score | Variable | Field,
+    draws: int,
+) -> np.ndarray:
+    """Errors of residuals with random signs, one a cluster and the same for all classes."""
+    from miscal.kernels.classes import class_residuals
+    from miscal.metrics.variation.noise import flip_groups, flipped_weight
+
+    group = flip_groups(p.rows, p.cluster, sums.weight.size)
+    residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
+    matrix, codes, edges = rows
+    class_residuals(matrix, p.outcome, flipped_weight(outcomes), codes, edges, group, residual)
+    flat = residual.reshape(residual.shape[0], -1)
+    random = np.random.default_rng(spec.random_state)
+    parts = []
+    for first in range(0, draws, DRAWS_A_BLOCK):
+        signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), flat.shape[0])) * 2.0 - 1.0
+        parts.append(sums.errors((signs @ flat).reshape(-1, *sums.weight.shape), spec.norm))
+    return np.concatenate(parts)
+
+
+def step_down(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Adjusted p-values of several statistics from joint draws (draws, K): the step-down rule of Westfall and Young.
+
+    Each statistic is studentised by its own draws; the i-th largest is compared with the largest of those not above it.
+
+    >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
+    [0.25, 1.0]
+    """
+    together = np.vstack([drawn, values])
+    spread = together.std(axis=0)
+    together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    order = np.argsort(-together[-1], kind="stable")
+    ranked = together[:, order]
+    largest = np.maximum.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
+    reached = (largest[:-1] >= ranked[-1] - 1e-12).sum(axis=0)
+    adjusted = np.empty(values.size)
+    adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
+    return adjusted
+
+
+def _table(
+    p: Predictions, pools: Pools, sums: ClassSums, errors: np.ndarray, drawn: np.ndarray, *, scored: bool
+) -> Table:
+    classes = np.arange(p.n_classes)
+    labels = [pools.cells(k).labels() for k in range(p.n_classes)]
+    weight = sums.weight.sum(axis=1)
+    predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
+    worst = np.abs(sums.apart).argmax(axis=1)
+    reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
+    columns: dict[str, Any] = {
+        "class": [str(name) for name in p.classes],
+        "outcomes": sums.observed.sum(axis=1),
+        "predicted": predicted,
+        "observed": observed,
+        "gap": predicted - observed,
+        "error": errors,
+        "noise_floor": drawn.mean(axis=0),
+        "p_value": (1.0 + reached) / (1.0 + drawn.shape[0]),
+        "p_adjusted": step_down(errors, drawn),
+        "worst": [names[place] for names, place in zip(labels, worst, strict=True)],
+        "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
+    }
+    if scored:
+        columns["kuiper"] = _kuiper(p)
+    return Table(columns)
+
+
+def _kuiper(p: Predictions) -> list[float]:
+    """Kuiper's error of each class."""
+    from miscal.engines.walks import walk_range
+
+    return [walk_range(pair(p, k)) for k in range(p.n_classes)]
