@@ -25,7 +25,7 @@ from miscal.inference.walks import kuiper_p_value, walk_rows
 from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.norms import Norm, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.cells import Cells, Levels, Ranges
 from miscal.pooling.poolings import LevelPooling, Pooling
 from miscal.results import Table
 
@@ -88,11 +88,28 @@ def pooled(
     noise = choose_null(pair, null)
     sums = tally(pair, pooling)
     rows = _rows_if_needed(pair, pooling, sums, noise)
+    return pooled_of(
+        sums, noise, rows, binary=pair.binary, norm=norm, random_state=random_state, level=level, draws=draws
+    )
+
+
+def pooled_of(
+    sums: Tally,
+    noise: Noise,
+    rows: CellRows | None = None,
+    *,
+    binary: bool = True,
+    norm: Norm = "l1",
+    random_state: int = 0,
+    level: float = 0.05,
+    draws: int = DRAWS,
+) -> Pooled:
+    """As `pooled` from a tally alone; `rows` are those of small cells, of clusters or of flipped signs, where at hand."""
     common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
     tests = cell_p_values(
         sums,
         outcome_weights=noise.outcome_weights,
-        response="binary" if pair.binary else "real",
+        response="binary" if binary else "real",
         random_state=random_state,
         **common,
     )
@@ -105,7 +122,7 @@ def pooled(
         ratio = sums.predicted / sums.observed
     band_low, band_high = _consistency_band(sums, error, common, random_state)
     columns: dict[str, Any] = {
-        **_places(pooling),
+        **_places(sums.cells),
         "rows": sums.counts,
         "weight": sums.weight,
         "predicted": sums.mean_predicted,
@@ -173,8 +190,7 @@ def _consistency_band(
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def _places(pooling: Pooling) -> dict[str, Any]:
-    cells = pooling.cells
+def _places(cells: Cells) -> dict[str, Any]:
     places: dict[str, Any] = {"label": cells.labels()}
     if isinstance(cells, Ranges):
         missing = [np.nan] * cells.missing
