@@ -104,7 +104,7 @@ def pooled_of(
     level: float = 0.05,
     draws: int = DRAWS,
 ) -> Pooled:
-    """As `pooled` from a tally alone; `rows` are those of small cells, of clusters or of flipped signs, where at hand."""
+    """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand."""
     common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
     tests = cell_p_values(
         sums,

@@ -119,8 +119,7 @@ def sketch_walk(sketch: Tally, totals: Tally) -> tuple[Walk, float]:
         last=float(keys[-1]),
     )
     # Inside a cell the walk rises by at most its events and falls by at most its predictions.
-    events = sketch.observed[filled]
-    return made, float(2.0 * np.max(np.minimum(events, sketch.predicted[filled] + events)) / weight)
+    return made, float((np.max(sketch.observed[filled]) + np.max(sketch.predicted[filled])) / weight)
 
 
 def _score_extras(sketch: Tally, walk: Walk | None, totals: Tally, noise: Noise, random_state: int) -> dict[str, Any]:
@@ -257,17 +256,21 @@ def variable_result(
         interval=found.summary.interval,
         method=method,
         table=found.table,
-        settings={
-            "column": name,
-            "bins": found.table.rows,
-            "strategy": "quantile",
-            "norm": "l1",
-            "target": target,
-            "null": noise.null,
-            "random_state": random_state,
-        },  # fmt: skip
+        settings=_variable_settings(name, found, noise, target, random_state),
         extra=more | (extra or {}),
     )
+
+
+def _variable_settings(name: str, found: Pooled, noise: Noise, target: str, random_state: int) -> dict[str, Any]:
+    return {
+        "column": name,
+        "bins": found.table.rows,
+        "strategy": "quantile",
+        "norm": "l1",
+        "target": target,
+        "null": noise.null,
+        "random_state": random_state,
+    }
 
 
 def _along(
@@ -289,7 +292,7 @@ def field_result(
     draws = int(np.clip(fields.MOST_VALUES // max(sums.counts.size, 1), fields.LEAST_DRAWS, DRAWS))
     found = pooled_of(sums, noise, rows, random_state=random_state, draws=draws)
     shrunken = shrink(sums, sums.residual2)
-    levels = Nested(SimpleNamespace(cells=sums.cells))  # type: ignore[arg-type]
+    levels = Nested(SimpleNamespace(cells=sums.cells))
     compared: Any = SimpleNamespace(target=target)
     return Result(
         name=f"Calibration by {name}",
