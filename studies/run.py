@@ -1,0 +1,39 @@
+"""Every study whose results are committed: `make studies`, or `python studies/run.py [--quick] [NAME ...]`.
+
+A study is a script here that understands `--quick` and writes results/<its name>.json and .md. It takes hours in full.
+Reproductions of published tables have a command of their own (`make reproduce`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+OTHERS = ("harness", "run", "reproduce", "figures_", "peer_")
+
+
+def names() -> list[str]:
+    """Scripts here that are studies."""
+    return sorted(path.stem for path in HERE.glob("*.py") if not path.stem.startswith(OTHERS))
+
+
+def run(scripts: list[str], arguments: list[str]) -> int:
+    """Run scripts one after the other; the exit status is 1 when any failed."""
+    failed = []
+    for name in scripts:
+        start = time.perf_counter()
+        print(f"\n== {name}", flush=True)
+        if subprocess.run([sys.executable, str(HERE / f"{name}.py"), *arguments], check=False).returncode != 0:
+            failed.append(name)
+        print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    chosen = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    sys.exit(run(chosen or names(), [argument for argument in sys.argv[1:] if argument.startswith("--")]))
