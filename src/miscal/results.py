@@ -55,6 +55,9 @@ class Table(Mapping[str, np.ndarray]):
         except KeyError:
             raise refusal(f"has no column '{name}'", where="the table", hint=nearest(name, self._columns)) from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 

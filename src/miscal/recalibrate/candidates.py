@@ -1,0 +1,35 @@
+"""Which recalibrators are worth trying on a set of rows, the simplest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from miscal import recalibrate
+from miscal.data.columns import Column
+from miscal.recalibrate.base import Recalibrator
+
+MOST_LEVELS = 50  # beyond it a field is left to the methods that pool small levels
+BINARY = ("PlattScaling", "BetaCalibration", "IsotonicLinePlotScaling", "IsotonicCalibration")
+SEVERAL = ("TemperatureScaling", "VectorScaling", "DirichletCalibration")
+
+
+def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+    """Score maps for every data set; with columns also trees, augmented maps, groups and boosting."""
+    names = BINARY if n_classes == 2 else SEVERAL
+    found: dict[str, Recalibrator] = {name: getattr(recalibrate, name)() for name in names}
+    if not columns:
+        return found
+    numeric = [name for name, column in columns.items() if not column.nominal]
+    few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
+    if numeric or few:
+        found["AugmentedLogistic"] = recalibrate.AugmentedLogistic(columns=[*numeric, *few])
+    for name in numeric:
+        found[f"VariableTree({name})"] = recalibrate.VariableTree(columns=[name])
+    grouped = getattr(recalibrate, "GroupWise", None)
+    if grouped is not None:
+        for name, column in columns.items():
+            if column.nominal and len(column.levels) >= 2:
+                found[f"GroupWise({name})"] = grouped(recalibrate.PlattScaling(), columns=[name])
+    if n_classes == 2:
+        found["MulticalibrationBoost"] = recalibrate.MulticalibrationBoost()
+    return found

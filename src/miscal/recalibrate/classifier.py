@@ -1,0 +1,196 @@
+"""A classifier and a recalibrator as one scikit-learn classifier."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import assert_all_finite, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+
+from miscal.data.errors import refusal
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.platt import PlattScaling
+
+
+class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a classifier, and recalibrate its probabilities on rows that it was not trained on.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`; logistic regression by default
+    recalibrator : Recalibrator; Platt scaling by default
+    by : names or positions of the columns of X that the recalibrator may look at; None for none
+    cv : number of folds, a splitter, a list of splits, or "prefit"
+        The recalibrator learns from held-out probabilities of the folds, then the classifier is fitted on all rows.
+        "prefit" (or a `FrozenEstimator`) takes the classifier as it is: give `fit` rows that it has not seen.
+
+    Attributes
+    ----------
+    estimator_, recalibrator_ : the fitted parts
+    classes_ : labels
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from miscal.recalibrate import BetaCalibration, RecalibratedClassifier
+    >>> X, y = make_classification(500, random_state=0)
+    >>> RecalibratedClassifier(GaussianNB(), BetaCalibration()).fit(X, y).predict_proba(X[:1]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self, estimator: Any = None, recalibrator: Recalibrator | None = None, by: Any = None, cv: Any = 5
+    ) -> None:
+        self.estimator = estimator
+        self.recalibrator = recalibrator
+        self.by = by
+        self.cv = cv
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        """Fit the classifier and the recalibrator."""
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+        X, y = indexable(X, y)
+        _check_table(X)
+        _check_feature_names(self, X, reset=True)
+        _check_n_features(self, X, reset=True)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
+        routed = process_routing(self, "fit", sample_weight=sample_weight, **params) if params else None
+        fit_params = dict(routed.estimator.fit) if routed else {}
+        estimator = self._estimator()
+        if self._prefit(estimator):
+            self.estimator_, held_out = estimator, self._base_probability(estimator, X)
+        else:
+            held_out = self._held_out(estimator, X, y, sample_weight, fit_params)
+            self.estimator_ = _fitted(clone(estimator), X, y, sample_weight, fit_params)
+        recalibrator = PlattScaling() if self.recalibrator is None else self.recalibrator
+        self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Recalibrated probabilities, one column a class."""
+        check_is_fitted(self)
+        (X,) = indexable(X)
+        _check_table(X)
+        _check_feature_names(self, X, reset=False)
+        _check_n_features(self, X, reset=False)
+        base = self._base_probability(self.estimator_, X)
+        return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label of the largest recalibrated probability."""
+        probability = self.predict_proba(X)
+        return np.asarray(self.classes_[np.argmax(probability, axis=1)])
+
+    def _estimator(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression()
+
+    def _prefit(self, estimator: Any) -> bool:
+        from sklearn.frozen import FrozenEstimator
+
+        return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(estimator, FrozenEstimator)
+
+    def _held_out(
+        self, estimator: Any, X: Any, y: np.ndarray, sample_weight: Any, fit_params: dict[str, Any]
+    ) -> np.ndarray:
+        """Probabilities of rows by classifiers that did not see them."""
+        from sklearn.model_selection import check_cv
+        from sklearn.utils import _safe_indexing
+
+        splitter = check_cv(self.cv, y, classifier=True)
+        held_out = np.full((len(y), len(self.classes_)), np.nan)
+        for train, test in splitter.split(X, y):
+            part = {name: _safe_indexing(value, train) for name, value in fit_params.items()}
+            weight = None if sample_weight is None else sample_weight[train]
+            fitted = _fitted(clone(estimator), _safe_indexing(X, train), y[train], weight, part)
+            held_out[test] = _aligned(fitted, _safe_indexing(X, test), self.classes_)
+        if np.isnan(held_out).any():
+            row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
+            raise refusal("must test every row once", where="'cv'", got=f"row {row} is in no test part")
+        return held_out
+
+    def _base_probability(self, estimator: Any, X: Any) -> np.ndarray:
+        return _aligned(estimator, X, self.classes_)
+
+    def _beside(self, X: Any) -> Any:
+        """The columns the recalibrator may look at, by the names that `fit` saw."""
+        if self.by is None:
+            return None
+        from miscal.recalibrate.tables import chosen_names, columns_of
+
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        columns = columns_of(X, rows, "RecalibratedClassifier")
+        return {name: columns[name] for name in chosen_names(columns, self.by)}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Pass what `fit` was given on to the classifier's `fit`."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self._estimator(), method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._estimator())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        return tags
+
+
+def _check_table(X: Any) -> None:
+    """Refuse what has no rows or is no table, in the words that scikit-learn's users know."""
+    shape = getattr(X, "shape", None)
+    if shape is not None and len(shape) == 1:
+        raise refusal(
+            "must be a table (Expected 2D array, got 1D array instead)",
+            where="'X'",
+            got=f"its shape is {tuple(shape)}",
+            hint="Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row",
+        )
+    if shape is not None and 0 in shape:
+        missing = "sample(s)" if shape[0] == 0 else "feature(s)"
+        what = (
+            f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
+        )
+        raise refusal(what, where="'X'")
+
+
+def _fitted(estimator: Any, X: Any, y: np.ndarray, weight: Any, params: dict[str, Any]) -> Any:
+    from sklearn.utils.validation import has_fit_parameter
+
+    if weight is not None and has_fit_parameter(estimator, "sample_weight"):
+        params = {**params, "sample_weight": weight}
+    return estimator.fit(X, y, **params)
+
+
+def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Probabilities with one column for every class; classes that a fold lacked have probability 0."""
+    if not hasattr(estimator, "predict_proba"):
+        hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
+        raise refusal(
+            "must have predict_proba", where="'estimator'", got=f"it is {type(estimator).__name__}", hint=hint
+        )
+    probability = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    if np.array_equal(estimator.classes_, classes):
+        return probability
+    aligned = np.zeros((probability.shape[0], len(classes)))
+    aligned[:, np.searchsorted(classes, estimator.classes_)] = probability
+    return aligned
