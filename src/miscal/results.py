@@ -81,7 +81,7 @@ class Table(Mapping[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: values.tolist() for name, values in self._columns.items()}
+        return {name: [_listed(value) for value in values.tolist()] for name, values in self._columns.items()}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as an Arrow table."""
@@ -129,6 +129,10 @@ class Table(Mapping[str, np.ndarray]):
         )
         more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
         return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _column(values: Any) -> np.ndarray:
