@@ -1,0 +1,164 @@
+"""Local sums on a GPU: triton's kernel and torch.cdist, interleaved in one run, with the error against float64.
+
+    python benchmarks/local_device.py [--quick] [--out FILE]
+
+Kernel times are CUDA events (minimum of repeats); "whole" is the call on arrays in the processor's memory, with the
+transfers and the float64 arrangement of the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miscal.kernels import pairs_device, pairs_local
+
+GOAL_MS = 244.0  # twice the prototype's 122 ms at 200,000 x 50
+BLOCKS = ((64, 64, 4), (64, 64, 8), (64, 128, 8), (128, 64, 8), (32, 64, 4), (128, 128, 8), (32, 128, 4))
+
+
+def problem_of(n: int, d: int, seed: int = 0) -> tuple[Any, float]:
+    """Rows like an image classifier's: 45 % of them in the top one of 15 bins."""
+    rng = np.random.default_rng(seed)
+    confidence = np.where(rng.random(n) < 0.45, rng.uniform(14 / 15, 1, n), rng.uniform(0.1, 14 / 15, n))
+    correct = rng.random(n) < 0.97 * confidence
+    size = 30.0 if d <= 3 else 8.0 / np.sqrt(1.0 + np.arange(d))
+    cells = np.minimum(np.ceil(confidence * 15).astype(np.int64) - 1, 14)
+    values = np.stack([np.ones(n), confidence - correct], axis=1)
+    problem, _ = pairs_local._arranged(rng.normal(size=(n, d)) * size, cells, values, None, True)  # noqa: SLF001
+    return problem, 0.4 if d > 3 else 0.2
+
+
+def event_ms(run: Callable[[], Any], repeats: int) -> float:
+    """Milliseconds on the GPU, the least of some runs."""
+    import torch
+
+    run()
+    torch.cuda.synchronize()
+    best = float("inf")
+    for _ in range(repeats):
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        run()
+        stop.record()
+        torch.cuda.synchronize()
+        best = min(best, start.elapsed_time(stop))
+    return best
+
+
+def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, int]], None], Any, Any]:
+    """The kernel's launch with its arrays in place, and its output."""
+    import torch
+
+    from miscal.kernels import pairs_triton
+
+    n, d = problem.points.shape
+    points, _, size = pairs_device._scaled(problem.points, problem.queries, False)  # noqa: SLF001
+    low, high = pairs_device._ranges(problem)  # noqa: SLF001
+    made = torch.as_tensor(np.ascontiguousarray(points.T), device="cuda")
+    values = torch.as_tensor(np.ascontiguousarray(problem.values.T, dtype=np.float32), device="cuda")
+    whole = [torch.as_tensor(each, device="cuda").to(torch.int32) for each in (low, high, np.full(n, -1))]
+    scale = torch.tensor([-pairs_device.LOG2E * size / (d * bandwidth)], dtype=torch.float32, device="cuda")
+    out = torch.empty((1, 2, n), dtype=torch.float64, device="cuda")
+    near = torch.zeros(n, dtype=torch.float32, device="cuda")
+
+    def run(blocks: tuple[int, int, int]) -> None:
+        pairs_triton.BLOCKS = blocks
+        arrays = (made, made, values, *whole, scale, out, near)
+        pairs_triton.launch(arrays, (n, n, d, 2, 1), square=False, relative=False)
+
+    return run, out, made
+
+
+def cdist_ms(problem: Any, bandwidth: float, repeats: int) -> float:
+    """torch.cdist, 4,096 queries at a time."""
+    import torch
+
+    n, d = problem.points.shape
+    points = torch.as_tensor(problem.points, device="cuda").to(torch.float32)
+    values = torch.as_tensor(problem.values, device="cuda").to(torch.float32)
+
+    def run() -> None:
+        for low, high in zip(problem.starts[:-1].tolist(), problem.starts[1:].tolist(), strict=True):
+            for first in range(low, high, 4096):
+                some = points[first : min(first + 4096, high)]
+                torch.exp(-torch.cdist(some, points[low:high], p=1) / (d * bandwidth)) @ values[low:high]
+
+    return event_ms(run, repeats)
+
+
+def largest_error(problem: Any, bandwidth: float, gaps: np.ndarray, some: int = 200) -> float:
+    """Largest difference of the gap from float64 pairs, at some rows."""
+    d = problem.points.shape[1]
+    low, high = pairs_device._ranges(problem)  # noqa: SLF001
+    worst = 0.0
+    for i in np.random.default_rng(1).integers(0, len(problem.points), some).tolist():
+        rows = slice(int(low[i]), int(high[i]))
+        k = np.exp(-np.abs(problem.points[rows] - problem.points[i]).sum(axis=1) / (d * bandwidth))
+        worst = max(worst, abs(gaps[i] - float(k @ problem.values[rows, 1] / k.sum())))
+    return worst
+
+
+def rows(quick: bool = False) -> list[dict[str, Any]]:
+    """One row a size; empty where there is no GPU."""
+    if not pairs_device.available():
+        return []
+    sizes = ((25_000, 50),) if quick else ((25_000, 50), (200_000, 50), (200_000, 10), (1_000_000, 3))
+    return [_row(n, d, compared=d > 3) for n, d in sizes]
+
+
+def _row(n: int, d: int, compared: bool) -> dict[str, Any]:
+    import torch
+
+    problem, bandwidth = problem_of(n, d)
+    run, out, _ = on_gpu(problem, bandwidth)
+    times = {}
+    for blocks in BLOCKS:
+        times["x".join(map(str, blocks))] = event_ms(lambda blocks=blocks: run(blocks), 2)
+    default = (64, 64, 4)
+    kernel = event_ms(lambda: run(default), 5)
+    sums = out.cpu().numpy()
+    whole = []
+    for _ in range(3):
+        start = time.perf_counter()
+        pairs_device.device_sums(problem, np.array([1.0 / (d * bandwidth)]), False)
+        torch.cuda.synchronize()
+        whole.append(1e3 * (time.perf_counter() - start))
+    peer = cdist_ms(problem, bandwidth, 1) if compared else float("nan")
+    return {
+        "operation": f"local sums, {d} dimensions, 15 bins",
+        "size": n,
+        "kernel_ms": kernel,
+        "whole_ms": min(whole),
+        "peer": "torch.cdist",
+        "peer_ms": peer,
+        "ratio": peer / kernel,
+        "goal": f"at most {GOAL_MS:.0f} ms" if (n, d) == (200_000, 50) else "",
+        "largest_error": largest_error(problem, bandwidth, sums[0, 1] / sums[0, 0]),
+        "blocks": times,
+        "device": torch.cuda.get_device_name(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    found = rows(options.quick)
+    if not found:
+        print("no GPU that torch can use")
+    for row in found:
+        print(json.dumps(row))
+    if options.out:
+        Path(options.out).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
