@@ -197,6 +197,7 @@ class PathSearch:
         self.small: list[tuple[int, int]] = []
         self.splits: dict[int, np.ndarray] = {}
         self.stats: dict[tuple[int, int], np.ndarray] = {}
+        self.shuffles: dict[int, dict[int, np.ndarray]] = {}
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -261,10 +262,11 @@ class PathSearch:
         from miscal.kernels.subpopulation import path_seed, shuffled
 
         splits = self.splits[path][: level + 1]
-        own = np.uint64(path_seed(self.seed, path))
-        columns = {int(column) for column in splits[:, 0] if self.nominal[column]}
-        shuffles = {column: shuffled(own, column, self.levels[column]) for column in columns}
-        return path_definition(self.covariates, splits, shuffles)
+        if path not in self.shuffles:
+            own = np.uint64(path_seed(self.seed, path))
+            columns = [j for j in set(self.splits[path][:, 0].tolist()) if self.covariates[j].nominal]
+            self.shuffles = {path: {j: shuffled(own, j, self.levels[j]) for j in columns}}  # one path's at a time
+        return path_definition(self.covariates, splits, self.shuffles[path])
 
     def lists(self, chosen: np.ndarray) -> Lists:
         """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""

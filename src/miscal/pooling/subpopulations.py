@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import numpy as np
 
@@ -162,17 +163,19 @@ class Among:
     def words(self, shown: int = SHOWN_LEVELS) -> str:
         """The condition in words; the shorter of "in" and "not in", at most `shown` levels named."""
         name = quoted(self.column)
-        inside, outside = list(map(level_word, self.levels)), list(map(level_word, self.others))
         if not self.levels and self.missing:
             return f"{name} is missing"
         if not self.others:
             return f"{name} is not missing"
-        if len(inside) == 1 and not self.missing:
-            return f"{name} = {inside[0]}"
-        if len(inside) <= len(outside) or not outside:
-            text = f"{name} in {{{listed(inside, shown)}}}"
+        if len(self.levels) == 1 and not self.missing:
+            return f"{name} = {level_word(self.levels[0])}"
+        if len(self.levels) <= len(self.others):
+            text = f"{name} in {{{listed(self.levels, shown)}}}"
             return f"({text} or missing)" if self.missing else text
-        text = f"{name} not in {{{listed(outside, shown)}}}" if len(outside) > 1 else f"{name} != {outside[0]}"
+        several = len(self.others) > 1
+        text = (
+            f"{name} not in {{{listed(self.others, shown)}}}" if several else f"{name} != {level_word(self.others[0])}"
+        )
         # Read literally, "not in" and "!=" also take missing values; say so where they do not belong.
         return f"{text} and {name} is not missing" if self.known_missing and not self.missing else text
 
@@ -245,6 +248,7 @@ def path_definition(covariates: list[Covariate], splits: np.ndarray, shuffles: M
     return Definition(tuple(made))
 
 
+@lru_cache(maxsize=1 << 14)
 def number_word(value: float, above: float, *, date: bool = False) -> str:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
     if date:
@@ -262,23 +266,25 @@ def number_word(value: float, above: float, *, date: bool = False) -> str:
     return plain if len(plain) <= 12 else text
 
 
+@lru_cache(maxsize=1 << 14)
 def quoted(name: str) -> str:
     """A column's name, in backticks where it is not a plain word."""
     plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name not in {"in", "is", "and", "or", "not"}
     return name if plain else f"`{name}`"
 
 
+@lru_cache(maxsize=1 << 14)
 def level_word(level: str) -> str:
     """A level, in quotes where it would not be read as one word."""
     plain = level != "" and not any(mark in level for mark in ',{}"`()<>=') and level == level.strip()
     return level if plain and " and " not in level and " or " not in level else '"' + level.replace('"', "'") + '"'
 
 
-def listed(words: list[str], shown: int) -> str:
-    """Some words, and how many more there are."""
-    if len(words) <= shown:
-        return ", ".join(words)
-    return f"{', '.join(words[: shown - 1])}, ... {len(words) - shown + 1} more"
+def listed(levels: tuple[str, ...], shown: int) -> str:
+    """Some levels, and how many more there are."""
+    if len(levels) <= shown:
+        return ", ".join(map(level_word, levels))
+    return f"{', '.join(map(level_word, levels[: shown - 1]))}, ... {len(levels) - shown + 1} more"
 
 
 def check_count(name: str, value: object, least: int) -> int:

@@ -14,7 +14,7 @@ POINTS = 400
 def cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
     """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
     chosen = np.unique(np.append(0, worst), return_index=True)
-    wanted = np.append(0, worst)[np.sort(chosen[1])]
+    wanted = np.append(0, worst)[np.sort(chosen[1])][: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
         {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}

@@ -181,7 +181,7 @@ def _table(
     low, high, off = _interval(rows, stats)
     return Table(
         {
-            "label": [found.define(int(k)).name for k in order],
+            "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
             "rows": stats[:, ROWS].astype(np.int64),
             "weight": stats[:, WEIGHT],
             "predicted": stats[:, PREDICTED] / weight,
