@@ -56,7 +56,7 @@ class Pair:
         if self.weight is None:
             return self.count is None or bool(self.count.max(initial=0) < WHOLE_LIMIT)
         top = float(self.weight.max(initial=0.0)) ** 2 * (1.0 if self.count is None else float(self.count.max()))
-        return top < WHOLE_LIMIT and bool(np.all(self.weight == np.floor(self.weight)))
+        return top < WHOLE_LIMIT and _all_whole(self.weight)
 
     @property
     def plain(self) -> bool:
@@ -86,6 +86,12 @@ class Pair:
             for name in ("weight", "count", "cluster")
         }
         return replace(self, predicted=self.predicted[rows], observed=self.observed[rows], **chosen)
+
+
+def _all_whole(values: np.ndarray, block: int = 1 << 14) -> bool:
+    """Whether all values are whole numbers; most arrays that are not say so in their first block."""
+    parts = (values[start : start + block] for start in range(0, values.size, block))
+    return all(bool(np.all(part == np.floor(part))) for part in parts)
 
 
 def pair(predictions: Predictions, target: str | int = "auto", correct: object = None) -> Pair:

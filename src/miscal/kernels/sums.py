@@ -196,3 +196,17 @@ def full_real(codes, predicted, observed, weight, count, rows, result, impossibl
             result[cell, 7] += first * cost
         else:
             impossible[cell] += times
+
+
+@kernel
+def means_real(codes, predicted, observed, weight, count, rows, result):
+    """Rows, and Σw, Σwp, Σwy with any weights: result (cells, 3) float64, added to as are the rows."""
+    for i in range(codes.size):
+        cell = np.int64(codes[i])
+        p = predicted[i]
+        times = count[i] if count.size else np.int64(1)
+        first = weight[i] * times
+        rows[cell] += times
+        result[cell, 0] += first
+        result[cell, 1] += first * p
+        result[cell, 2] += first * float(observed[i])

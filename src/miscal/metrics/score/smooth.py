@@ -16,6 +16,7 @@ from miscal.pairs import Pair
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
 STEPS_A_BANDWIDTH = 16
+MOST_STEPS = 200
 
 
 def smooth_calibration_error(
@@ -80,19 +81,29 @@ def smooth_error_at(spectrum: np.ndarray, bandwidth: float) -> float:
 
 
 def _fixed_point(spectrum: np.ndarray) -> float:
-    """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one."""
+    """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
+
+    Regula falsi on error - bandwidth (Illinois variant), halving every fourth step. That difference falls at least as
+    fast as the bandwidth grows, so its size bounds how far the fixed point can be.
+    """
     low, high = 0.0, 1.0
-    if smooth_error_at(spectrum, 0.0) == 0.0:
+    above, below = smooth_error_at(spectrum, low), smooth_error_at(spectrum, high) - high
+    if above == 0.0:
         return 0.0
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        if smooth_error_at(spectrum, middle) > middle:
-            low = middle
-        else:
-            high = middle
-        if high < 1.0 / FINEST:
+    middle, rising = high, None
+    for step in range(MOST_STEPS):
+        straight = (low * below - high * above) / (below - above)
+        middle = 0.5 * (low + high) if step % 4 == 3 else straight
+        height = smooth_error_at(spectrum, middle) - middle
+        if abs(height) <= 1e-9 * middle or high < 1.0 / FINEST:
             break
-    return 0.5 * (low + high)
+        stays = (height > 0.0) == rising  # the other end has not moved twice: let it count half
+        rising = height > 0.0
+        if rising:
+            low, above, below = middle, height, below * (0.5 if stays else 1.0)
+        else:
+            high, above, below = middle, above * (0.5 if stays else 1.0), height
+    return middle
 
 
 def mean_kernel_calibration_error(
