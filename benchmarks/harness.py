@@ -187,11 +187,20 @@ def _goal(row: Mapping[str, Any]) -> str:
 
 
 def write(name: str, rows: list[dict[str, Any]], **more: Any) -> Path:
-    """Write rows and machine to results/<name>.json; NaN becomes null."""
+    """Write rows and machine to results/<name>.json (NaN becomes null) and the table to results/<name>.md."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    content = {"machine": machine(), **more, "growth": growth(rows), "rows": rows}
+    about, exponents = machine(), growth(rows)
+    content = {"machine": about, **more, "growth": exponents, "rows": rows}
     path.write_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    parts = [
+        f"{about['processor']}, {about['cores']} cores, one thread; load average {about['load'][0]:g}.",
+        table(rows),
+    ]
+    if exponents:
+        listed = ", ".join(f"{line['operation']} {line['exponent']:.2f}" for line in exponents)
+        parts.append(f"Exponent of time in rows, smallest to largest size: {listed}.")
+    path.with_suffix(".md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return path
 
 
