@@ -31,7 +31,11 @@ _HOMES = {
     "TemperatureScaling": "temperature",
     "VariableTree": "variable",
     "VectorScaling": "vector",
+    "SamplingCorrection": "sampling",
+    "to_onnx": "onnx",
+    "to_sql": "sql",
     "choose": "choosing",
+    "learning_pipeline": "pipeline",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the table above is the one place for a new name

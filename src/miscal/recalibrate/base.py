@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -132,6 +133,24 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             return self._map(probability)
         return self._map_beside(probability, columns_of(X, len(probability), type(self).__name__))
 
+    def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
+        """Recalibrated probabilities of one row, quickly: for a service.
+
+        Parameters
+        ----------
+        y_prob : float = P(class 1), or one probability a class
+        x : the row's columns by name, for recalibrators that use columns
+
+        Examples
+        --------
+        >>> from miscal.recalibrate import HistogramBinning
+        >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
+        (0.5, 0.5)
+        """
+        from miscal.recalibrate.single import apply_one
+
+        return apply_one(self, y_prob, x)
+
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
         return dumps(self)
@@ -193,6 +212,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _forget(self) -> None:
+        from miscal.recalibrate.single import forget
+
+        forget(self)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
