@@ -27,7 +27,9 @@ ERRORS: dict[str, Callable[..., float]] = {
 
 
 @st.composite
-def batches(draw: st.DrawFn, ties: bool = True, least: int = 1, fewest: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def batches(
+    draw: st.DrawFn, ties: bool = True, least: int = 1, fewest: int = 2
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     classes, rows = draw(st.integers(fewest, 12)), draw(st.integers(least, 200))
     p = rng.dirichlet(np.full(classes, draw(st.sampled_from([0.2, 1.0, 5.0]))), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import matplotlib
@@ -66,8 +67,8 @@ def test_seeds_specs_and_copies(predictions):
     one = miscal.by_variation(predictions, variation="qualitative_variation", strategy="quantile", random_state=3)
     spec = miscal.Variation(variation="qualitative_variation", strategy="quantile", random_state=3)
     two = miscal.measure(predictions, spec)[0]
-    assert one.to_dict() == two.to_dict()
-    assert pickle.loads(pickle.dumps(one)).to_dict() == one.to_dict()
+    assert json.dumps(one.to_dict()) == json.dumps(two.to_dict())
+    assert json.dumps(pickle.loads(pickle.dumps(one)).to_dict()) == json.dumps(one.to_dict())
     assert "uncertainty" not in one.extra
 
 
