@@ -16,7 +16,10 @@ from miscal.data.errors import MiscalError
 SHOWN = 12
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
-ELSEWHERE: dict[str, tuple[str, str]] = {"check": ("miscal.report.command", "check")}
+ELSEWHERE: dict[str, tuple[str, str]] = {
+    "check": ("miscal.report.command", "check"),
+    **{name: ("miscal.commands_stream", name) for name in ("apply", "merge", "tally")},
+}
 
 
 class OneLine(click.Group):
@@ -52,8 +55,8 @@ def main() -> None:
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say what the columns of a table are and how widely to look."""
     options = [
-        click.option("--outcome", required=True, help="Column of the outcome."),
-        click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat."),
+        click.option("--outcome", help="Column of the outcome."),
+        click.option("--probability", multiple=True, help="Column of the probability; repeat."),
         click.option("--logit", is_flag=True, help="The probability columns hold logits."),
         click.option("--positive", help="The label that is the event."),
         click.option("--weight", help="Column of sampling weights."),
@@ -74,7 +77,7 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     made = dict(options)
     probability = made.pop("probability")
-    made["probability"] = probability[0] if len(probability) == 1 else list(probability)
+    made["probability"] = probability[0] if len(probability) == 1 else list(probability) or None
     made["by"] = list(made["by"]) or None
     made["random_state"] = made.pop("seed")
     return made
@@ -92,7 +95,7 @@ def demo(out: Path, effort: str, seed: int) -> None:
 
     click.echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
     click.echo("The event: a flight arrives more than 15 minutes late.")
-    options = {"outcome": "late", "probability": "probability", "ignore": ["day", "minute"], "effort": effort}
+    options = {"outcome": "late", "probability": "probability", "ignore": ["month", "day", "minute"], "effort": effort}
     source = "Flights from New York, July to December 2013"
     _run(flights(), out / "report.html", out / "report.json", {**options, "random_state": seed, "source": source})
 
@@ -104,10 +107,22 @@ def demo(out: Path, effort: str, seed: int) -> None:
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
 @click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the audit for --baseline.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
+@click.option("--memory", help="Read the table in parts and stay below this much memory, such as 600MB or 1GB.")
+@click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
 def audit(
-    file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
+    file: Path,
+    out: Path,
+    json_path: Path | None,
+    saved: Path | None,
+    baseline: Path | None,
+    check: bool,
+    **options: Any,
 ) -> None:
-    """Audit a table of predictions (CSV, Parquet, Feather) and write a page."""
+    """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
+    if check:
+        from miscal.commands_stream import verified
+
+        verified(str(file))
     _run(file, out, json_path, audit_options(options), saved, baseline)
 
 

@@ -32,6 +32,7 @@ from miscal.results import Table
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 BAND_DRAWS = 999
+MANY_ROWS = 20_000
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 
@@ -215,7 +216,9 @@ def walk_summary(
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None
-    if needs_rows and (pair.count is None or pair.cluster is not None):
+    # Few keys and many rows: the sums of each key are drawn, in place of every row.
+    few = walked.distinct < DISTINCT and pair.rows > MANY_ROWS and pair.binary and noise.null == "bernoulli"
+    if needs_rows and not few and (pair.count is None or pair.cluster is not None):
         # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
         rows = walk_rows(along, pair.predicted, pair.observed.astype(np.float64), pair.first, pair.cluster)
     elif needs_rows and pair.binary and noise.null == "bernoulli":

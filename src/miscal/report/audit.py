@@ -13,9 +13,11 @@ from miscal.data.sources import read
 from miscal.report.chosen import chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
+from miscal.report.large import audit_large, is_large
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
 from miscal.report.search.looking import Looked, look, look_at_pairs, test_columns, test_pairs
+from miscal.report.search.neighbourhoods import look_at_neighbourhoods
 from miscal.report.search.parts import Part
 from miscal.report.search.places import Tests
 from miscal.report.search.subpopulations import look_at_subpopulations
@@ -43,6 +45,7 @@ def audit(
     random_state: int = 0,
     suppress_below: int = 0,
     source: str | None = None,
+    memory: str | int | None = None,
     progress: Progress | None = None,
     **read_options: Any,
 ) -> Audit:
@@ -55,7 +58,7 @@ def audit(
 
     Parameters
     ----------
-    data : frame of any library, path, or Predictions
+    data : frame of any library, path (also of a folder, a pattern or a tally), or Predictions
     outcome, probability, weight, count, cluster : names of columns, as in `miscal.read`
     by : columns to look at; all of them by default
     ignore : columns to leave out
@@ -65,6 +68,8 @@ def audit(
         too, and a wider search): units of work, not of time, so that a seed gives the same answer anywhere
     suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
     source : what the page calls the data; the file's name by default
+    memory : read the table in parts and stay below this much memory, such as "600MB"; score and columns are then looked
+        at in full, pairs of columns and subpopulations are not. Tables too large to load are always read so
     progress : called with what is being looked at, how many steps are done, and how many there are
 
     Returns
@@ -84,6 +89,12 @@ def audit(
         raise refusal("must be 'quick', 'normal' or 'deep'", where="'effort'", got=f"it is {effort!r}")
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
+    if is_large(data, memory):
+        return audit_large(
+            data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, by=by,
+            ignore=ignore, target=target, level=level, random_state=random_state, suppress_below=suppress_below,
+            source=source, memory=memory, progress=progress, **read_options,
+        )  # fmt: skip
     predictions = _predictions(data, outcome, probability, weight, count, cluster, read_options)
     columns, aside = chosen_columns(predictions, by, ignore)
     targets = _targets(predictions, target, effort)
@@ -129,9 +140,10 @@ def _search(
         test_columns(looked, tests)
     if effort != "quick" and len(every[0].columns) > 1:
         look_at_pairs(every[0], tests, effort, say)
-        tests.families.setdefault("pairs", [])
         test_pairs(every[0], tests)
         extra = look_at_subpopulations(predictions, every[0], tests, effort, random_state, say)
+        if effort == "deep":
+            every[0].further += look_at_neighbourhoods(predictions, every[0], tests, random_state, say)
         every[0].places += [place for _, places in tests.searched.values() for place in places]
         every[0].further += [extra] if extra is not None else []
     tests.adjust()

@@ -112,7 +112,7 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
         ]
     return [
         {
-            "where": group.words(int(cell), int(cell)),
+            "where": group.words(group.box(int(cell))),
             "rows": int(group.raw.rows[cell]),
             "reason": "too few rows or events for any outcome to be beyond noise",
         }

@@ -36,6 +36,7 @@ class Finding:
     specific : not explained by the score alone
     parent : the place of the finding that explains this one, if any
     shrunken : the gap less the luck of having been picked; what is said first
+    explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
     """
 
@@ -57,6 +58,7 @@ class Finding:
     parent: str | None = None
     shrunken: float | None = None
     definition: str | None = None
+    explains: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -96,4 +98,5 @@ class Finding:
         made["interval"] = (math.nan if low is None else low, math.nan if high is None else high)
         for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight"):
             made[name] = math.nan if made[name] is None else float(made[name])
+        made["explains"] = int(made["explains"] or 0)
         return cls(**made)

@@ -10,13 +10,13 @@ import numpy as np
 
 from miscal.inference.adjust import adjusted_z
 from miscal.report.search.groups import Group, Rows
-from miscal.report.search.places import Place, Tests, deviation_beyond, stretch_place
-from miscal.report.search.ranges import best_stretch, stretches
+from miscal.report.search.places import Place, Tests, box_place, deviation_beyond
+from miscal.report.search.ranges import best_boxes
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
-MOST = 20  # places taken; what is left is listed under the one taken that it shares most rows with
-LEAST = 0.02  # a place whose bound is below this share of the first one's is not taken
+MOST = 15  # places taken; what is left is listed under the one taken that it shares most rows with
+LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
 
 
 @dataclass(eq=False)
@@ -86,19 +86,17 @@ class Explainer:
 
     def _needed(self, place: Place) -> float:
         """Standard errors from which a place is still off, allowing for the stretches searched."""
-        many = stretches(place.group.ordered) if place.group is not None and place.group.ordered else 1
-        return adjusted_z(self.number * many, self.tests.level)
+        return adjusted_z(self.number * place.searched, self.tests.level)
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
-        known = slice(0, group.ordered)
-        best = best_stretch(self.off[id(group)][known], self.noise[id(group)][known], self.total, beyond=True)
-        many = stretches(group.ordered)
-        if best is None or best.z < adjusted_z(self.number * many, self.tests.level):
+        off = self.off[id(group)]
+        best = best_boxes(off, self.noise[id(group)], (True,), (group.ordered,), self.total, beyond=True)
+        if not best or best[0].z < adjusted_z(self.number * best[0].searched, self.tests.level):
             return None
-        cost = math.log(many * max(len(self.searched), 1))
-        place = stretch_place(group, best.first, best.last, self.rows, cost, "columns")
-        left = float(self.off[id(group)][best.first : best.last + 1].sum())
+        place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
+        place.cost = math.log(max(self.tests.size("columns"), 1) * best[0].searched)
+        left = float(group.inside(off, best[0].box).sum())
         if left * float((place.raw.predicted - place.raw.observed)[0]) <= 0:
             return None
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
@@ -166,7 +164,7 @@ class Overlap:
     def weight(self, place: Place) -> float:
         """Shared weight of a place."""
         if place.own_rows is None and place.group is not None:
-            return float(self.cells(place.group)[place.first : place.last + 1].sum())
+            return float(place.group.inside(self.cells(place.group), place.box).sum())
         if self.inside is None:
             self.inside = np.zeros(self.rows.raw.rows, bool)
             self.inside[self.members] = True

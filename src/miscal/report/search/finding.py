@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from miscal.report.search.explain import Explainer, Taken
 from miscal.report.search.groups import Rows, replace_noise
 from miscal.report.search.looking import Looked, real_places, score_after
 from miscal.report.search.places import Place, Tests
-from miscal.report.search.ranges import stretches
 
+CHILDREN = 12  # places listed under the one that explains them; the rest are counted
 Ordered = list[tuple[float, list[Finding]]]
 
 
 def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
     """Findings of one target, each head with those that it explains, with what orders the heads."""
-    real = real_places(looked, tests.level)
+    real = real_places(looked, tests)
     specific = [place for place in real if place.specific]
     taken = Explainer(looked.rows, tests, specific, looked.groups).run()
     ordered: Ordered = []
@@ -36,13 +37,16 @@ def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
 def _head(looked: Looked, tests: Tests, item: Taken) -> list[Finding]:
     head = finding(looked, tests, item.place, specific=True)
     seen = {head.where}
-    children = []
+    children: list[Finding] = []
     for place in sorted(item.explains, key=lambda p: p.adjusted):
+        if len(children) >= CHILDREN:
+            break
         child = finding(looked, tests, place, specific=True, parent=head.where)
-        if child.where not in seen:
+        same_rows = (child.rows, child.weight, child.predicted) == (head.rows, head.weight, head.predicted)
+        if child.where not in seen and not same_rows:
             seen.add(child.where)
             children.append(child)
-    return [head, *children]
+    return [replace(head, explains=len(item.explains)), *children]
 
 
 def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) -> tuple[float, Finding]:
@@ -54,7 +58,8 @@ def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) 
         return -math.inf, found
     least = max(found.interval[0], -found.interval[1], 0.0) * found.weight
     low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
-    if taken and score_after(looked, [item.place for item in taken], random_state) > tests.level:
+    after = score_after(looked, [item.place for item in taken], random_state) if taken else 0.0
+    if tests.bonferroni("columns", after) > tests.level:
         return -math.inf, finding(looked, tests, place, specific=False, parent=taken[0].place.words)
     return max(least, low), found
 
@@ -72,7 +77,9 @@ def _spread_general(
         ordered.append((bound, [found]))
         home, parent = ordered[-1][1], found.where if found.real else None
     seen = {item.where for _, items in ordered for item in items}
-    for place in sorted(general, key=lambda p: p.adjusted):
+    for place in sorted(general, key=lambda p: p.adjusted)[: 2 * CHILDREN]:
+        if parent is not None and sum(item.parent == parent for item in home) >= CHILDREN:
+            break
         made = finding(looked, tests, place, specific=False, parent=parent)
         if made.where in seen:
             continue
@@ -99,7 +106,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
     group = place.group
     name = f"{place.words} (class {looked.name})" if looked.name and place.kind != "score" else place.words
     columns = place.columns or (tuple(part.name for part in group.parts) if group else ())
-    levels = place.levels or (group.levels(place.first, place.last) if group else ())
+    levels = place.levels or (group.levels(place.box) if group else ())
     real = bool(place.adjusted <= tests.level)
     return Finding(
         code=CODES[place.kind],
@@ -125,8 +132,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
 
 def tests_of(place: Place, tests: Tests) -> int:
     """Among how many tests a place was picked, for its interval."""
-    many = stretches(place.group.ordered) if place.group is not None and place.first != place.last else 1
-    return max(tests.size(place.family), 1) * tests.factor * many
+    return max(tests.size(place.family), 1) * tests.factor * place.searched
 
 
 def _variance(place: Place, rows: Rows) -> float:

@@ -17,6 +17,7 @@ from miscal.pooling.poolings import LevelPooling
 from miscal.report.search.parts import Part
 
 NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
+Box = tuple[tuple[int, int], ...]
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 
 
@@ -106,7 +107,7 @@ class Group:
 
     @property
     def count(self) -> int:
-        return int(np.prod([part.count for part in self.parts]))
+        return int(np.prod(self.shape))
 
     def codes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The cell of rows."""
@@ -116,32 +117,44 @@ class Group:
             codes += part.codes[rows]
         return codes
 
-    def members(self, first: int, last: int) -> np.ndarray:
-        """Row numbers of a stretch of cells."""
-        if len(self.parts) == 1:
-            codes = self.parts[0].codes
-            return np.flatnonzero(codes == first if first == last else (codes >= first) & (codes <= last))
-        inside = np.ones(self.parts[0].codes.size, bool)
-        for part, cell in zip(self.parts, self.split(first), strict=True):
-            inside &= part.codes == cell
+    def box(self, cell: int) -> Box:
+        """One cell, as the first and last cell of each part."""
+        cells = np.unravel_index(cell, self.shape)
+        return tuple((int(i), int(i)) for i in cells)
+
+    @property
+    def shape(self) -> list[int]:
+        return [part.count for part in self.parts]
+
+    def members(self, box: Box) -> np.ndarray:
+        """Row numbers of a box of cells."""
+        inside: np.ndarray | None = None
+        for part, (first, last) in zip(self.parts, box, strict=True):
+            codes = part.codes
+            here = codes == first if first == last else (codes >= first) & (codes <= last)
+            inside = here if inside is None else inside & here
+        assert inside is not None
         return np.flatnonzero(inside)
 
-    def split(self, cell: int) -> tuple[int, ...]:
-        """The cell of each part."""
-        return tuple(int(i) for i in np.unravel_index(cell, [part.count for part in self.parts]))
+    def inside(self, values: Floats, box: Box) -> Floats:
+        """The values of a box of cells."""
+        return values.reshape(self.shape)[tuple(slice(first, last + 1) for first, last in box)]
 
-    def words(self, first: int, last: int) -> str:
+    def words(self, box: Box) -> str:
         """The place in words."""
-        if len(self.parts) == 1:
-            return self.parts[0].words(first, last)
-        cells = self.split(first)
-        return " and ".join(part.words(cell, cell) for part, cell in zip(self.parts, cells, strict=True))
+        return " and ".join(part.words(*ends) for part, ends in zip(self.parts, box, strict=True))
 
-    def levels(self, first: int, last: int) -> tuple[str, ...]:
+    def levels(self, box: Box) -> tuple[str, ...]:
         """The levels, one a column."""
-        if len(self.parts) == 1:
-            return (self.parts[0].level(first, last),)
-        return tuple(part.level(cell, cell) for part, cell in zip(self.parts, self.split(first), strict=True))
+        return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
+
+    def joined(self, box: Box) -> tuple[Sums, Sums]:
+        """The sums of a box as one cell, as predicted and beyond the score."""
+        raw, beyond = (
+            Sums(*(self.inside(getattr(sums, name), box).sum().reshape(1) for name in NAMES))
+            for sums in (self.raw, self.beyond)
+        )
+        return raw, beyond
 
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
@@ -169,11 +182,6 @@ def added(pair: Pair, pooling: LevelPooling) -> Sums:
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     """The sums of some rows, as one cell."""
     return added(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",))))
-
-
-def joined(sums: Sums, first: int, last: int) -> Sums:
-    """The sums of a stretch of cells, as one cell."""
-    return Sums(*(getattr(sums, name)[first : last + 1].sum(keepdims=True) for name in NAMES))
 
 
 def reachable_p(sums: Sums, rows: Rows) -> Floats:

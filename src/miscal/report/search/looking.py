@@ -21,7 +21,16 @@ from miscal.pairs import pair
 from miscal.pooling.bins import bin_index
 from miscal.report.search.groups import Group, Rows, cluster_spread, group_of
 from miscal.report.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
-from miscal.report.search.places import Place, Tests, add_cells, add_stretches, judged, mark_specific
+from miscal.report.search.places import (
+    Place,
+    Tests,
+    add_boxes,
+    add_cells,
+    add_walks,
+    judged,
+    mark_specific,
+    set_costs,
+)
 from miscal.results import Result
 
 Say = Callable[[str], None]
@@ -136,7 +145,7 @@ def look_at_pairs(looked: Looked, tests: Tests, effort: str, say: Say) -> None:
     done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
     for least, _, one, two in pairs:
         if least > SUSPECT or done >= PAIRS[effort]:
-            tests.count_only("pairs", one[0].count * two[0].count)
+            tests.count_only(*pair_tests(one[0], two[0]))
             continue
         done += 1
         if done % 10 == 1:
@@ -144,6 +153,12 @@ def look_at_pairs(looked: Looked, tests: Tests, effort: str, say: Say) -> None:
         group = group_of([one[0], two[0]], "subpopulation", looked.rows)
         if not _one_tells_the_other(group):
             looked.pairs.append(group)
+
+
+def pair_tests(one: Part, two: Part) -> tuple[str, int]:
+    """The family of a pair of columns, and how many tests it makes: a box in the plane of two variables is one."""
+    levels = [part.count for part in (one, two) if part.edges is None]
+    return ("pairs", int(np.prod(levels))) if levels else ("regions", 1)
 
 
 def _one_tells_the_other(group: Group) -> bool:
@@ -162,14 +177,20 @@ def test_columns(looked: Looked, tests: Tests) -> None:
     looked.whole = _whole(looked, float(kuiper))
     tests.add(family, float(kuiper), looked.whole)
     judged([g for g in looked.groups if not g.ordered], looked.rows, tests.level)
-    looked.places += add_cells(tests, looked.groups, looked.rows, family, within=0.05)
-    looked.places += add_stretches(tests, looked.groups, looked.rows, family)
+    looked.places += add_cells(tests, looked.groups, looked.rows, family)
+    ordered = [group for group in looked.groups if group.ordered]
+    looked.places += add_boxes(tests, ordered, looked.rows, family) + add_walks(tests, ordered, looked.rows, family)
 
 
 def test_pairs(looked: Looked, tests: Tests) -> None:
     """Test the cells of all pairs."""
-    judged(looked.pairs, looked.rows, tests.level)
-    looked.places += add_cells(tests, looked.pairs, looked.rows, "pairs", within=0.05)
+    kinds: tuple[list[Group], ...] = ([], [], [])
+    for group in looked.pairs:
+        kinds[sum(part.edges is not None for part in group.parts)].append(group)
+    judged(kinds[0], looked.rows, tests.level)
+    looked.places += add_cells(tests, kinds[0], looked.rows, "pairs")
+    looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
+    looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
 
 
 def _whole(looked: Looked, p_value: float) -> Place:
@@ -178,13 +199,15 @@ def _whole(looked: Looked, p_value: float) -> Place:
     every = np.arange(looked.rows.raw.rows)
     raw, beyond = sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every)
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(None, 0, 0, p_value, 0.0, "columns", raw, beyond, every, "score", words)
+    return Place(None, (), p_value, 0.0, "columns", raw, beyond, 1, every, "score", words)
 
 
-def real_places(looked: Looked, level: float) -> list[Place]:
+def real_places(looked: Looked, tests: Tests) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
-    real = [place for place in looked.places if place.adjusted <= level]
-    mark_specific(real, looked.rows, looked.total, level)
+    tests.adjust_others(looked.places)
+    set_costs(looked.places, tests)
+    real = [place for place in looked.places if place.adjusted <= tests.level]
+    mark_specific(real, looked.rows, looked.total, tests.level)
     return real
 
 

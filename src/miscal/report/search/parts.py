@@ -11,7 +11,7 @@ from miscal.data.columns import Column
 from miscal.pooling.columns import level_pooling, range_pooling
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
-COARSE = 5  # ranges of a variable when it is crossed with another column
+COARSE = 10  # ranges of a variable when it is crossed with another column
 MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
 MOST_LEVELS_CROSSED = 150
 

@@ -15,27 +15,28 @@ import numpy as np
 
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Sums
-from miscal.report.search.groups import Group, Rows, joined, reachable_p
-from miscal.report.search.ranges import WHOLE, best_stretch, stretches
+from miscal.report.search.groups import NAMES, Box, Group, Rows, reachable_p
+from miscal.report.search.ranges import WHOLE, Best, best_boxes, stretches
 
 
 @dataclass(eq=False)
 class Place:
-    """A set of rows that was tested: cells first..last of a group, or rows of its own.
+    """A set of rows that was tested: a box of cells of a group, or rows of its own.
 
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
     adjusted : over the whole audit
     cost : logarithm of how many places of its kind there are to choose from
+    searched : boxes among which it was picked
     """
 
     group: Group | None
-    first: int
-    last: int
+    box: Box
     p_value: float
     cost: float
     family: str
     raw: Sums
     beyond: Sums
+    searched: int = 1
     own_rows: np.ndarray | None = None
     kind: str = ""
     own_words: str = ""
@@ -51,15 +52,15 @@ class Place:
         if self.own_rows is not None:
             return self.own_rows
         assert self.group is not None
-        return self.group.members(self.first, self.last)
+        return self.group.members(self.box)
 
     @property
     def words(self) -> str:
-        return self.own_words or (self.group.words(self.first, self.last) if self.group else "")
+        return self.own_words or (self.group.words(self.box) if self.group else "")
 
     @property
-    def key(self) -> tuple[int, int, int]:
-        return id(self.group if self.group is not None else self), self.first, self.last
+    def key(self) -> tuple[int, Box]:
+        return id(self.group if self.group is not None else self), self.box
 
 
 @dataclass(eq=False)
@@ -70,6 +71,7 @@ class Tests:
     families: dict[str, list[tuple[float, Place | None]]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
 
     def add_searched(self, family: str, size: int, places: list[Place]) -> None:
         """Add a family whose p-values are already those of its whole search."""
@@ -77,18 +79,22 @@ class Tests:
 
     def add(self, family: str, p_value: float, place: Place | None = None) -> None:
         """Add one test."""
+        self.counted.pop(family, None)
         self.families.setdefault(family, []).append((p_value, place))
 
     def count_only(self, family: str, tests: int) -> None:
         """Count tests that were not run, because a first look left them out: they cost the same."""
+        self.counted.pop(family, None)
         self.skipped[family] = self.skipped.get(family, 0) + tests
 
     def size(self, family: str) -> int:
         """Number of tests in a family."""
         if family in self.searched:
             return self.searched[family][0]
-        run = sum(1 for p, _ in self.families.get(family, ()) if not math.isnan(p))
-        return run + self.skipped.get(family, 0)
+        if family not in self.counted:
+            run = sum(1 for p, _ in self.families.get(family, ()) if not math.isnan(p))
+            self.counted[family] = run + self.skipped.get(family, 0)
+        return self.counted[family]
 
     @property
     def factor(self) -> int:
@@ -117,6 +123,12 @@ class Tests:
             for place in places:
                 place.adjusted = min(1.0, place.p_value * self.factor)
 
+    def adjust_others(self, places: Sequence[Place]) -> None:
+        """Adjust places that are no test of their own, as if each were the first of its family."""
+        for place in places:
+            if math.isnan(place.adjusted):
+                place.adjusted = self.bonferroni(place.family, place.p_value)
+
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
         return min(1.0, p_value * max(self.size(family), 1) * self.factor)
@@ -137,65 +149,76 @@ def judged(groups: Sequence[Group], rows: Rows, level: float) -> None:
         group.p_value = np.where(group.reachable <= limit, group.p_value, np.nan)
 
 
-def cell_place(group: Group, cell: int, family: str, cost: float) -> Place:
-    """The place of one cell."""
-    raw, beyond = joined(group.raw, cell, cell), joined(group.beyond, cell, cell)
-    return Place(group, cell, cell, float(group.p_value[cell]), cost, family, raw, beyond, kind=group.kind)
-
-
-def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float) -> list[Place]:
-    """Add the cells of groups; only the suspect ones (p at most `within`) become places."""
-    places = []
-    cost = math.log(max(sum(int((~np.isnan(g.p_value)).sum()) for g in groups), 1))
-    for group in groups:
-        start = group.ordered
-        for cell in range(start, group.p_value.size):
-            p = float(group.p_value[cell])
-            if math.isnan(p):
-                continue
-            if p > within:
-                tests.add(family, p)
-                continue
-            place = cell_place(group, cell, family, cost)
-            if rows.raw.cluster is not None:
-                place.p_value = rows.exact_p(rows.raw, place.rows, p)
-            tests.add(family, place.p_value, place)
-            places.append(place)
-    return places
-
-
-def stretch_place(group: Group, first: int, last: int, rows: Rows, cost: float, family: str) -> Place:
-    """The place of a stretch of a variable, its p-value corrected for all stretches."""
-    raw, beyond = joined(group.raw, first, last), joined(group.beyond, first, last)
-    p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0))
-    place = Place(group, first, last, p, cost, family, raw, beyond, kind=group.kind)
+def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
+    """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
+    raw, beyond = group.joined(box)
+    p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0)) if p_value is None else p_value
+    place = Place(group, box, p, 0.0, family, raw, beyond, searched, kind=group.kind)
     if rows.raw.cluster is not None:
         place.p_value = rows.exact_p(rows.raw, place.rows, p)
-    place.p_value = min(1.0, place.p_value * stretches(group.ordered))
+    place.p_value = min(1.0, place.p_value * searched)
     return place
 
 
-def add_stretches(tests: Tests, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-    """Add, for each variable, its worst stretch as predicted and the walk along it."""
+def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
+    """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
+    places = []
+    for group in groups:
+        for cell in range(group.ordered, group.p_value.size):
+            p = float(group.p_value[cell])
+            if math.isnan(p):
+                continue
+            place = box_place(group, group.box(cell), p, 1, rows, family) if p <= within else None
+            tests.add(family, p if place is None else place.p_value, place)
+            places += [place] if place is not None else []
+    return places
+
+
+def add_boxes(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+    """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
     places: list[Place] = []
     for group in groups:
-        if not group.ordered:
-            continue
-        cost = math.log(stretches(group.ordered) * max(len(groups), 1))
-        raw = group.raw
-        known = slice(0, group.ordered)
-        off, noise = (raw.predicted - raw.observed)[known], rows.variance(raw)[known]
-        found = best_stretch(off, noise, float(rows.variance(raw).sum()), beyond=False)
-        if found is not None:
-            places.append(stretch_place(group, found.first, found.last, rows, cost, family))
-            tests.add(family, places[-1].p_value, places[-1])
+        shape, ordered = group.shape, tuple(part.edges is not None for part in group.parts)
+        known = tuple(part.known for part in group.parts)
+        for beyond, sums in ((False, group.raw), (True, group.beyond)):
+            noise = rows.variance(sums)
+            off = (sums.predicted - sums.observed).reshape(shape)
+            best = best_boxes(off, noise.reshape(shape), ordered, known, float(noise.sum()), beyond=beyond)
+            chances = _chances(group, best, rows)
+            for item, p in zip(best, chances, strict=True):
+                place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
+                # The best box is the test; the one that is best beyond the score is a place, judged as severely.
+                if not beyond:
+                    tests.add(family, min(1.0, p * item.searched) if place is None else place.p_value, place)
+                places += [place] if place is not None else []
+    return places
+
+
+def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
+    """P-values of several boxes of a group at once, from their sums."""
+    if not best:
+        return []
+    sums = [group.joined(item.box)[0] for item in best]
+    stacked = Sums(*(np.concatenate([getattr(one, name) for one in sums]) for name in NAMES))
+    return [float(p) for p in np.nan_to_num(rows.p_values(stacked), nan=1.0)]
+
+
+def add_walks(tests: Tests, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+    """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
+    places: list[Place] = []
+    for group in groups:
         if group.walk is not None and not math.isnan(group.walk[0]):
             p, first, last = group.walk
-            place = stretch_place(group, first, last, rows, cost, family)
-            place.p_value = p
-            places.append(place)
-            tests.add(family, p, place)
+            places.append(box_place(group, ((first, last),), None, stretches(group.ordered), rows, family))
+            places[-1].p_value = p
+            tests.add(family, p, places[-1])
     return places
+
+
+def set_costs(places: Sequence[Place], tests: Tests) -> None:
+    """Cost of each place: the logarithm of how many there are in its family, and of the boxes searched."""
+    for place in places:
+        place.cost = math.log(max(tests.size(place.family), 1) * max(place.searched, 1))
 
 
 def off_beyond(place: Place) -> float:
@@ -224,9 +247,8 @@ def mark_specific(places: Sequence[Place], rows: Rows, total: float, level: floa
             chance = max(chance, rows.exact_p(rows.beyond, place.rows, chance))
         elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
             chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
-        searched = stretches(place.group.ordered) if place.group is not None and place.group.ordered else 1
         same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0
         possible = same_way and variance <= WHOLE * total
-        chances.append(min(1.0, chance * searched) if possible else 1.0)
+        chances.append(min(1.0, chance * place.searched) if possible else 1.0)
     for place, adjusted in zip(places, holm(np.array(chances)) if chances else [], strict=True):
         place.specific = bool(adjusted <= level)

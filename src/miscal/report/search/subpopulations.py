@@ -81,7 +81,6 @@ def _places(predictions: Predictions, looked: Looked, names: list[str], result: 
     )
     found = asked.search(rows, Conjunctions(DEPTH, HALVES))
     order = np.argsort(-scaled_errors(found.stats, "range"), kind="stable")
-    cost = math.log(max(result.table.rows * factor, 1.0))
     places: list[Place] = []
     for place, p in enumerate(np.asarray(result.table["p_adjusted"], dtype=float)):
         if not p * factor <= 0.2 or len(places) >= PLACES:
@@ -92,9 +91,8 @@ def _places(predictions: Predictions, looked: Looked, names: list[str], result: 
             continue
         members = np.sort(rows.order[found.lists(np.array([k])).list(0)]).astype(np.int64)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
-        made = Place(
-            None, 0, 0, min(1.0, p * factor), cost, FAMILY, raw, beyond, members, "subpopulation", definition.name
-        )
+        chance = min(1.0, p * factor)
+        made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
         made.columns = definition.columns
         made.levels = tuple(condition.words() for condition in definition.conditions)
         made.definition = definition.words()

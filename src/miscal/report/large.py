@@ -1,0 +1,138 @@
+"""Which tables are audited without being loaded, and how: streams, clusters, and carriers in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from miscal.carriers.summary import Summary
+from miscal.data.errors import refusal
+from miscal.data.vectors import library_of
+from miscal.engines.batches import batches_of, is_lazy
+from miscal.engines.rows import Door
+from miscal.engines.stream import Stream, batch_rows, memory_bytes
+from miscal.kernels.threads import thread_count
+from miscal.report.record import Audit
+from miscal.report.streamed import Seen, audit_of, summarise
+
+TALLY = ".tally"
+DEFAULT = "1GB"
+LOADED = 12  # bytes in memory for each byte of a decoded table, while it is audited
+TEXT = 3  # bytes decoded for each byte of CSV
+
+
+def is_large(data: Any, memory: Any = None) -> bool:
+    """Whether a table is read in parts: a ceiling, several files, a cluster's frame, or too large to load."""
+    if library_of(data) == "pyspark":
+        return True
+    if isinstance(data, (str, PathLike)):
+        path = Path(fspath(data))
+        if path.suffix == TALLY or path.is_dir() or (not path.exists() and any(mark in str(path) for mark in "*?[")):
+            return True
+        return memory is not None or (path.is_file() and _loaded(path) > _available())
+    return memory is not None and is_lazy(data)
+
+
+def _loaded(path: Path) -> float:
+    """Bytes of memory that an audit of the loaded table would take, roughly."""
+    size = path.stat().st_size
+    if size < 1 << 26:
+        return 0.0
+    if path.suffix.lower() in (".parquet", ".pq"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_metadata(path)
+        except (OSError, pa.ArrowException):
+            return 0.0  # the reader will say what is wrong
+        return float(metadata.num_rows) * metadata.num_columns * LOADED
+    return float(size) * TEXT * LOADED / 8
+
+
+def _available() -> float:
+    """Half of the machine's memory."""
+    import os
+
+    try:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 4e9
+
+
+def audit_large(
+    data: Any,
+    *,
+    outcome: str | None = None,
+    probability: Any = None,
+    weight: str | None = None,
+    count: str | None = None,
+    cluster: str | None = None,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    target: str | int = "auto",
+    level: float = 0.05,
+    random_state: int = 0,
+    suppress_below: int = 0,
+    source: str | None = None,
+    memory: Any = None,
+    most_levels: int = 1_000_000,
+    progress: Callable[[str, int, int], None] | None = None,
+    **options: Any,
+) -> Audit:
+    """Audit a table in parts, a frame of a cluster, or a file of carriers.
+
+    memory : ceiling, such as "600MB"; 1GB by default
+    most_levels : a field with more levels is refused
+    """
+
+    def say(what: str) -> None:
+        if progress is not None:
+            progress(what, 0, 1)
+
+    common: Any = {"level": level, "random_state": random_state, "say": say}
+    name = Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
+    if name is not None and name.endswith(TALLY):
+        made = audit_of(Seen(Summary.load(fspath(data)), {}, {}), source=source or name, **common)
+        return made.suppressed(suppress_below) if suppress_below else made
+    if outcome is None or probability is None:
+        raise refusal(
+            "needs the names of the outcome and probability columns", where="audit", hint="outcome=, probability="
+        )
+    if cluster is not None:
+        raise refusal(
+            "needs all rows of a cluster together", where="'cluster'", got="a stream has one batch at a time",
+            hint="load the table (leave memory out), or audit one row a cluster",
+        )  # fmt: skip
+    unknown = set(options) - {"logit", "positive", "clip"}
+    if unknown:
+        raise refusal(
+            "are not options of a table read in parts", where=", ".join(f"'{name}'" for name in sorted(unknown))
+        )
+    door = Door(outcome, probability, weight, count, target=target, **options)
+    runner = runner_of(data, memory, door, progress)
+    seen = summarise(runner, door, by=by, ignore=ignore, most_levels=most_levels)
+    found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **common)
+    return found.suppressed(suppress_below) if suppress_below else found
+
+
+def runner_of(data: Any, memory: Any, door: Door, progress: Callable[[str, int, int], None] | None = None) -> Any:
+    """Who reads the table: a cluster for its own frames, this process for everything else."""
+    if library_of(data) == "pyspark":
+        from miscal.engines.spark import Cluster
+
+        return Cluster(data)
+    ceiling = memory_bytes(memory or DEFAULT)
+    columns = len(batches_of(data).kinds)
+    threads = min(thread_count(), max(1, ceiling // (256 << 20)))
+    stream = Stream(batches_of(data, batch_rows(ceiling, columns, threads)), threads)
+    if progress is not None:
+        stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
+    missing = [name for name in door.columns if name not in stream.kinds]
+    if missing:
+        from miscal.data.errors import nearest
+
+        raise refusal(f"has no column '{missing[0]}'", where=f"'{data}'", hint=nearest(missing[0], stream.kinds))
+    return stream

@@ -1,0 +1,79 @@
+"""Neighbourhoods of a deep audit: the plane of each pair of numeric columns, searched by a kernel."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from miscal.data.predictions import Predictions
+from miscal.metrics.neighbourhood_result import by_neighbourhood
+from miscal.pooling.subpopulations import quoted
+from miscal.report.search.groups import sums_of
+from miscal.report.search.looking import Looked, Say, suspicion
+from miscal.report.search.places import Place, Tests
+from miscal.results import Result
+
+FAMILY = "neighbourhoods"
+BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
+MOST_PAIRS = 15
+MOST_ROWS = 200_000
+SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
+RADII = np.linspace(0.3, 1.5, 13)  # of the box around the worst point, in standard deviations
+WHOLE_SCORE = (0.0, 1.0)
+
+
+def look_at_neighbourhoods(
+    predictions: Predictions, looked: Looked, tests: Tests, random_state: int, say: Say
+) -> list[Result]:
+    """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
+    numeric = [
+        (suspicion(result, group), column) for column, result, group in looked.columns if column.kind == "numeric"
+    ]
+    pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
+    if not pairs or predictions.rows > MOST_ROWS:
+        return []
+    draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
+    found: list[tuple[float, Result, Place]] = []
+    for (_, one), (_, two) in pairs[:MOST_PAIRS]:
+        say(f"neighbourhoods of {one.name} and {two.name}")
+        result = by_neighbourhood(
+            predictions, [one.name, two.name], bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
+            target=looked.target, random_state=random_state,
+        )  # fmt: skip
+        if result.table.rows and not math.isnan(result.p_value):
+            place = _place(predictions, looked, (one.name, two.name), result)
+            place.p_value = min(1.0, result.p_value * len(pairs))
+            found.append((result.p_value, result, place))
+    tests.add_searched(FAMILY, len(pairs), [place for _, _, place in found])
+    return [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= tests.level]
+
+
+def _place(predictions: Predictions, looked: Looked, names: tuple[str, str], result: Result) -> Place:
+    """The box around the worst point, as wide as makes it stand out most."""
+    centre = int(result.table["centre"][0])
+    values = [predictions.columns[name].values for name in names]
+    scales = [float(np.nanstd(column)) or 1.0 for column in values]
+    middles = [float(column[centre]) for column in values]
+    away = np.max([np.abs(v - m) / s for v, m, s in zip(values, middles, scales, strict=True)], axis=0)
+    away = np.where(np.isnan(away), np.inf, away)
+    rows = looked.rows
+    residual = rows.beyond.predicted - rows.beyond.observed
+    noise = rows.beyond.predicted * (1.0 - rows.beyond.predicted)
+    if rows.weight is not None:
+        residual, noise = residual * rows.weight, noise * rows.weight**2
+    ring = np.searchsorted(RADII, away)
+    off, spread = (np.cumsum(np.bincount(ring, each, RADII.size + 1))[:-1] for each in (residual, noise))
+    best = int(np.argmax(np.abs(off) / np.sqrt(np.maximum(spread, 1e-300))))
+    members = np.flatnonzero(away <= RADII[best])
+    ends = [(float(v[members].min()), float(v[members].max())) for v in values]
+    raw, beyond = sums_of(rows.raw, members), sums_of(rows.beyond, members)
+    words = " and ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in zip(names, ends, strict=True))
+    place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, 1, members, "neighbourhood", words)
+    place.columns, place.levels = names, tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)
+    place.definition = " and ".join(
+        f"{quoted(name)} >= {low!r} and {quoted(name)} <= {high!r}"
+        for name, (low, high) in zip(names, ends, strict=True)
+    )
+    return place
