@@ -48,7 +48,7 @@ def _loaded(path: Path) -> float:
             metadata = pq.read_metadata(path)
         except (OSError, pa.ArrowException):
             return 0.0  # the reader will say what is wrong
-        return float(metadata.num_rows) * metadata.num_columns * LOADED
+        return float(metadata.num_rows * metadata.num_columns * LOADED)
     return float(size) * TEXT * LOADED / 8
 
 

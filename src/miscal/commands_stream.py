@@ -1,0 +1,101 @@
+"""Commands for tables beyond memory: `miscal tally`, `miscal merge` and `miscal apply`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.data.errors import refusal
+
+__all__ = ["apply", "merge", "tally"]
+
+
+@click.command()
+@click.argument("file")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write, such as day1.tally.")
+@click.option("--like", type=click.Path(path_type=Path), help="Tally whose edges are used, so that both can be added.")
+@click.option("--outcome", required=True, help="Column of the outcome.")
+@click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat.")
+@click.option("--logit", is_flag=True, help="The probability columns hold logits.")
+@click.option("--positive", help="The label that is the event.")
+@click.option("--weight", help="Column of sampling weights.")
+@click.option("--count", help="Column of trials; the outcome then counts events.")
+@click.option("--by", multiple=True, help="Column to look at; repeat. All by default.")
+@click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
+@click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
+@click.option("--most-levels", default=1_000_000, show_default=True, help="A field with more levels is refused.")
+@click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
+def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bool, **options: Any) -> None:
+    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    from miscal.carriers.summary import Summary
+    from miscal.engines.rows import Door
+    from miscal.report.large import runner_of
+    from miscal.report.streamed import summarise
+
+    if check:
+        verified(file)
+    first = None if like is None else Summary.load(like)
+    probability = options.pop("probability")
+    by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("most_levels")
+    door = Door(probability=probability[0] if len(probability) == 1 else list(probability), **options)
+    if first is not None and not by:
+        by = (*first.variables, *first.fields)
+    seen = summarise(
+        runner_of(file, memory, door), door, by=list(by) or None, ignore=ignore, like=first, most_levels=most, sample=0
+    )
+    seen.summary.save(out)
+    click.echo(f"{seen.summary.rows:,} rows in {seen.passes} passes. Tally: {out}   edges {seen.summary.rule[:8]}")
+
+
+def verified(source: str) -> None:
+    """Compare the files with their recorded checksums, and say so."""
+    from miscal.engines.verify import verify
+
+    found = verify(source)
+    click.echo(f"{len(found)} file{'s' * (len(found) != 1)} verified.", err=True)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write, such as month.tally.")
+def merge(files: tuple[Path, ...], out: Path) -> None:
+    """Add tallies of different rows, such as those of the days of a month."""
+    from miscal.carriers.summary import Summary, added
+    from miscal.data.errors import MiscalError
+
+    total = Summary.load(files[0])
+    for path in files[1:]:
+        part = Summary.load(path)
+        try:
+            total = added([total, part])
+        except MiscalError as error:
+            raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
+    total.save(out)
+    click.echo(f"{total.rows:,} rows of {total.parts} tables. Tally: {out}")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file")
+@click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat.")
+@click.option("--logit", is_flag=True, help="The probability columns hold logits.")
+@click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .parquet or .csv.")
+@click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
+@click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
+def apply(
+    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path, memory: str | None,
+    check: bool,
+) -> None:  # fmt: skip
+    """Add recalibrated probabilities to a table, batch by batch."""
+    from miscal.recalibrate.streamed import apply_to, load_model
+
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{out}'")
+    if check:
+        verified(file)
+    fitted = load_model(model)
+    rows = apply_to(fitted, file, list(probability), out, logit=logit, column=column, memory=memory)
+    click.echo(f"{rows:,} rows. Table: {out}")
