@@ -26,7 +26,7 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
         def ours(y: Any = y, p: Any = p, columns: Any = columns) -> list[float]:
             return [metrics.variable_calibration_error(y, p, values) for values in columns.values()]
 
-        def peer(frame: Any = frame, names: Any = list(columns)) -> list[float]:
+        def peer(frame: Any = frame, names: Any = tuple(columns)) -> list[float]:
             errors = []
             for name in names:
                 cells = frame["gap"].groupby(pd.qcut(frame[name], 10, duplicates="drop"), observed=True).agg(["sum"])

@@ -75,8 +75,7 @@ def run(trials: int) -> list[dict[str, Any]]:
     rows = []
     for kind in SCORES:
         found = [one(kind, seed) for seed in progress(range(trials), kind)]
-        for name in found[0]:
-            rows.append({"scores": kind, "variable": name, **alarms([each[name] for each in found])})
+        rows += [{"scores": kind, "variable": name, **alarms([each[name] for each in found])} for name in found[0]]
     rows.append({"scores": "plain", "variable": "20 columns ranked", **alarms([ranking(s) for s in range(trials)])})
     rows.append(
         {"scores": "plain", "variable": "simultaneous band", **alarms([covered(s) for s in range(min(trials, 300))])}
