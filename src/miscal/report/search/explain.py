@@ -113,7 +113,7 @@ class Explainer:
         Among overlapping places with bounds that are not much smaller, the one with the largest z²/2 less the
         logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
         """
-        bounds = {id(p): abs(self.fixed[id(p)]) - self.critical * self.spread[id(p)] for p in candidates}
+        bounds = {id(p): self._bound(p) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[id(p)], -p.cost))
         near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or p.cost <= top.cost]
         overlap = Overlap(self.rows, top.rows)
@@ -127,6 +127,12 @@ class Explainer:
         ]
         chosen = max(same, key=lambda p: 0.5 * self._z(p) ** 2 - p.cost)
         return chosen, bounds[id(chosen)]
+
+    def _bound(self, place: Place) -> float:
+        """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
+        left = abs(self.fixed[id(place)]) - self.critical * self.spread[id(place)]
+        off = abs(float((place.raw.predicted - place.raw.observed)[0]))
+        return min(left, off - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])))
 
     def _put_right(self, place: Place) -> list[Place]:
         """Take the gap of a place out of its rows; the places that are not off any more are explained by it."""
