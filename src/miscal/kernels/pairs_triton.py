@@ -14,25 +14,25 @@ FAR32 = tl.constexpr(3.0e38)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def pair_sums(
-    queries: Any,
-    sources: Any,
-    values: Any,
-    lows: Any,
-    highs: Any,
-    places: Any,
-    scales: Any,
-    out: Any,
-    reference: Any,
-    n_queries: Any,
-    n_sources: Any,
+def pair_sums(  # type: ignore[no-untyped-def]  # triton reads annotations itself
+    queries,
+    sources,
+    values,
+    lows,
+    highs,
+    places,
+    scales,
+    out,
+    reference,
+    n_queries,
+    n_sources,
     DIMENSIONS: tl.constexpr,
     COLUMNS: tl.constexpr,
     SQUARE: tl.constexpr,
     RELATIVE: tl.constexpr,
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
-) -> None:
+):
     """Sums of columns 2p and 2p + 1 for one bandwidth, relative to the nearest source where RELATIVE.
 
     queries (d, q), sources (d, n), values (COLUMNS, n), scales (b,) times -log2(e), out (b, COLUMNS, q) and
@@ -102,4 +102,4 @@ def launch(arrays: tuple[Any, ...], sizes: tuple[int, int, int, int, int], *, sq
     )
 
 
-BLOCKS = (64, 64, 4)  # queries and sources of a tile, and warps: quickest on an H200 at 50 dimensions
+BLOCKS = (32, 128, 4)  # queries and sources of a tile, and warps: quickest on an H200 at 50 dimensions
