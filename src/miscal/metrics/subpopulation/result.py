@@ -85,7 +85,7 @@ def by_subpopulation(
     >>> p = miscal.Predictions(rng.random(5000) < truth, np.full(5000, 0.3), columns={"age": age, "state": state})
     >>> result = miscal.by_subpopulation(p, subpopulations=100, simulations=199)
     >>> result.table["label"][0], result.p_value
-    ('state = CA and age < 50', 0.005)
+    ('age < 50 and state = CA', 0.005)
     """
     draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
     if statistic not in ("range", "mean"):
