@@ -12,7 +12,7 @@ import numpy as np
 import miscal
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.inference.adjust import minimum_detectable_gap
+from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.report.findings import Finding
 from miscal.report.search.groups import Group
 from miscal.report.search.looking import Looked
@@ -21,6 +21,7 @@ from miscal.report.search.ranges import stretches
 from miscal.results import Result
 
 SCHEMA = "miscal.audit/1"
+MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 
 
@@ -42,8 +43,11 @@ def document_of(
         if looked.name:
             named["name"] = f"Calibration by score, class {looked.name}"
         sections["score"].append(named)
-    for _, result, _ in first.columns:
-        sections[result.kind].append(result.to_dict())
+    for _, result, group in first.columns:
+        made = result.to_dict()
+        if not group.ordered and 2 <= group.count <= MOST_GROUPS:
+            made["extra"]["differences"] = differences(group, first)
+        sections[result.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
     return {
@@ -94,6 +98,25 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         "p_value": result.p_value,
         "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
     }
+
+
+def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
+    """Each level against the rest of its column: how much larger its gap is, with intervals that hold all at once."""
+    raw, noise = group.raw, looked.rows.variance(group.raw)
+    off, weight = raw.predicted - raw.observed, raw.weight
+    kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
+    rest = weight.sum() - weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap, others = off / weight, (off.sum() - off) / rest
+        error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
+    reach = adjusted_z(max(kept.size, 1), level) * error
+    difference = gap - others
+    columns = {
+        "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference, "low": difference - reach,
+        "high": difference + reach,
+    }  # fmt: skip
+    made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
+    return {"level": [group.parts[0].level(int(cell), int(cell)) for cell in kept], **made}
 
 
 def _too_small(group: Group) -> list[dict[str, Any]]:

@@ -11,8 +11,10 @@ import hashlib
 from os import PathLike
 
 from miscal.report.assets import asset
+from miscal.report.blocks.changes import comparison, repair
 from miscal.report.blocks.closing import clean_section, definitions, method, too_small_section
 from miscal.report.blocks.columns import columns
+from miscal.report.blocks.crossed import groups, neighbourhoods, subpopulations
 from miscal.report.blocks.findings import findings
 from miscal.report.blocks.hero import header, hero, key_numbers
 from miscal.report.blocks.score import score
@@ -45,8 +47,13 @@ def to_html(document: object) -> str:
     audit = checked(document)
     parts = [
         ("findings", "Findings", findings(audit)),
+        ("comparison", "Baseline", comparison(audit)),
+        ("repair", "Repair", repair(audit)),
         ("score", "Score", score(audit)),
         ("columns", "Columns", columns(audit, FIGURE_BYTES)),
+        ("groups", "Groups", groups(audit)),
+        ("subpopulations", "Subpopulations", subpopulations(audit)),
+        ("neighbourhoods", "Neighbourhoods", neighbourhoods(audit)),
         ("clean", "Clean", clean_section(audit)),
         ("too-small", "Too small", too_small_section(audit)),
         ("method", "Method", method(audit)),

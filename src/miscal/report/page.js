@@ -84,23 +84,9 @@
     return made;
   };
   const shown = (value) => (typeof value === "number" ? String(+value.toPrecision(4)) : value);
-  for (const button of all("button.show")) {
-    button.addEventListener("click", () => {
-      const sheet = button.parentNode.querySelector(".sheet");
-      if (!sheet.firstChild) {
-        const data = dataOf(button), table = element("table", undefined, sheet);
-        const head = element("tr", undefined, element("thead", undefined, table)), body = element("tbody", undefined, table);
-        for (const key of Object.keys(data.columns)) element("th", key.replaceAll("_", " "), head).scope = "col";
-        for (const row of rowsOf(data)) { const line = element("tr", undefined, body); row.forEach((value) => element("td", shown(value), line)); }
-        if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut}; all are in the JSON.`, sheet);
-      }
-      sheet.hidden = !sheet.hidden;
-      button.setAttribute("aria-expanded", String(!sheet.hidden));
-    });
-  }
 
   // Sorting: numbers by their key, words by the alphabet, nothing last.
-  for (const table of all("table.sortable")) {
+  const sortable = (table) => {
     const heads = all("thead th", table), body = table.tBodies[0];
     heads.forEach((head, place) => {
       const button = head.querySelector("button");
@@ -119,12 +105,13 @@
         body.append(...rows.map(([, row]) => row));
       });
     });
-  }
+  };
+  all("table.sortable").forEach(sortable);
 
   // Searching: rows of the table, and the figures that belong to it.
-  for (const box of all(".search input")) {
-    const table = box.closest(".sheet-block").querySelector("table"), found = box.parentNode.querySelector(".found");
-    const figures = all(`[data-searched="${table.id}"] > figure`).map((figure) => [figure.dataset.search || "", figure]);
+  const searchable = (box, table, found) => {
+    const figures = table.id
+      ? all(`[data-searched="${table.id}"] > figure`).map((figure) => [figure.dataset.search || "", figure]) : [];
     const rows = [...table.tBodies[0].rows].map((row) => [row.textContent.toLowerCase(), row]);
     box.addEventListener("input", () => {
       const wanted = box.value.trim().toLowerCase();
@@ -132,6 +119,53 @@
       for (const [text, row] of rows) { row.hidden = !text.includes(wanted); many += row.hidden ? 0 : 1; }
       for (const [text, figure] of figures) figure.hidden = !text.includes(wanted);
       found.textContent = wanted ? `${many} of ${rows.length}` : "";
+    });
+  };
+  for (const box of all(".search input")) {
+    searchable(box, box.closest(".sheet-block").querySelector("table"), box.parentNode.querySelector(".found"));
+  }
+
+  // The data of a figure as a table: every level, to sort and to search.
+  const build = (data, sheet) => {
+    const keys = Object.keys(data.columns), rows = rowsOf(data);
+    const numeric = keys.map((key) => data.columns[key].every((value) => value === null || typeof value === "number"));
+    const line = rows.length > 12 ? element("p", undefined, sheet) : null;
+    const table = element("table", undefined, sheet);
+    const head = element("tr", undefined, element("thead", undefined, table)), body = element("tbody", undefined, table);
+    keys.forEach((key, i) => {
+      const cell = element("th", undefined, head);
+      cell.scope = "col";
+      cell.setAttribute("aria-sort", "none");
+      if (numeric[i]) cell.className = "number";
+      element("button", key.replaceAll("_", " "), cell).type = "button";
+    });
+    for (const row of rows) {
+      const made = element("tr", undefined, body);
+      row.forEach((value, i) => {
+        const cell = element("td", shown(value), made);
+        if (numeric[i]) { cell.className = "number"; if (value !== "") cell.dataset.key = value; }
+      });
+    }
+    sortable(table);
+    if (line) {
+      line.className = "search";
+      const box = element("input", undefined, line);
+      box.type = "search";
+      box.placeholder = "Search";
+      box.setAttribute("aria-label", `Search the data of ${data.title}`);
+      const found = element("span", undefined, line);
+      found.className = "found";
+      found.setAttribute("role", "status");
+      searchable(box, table, found);
+    }
+    if (data.cut) element("p", `The first ${body.rows.length} of ${data.cut}; all are in the JSON.`, sheet);
+  };
+  for (const button of all("button.show")) {
+    button.addEventListener("click", () => {
+      const sheet = button.parentNode.querySelector(".sheet");
+      if (!sheet.firstChild) build(dataOf(button), sheet);
+      sheet.hidden = !sheet.hidden;
+      button.setAttribute("aria-expanded", String(!sheet.hidden));
     });
   }
 

@@ -177,7 +177,7 @@ def _fitted(column: object, size: int) -> Floats:
 def edge_writer(result: Mapping[str, Any]) -> Callable[[float], str]:
     """How to write an edge of this column: as a date where `extra["column_kind"]` says so (days since 1970)."""
     if mapping(result.get("extra")).get("column_kind") == "date":
-        return lambda days: str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days)), "D"))
+        return lambda days: str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days + 1e-6)), "D"))
     return _number
 
 

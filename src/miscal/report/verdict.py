@@ -89,10 +89,12 @@ def _places(document: Document) -> str:
     specific = [f for f in every if f.get("specific") and not f.get("parent")]
     if not every:
         return "No place that was looked at is off beyond noise."
-    text = f"{words.plural(len(every), 'place is', 'places are')} off beyond noise"
-    if specific and len(specific) < len(every):
+    heads = [f for f in every if not f.get("parent")]
+    text = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
+    if specific and len(specific) < len(heads):
         text += f", {len(specific):,} of them not explained by the score alone"
-    return text + "."
+    others = len(every) - len(heads)
+    return f"{text}; {words.plural(others, 'other is', 'others are')} explained by them." if others else f"{text}."
 
 
 def _left_over(document: Document) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,11 +79,11 @@ def _card(number: int, finding: Finding, explained: Sequence[Finding], domain: t
     return tag(
         "li",
         tag("p", _badge(finding), class_="badge"),
-        tag("h3", name(finding.get("where", ""), 140)),
+        tag("h3", name(_unbroken(finding.get("where", "")), 140)),
         tag("p", sentence(finding), class_="said"),
         svg.gap_card(finding, domain).svg,
         tag("p", strength(finding), class_="quiet"),
-        _explained(explained),
+        _explained(explained, int(finite(finding.get("explains")) if finding.get("explains") else 0)),
         class_=f"card {'over' if off >= 0 else 'under'}",
         id=slug(finding.get("where", ""), f"finding-{number}"),
     )
@@ -97,11 +98,14 @@ def _badge(finding: Finding) -> str:
 def sentence(finding: Finding) -> str:
     """Say a finding in words: the rates, the rows, the events off and at least how many."""
     rates = f"{words.percent(finding.get('predicted'))} predicted, {words.percent(finding.get('observed'))} happened"
-    off = words.events_off(finding.get("events_off"))
+    counted, weight = finite(finding.get("events_off")), finite(finding.get("weight"))
+    shrunken = finite(finding.get("shrunken")) * weight
+    shown = counted if math.isnan(shrunken) else shrunken
+    beside = [f"{words.count(abs(counted))} counted"] if words.count(shown) != words.count(counted) else []
     least = _at_least(finding)
-    bound = f" (at least {words.count(least)})" if least >= 1 else ""
-    rows = words.count(finding.get("rows"))
-    return f"{rates}. {rows} rows, {off}{bound}."
+    beside += [f"at least {words.count(least)}"] if least >= 1 else []
+    bound = f" ({'; '.join(beside)})" if beside else ""
+    return f"{rates}. {words.count(finding.get('rows'))} rows, {words.events_off(shown)}{bound}."
 
 
 def _at_least(finding: Finding) -> float:
@@ -123,12 +127,19 @@ def strength(finding: Finding) -> str:
     return text
 
 
-def _explained(explained: Sequence[Finding]) -> Safe | None:
+def _unbroken(where: object) -> str:
+    """The place with dates that do not break at their hyphens."""
+    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", str(where))
+
+
+def _explained(explained: Sequence[Finding], number: int = 0) -> Safe | None:
     if not explained:
         return None
+    more = number - len(explained)
     listed = [tag("li", name(f.get("where", ""), 100), ": ", words.points(f.get("gap"))) for f in explained]
-    words_ = f"{words.plural(len(listed), 'other place')} explained by this one"
-    return tag("details", tag("summary", words_), tag("ul", listed))
+    words_ = f"{words.plural(max(number, len(listed)), 'other place')} explained by this one"
+    rest = tag("p", f"and {more:,} more", class_="quiet") if more > 0 else None
+    return tag("details", tag("summary", words_), tag("ul", listed), rest)
 
 
 def _rest(title: str, rest: Sequence[Finding], *, open_: bool) -> Safe | None:

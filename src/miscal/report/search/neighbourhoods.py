@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +19,7 @@ from miscal.results import Result
 FAMILY = "neighbourhoods"
 BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
 MOST_PAIRS = 15
+GRID = 24
 MOST_ROWS = 200_000
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
 RADII = np.linspace(0.3, 1.5, 13)  # of the box around the worst point, in standard deviations
@@ -45,9 +47,29 @@ def look_at_neighbourhoods(
         if result.table.rows and not math.isnan(result.p_value):
             place = _place(predictions, looked, (one.name, two.name), result)
             place.p_value = min(1.0, result.p_value * len(pairs))
-            found.append((result.p_value, result, place))
+            found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
     tests.add_searched(FAMILY, len(pairs), [place for _, _, place in found])
     return [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= tests.level]
+
+
+def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) -> Result:
+    """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
+    values = [predictions.columns[name].values for name in names]
+    local = result.extra["map"]
+    edges = [np.linspace(*np.nanquantile(column, [0.01, 0.99]), GRID + 1) for column in values]
+    if any(e[0] >= e[-1] for e in edges):
+        return result
+    cell = [np.digitize(v, e[1:-1]) for v, e in zip(values, edges, strict=True)]
+    known = ~(np.isnan(values[0]) | np.isnan(values[1]))
+    code = (cell[1] * GRID + cell[0])[known]
+    gap, error = np.nan_to_num(local.gap[known]), local.error[known]
+    rows = np.bincount(code, minlength=GRID * GRID).astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(code, gap, GRID * GRID) / rows
+        size = np.bincount(code, np.nan_to_num(gap / error), GRID * GRID) / rows
+    grid = {"x": edges[0], "y": edges[1], "gap": mean, "deviations": size, "rows": rows}
+    shaped = {name: v.reshape(GRID, GRID).tolist() if v.size == GRID * GRID else v.tolist() for name, v in grid.items()}
+    return replace(result, extra={**result.extra, "grid": shaped})
 
 
 def _place(predictions: Predictions, looked: Looked, names: tuple[str, str], result: Result) -> Place:

@@ -7,6 +7,7 @@ from miscal.report.svg.cumulative import cumulative, has_cumulative
 from miscal.report.svg.field import field_funnel, field_levels
 from miscal.report.svg.gap import card_domain, gap_card, strength_bar
 from miscal.report.svg.marks import Figure
+from miscal.report.svg.neighbourhood import neighbourhood
 from miscal.report.svg.score import histogram, reliability
 from miscal.report.svg.variable import variable
 
@@ -19,6 +20,7 @@ __all__ = [
     "gap_card",
     "has_cumulative",
     "histogram",
+    "neighbourhood",
     "reliability",
     "strength_bar",
     "variable",

@@ -1,0 +1,81 @@
+"""What changed: against an earlier audit, and by a repair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from miscal.report import words
+from miscal.report.blocks.tables import Column, sheet
+from miscal.report.markup import Safe, name, tag
+from miscal.report.reading import Document, items, mapping
+
+MOST = 100
+
+
+def comparison(document: Document) -> Safe:
+    """The section on an earlier audit: what got better, what got worse."""
+    compared = mapping(document.get("comparison"))
+    if not compared:
+        return Safe("")
+    table = mapping(compared.get("table"))
+    changed = [i for i, verdict in enumerate(items(table.get("verdict"))) if verdict in ("better", "worse")]
+    how = "the same rows, so that chance is shared" if compared.get("paired") else "different rows"
+    counts = [f"{len(items(compared.get(word))):,} {word}" for word in ("better", "worse")]
+    lead = f"Against the baseline, judged on {how}: {' and '.join(counts)} beyond noise."
+    return tag(
+        "section",
+        tag("h2", "Since the baseline"),
+        tag("p", lead, class_="lead"),
+        _changed(table, changed) if changed else None,
+        _list("New findings", items(compared.get("new"))),
+        _list("Findings that are gone", items(compared.get("gone"))),
+        id="comparison",
+    )
+
+
+def _changed(table: Mapping[str, Any], chosen: list[int]) -> Safe:
+    def values(key: str) -> list[Any]:
+        column = items(table.get(key))
+        return [column[i] for i in chosen[:MOST]]
+
+    columns = [
+        Column("Where", values("where"), kind="name"),
+        Column("Became", values("verdict"), kind="words"),
+        Column("Gap before", values("gap_before"), words.points),
+        Column("Gap after", values("gap_after"), words.points),
+        Column("Adjusted p", values("p_adjusted"), words.p_cell),
+    ]
+    return sheet("Places that changed", columns, search="Search places")
+
+
+def _list(title: str, places: list[Any]) -> Safe | None:
+    if not places:
+        return None
+    listed = [tag("li", name(place, 140)) for place in places[:MOST]]
+    return tag("details", tag("summary", f"{title} ({len(places):,})"), tag("ul", listed))
+
+
+def repair(document: Document) -> Safe:
+    """The section on a repair: before and after, on rows that it was not fitted on.
+
+    `document["repair"]` has name, reason, and a table of where, before, after (gaps), p_value after.
+    """
+    mended = mapping(document.get("repair"))
+    table = mapping(mended.get("table"))
+    if not table:
+        return Safe("")
+    columns = [
+        Column("Where", items(table.get("where"))[:MOST], kind="name"),
+        Column("Rows", items(table.get("rows"))[:MOST], words.count),
+        Column("Gap before", items(table.get("before"))[:MOST], words.points),
+        Column("Gap after", items(table.get("after"))[:MOST], words.points),
+        Column("p-value after", items(table.get("p_value"))[:MOST], words.p_cell),
+    ]
+    return tag(
+        "section",
+        tag("h2", "Repaired"),
+        tag("p", name(mended.get("reason") or "Confirmed on unseen rows.", 300), class_="lead"),
+        sheet("Before and after the repair", [column for column in columns if column.values], search="Search places"),
+        id="repair",
+    )

@@ -1,0 +1,129 @@
+"""Where columns meet: subpopulations with their running totals, and neighbourhoods as a map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from miscal.report import svg, words
+from miscal.report.blocks.figures import figure
+from miscal.report.blocks.tables import Column, sheet
+from miscal.report.markup import Safe, tag
+from miscal.report.reading import Document, items, mapping
+from miscal.report.words import finite
+
+MOST_DRAWN = 2
+MOST_LISTED = 60
+_LEAD = (
+    "Combinations of two and three columns, searched for the one that is furthest off in standard deviations of its "
+    "own noise. The p-value allows for having searched them all."
+)
+_MAP = (
+    "The gap around each point of the plane, averaged over its neighbours. Orange: predicted too high. Blue: too low. "
+    "Pale cells are within what noise does; empty ones have no rows."
+)
+
+
+def subpopulations(document: Document) -> Safe:
+    """The section of subpopulations; empty where none were searched."""
+    results = [mapping(item) for item in items(mapping(document.get("sections")).get("subpopulation"))]
+    if not results:
+        return Safe("")
+    return tag(
+        "section",
+        tag("h2", "Subpopulations"),
+        tag("p", _LEAD, class_="lead"),
+        [_one(result) for result in results],
+        id="subpopulations",
+    )
+
+
+def _one(result: Mapping[str, Any]) -> Safe:
+    extra, table = mapping(result.get("extra")), mapping(result.get("table"))
+    curves = [mapping(curve) for curve in items(extra.get("cumulative"))]
+    drawn = [
+        figure(svg.cumulative({"extra": {"cumulative": curve}}), heading=str(curve.get("label", "")))
+        for curve in curves[:MOST_DRAWN]
+        if svg.has_cumulative({"extra": {"cumulative": curve}})
+    ]
+    many = len(items(table.get("label")))
+    verdict = f"{words.plural(many, 'subpopulation')} judged; {words.p_value(result.get('p_value'))} for the worst."
+    return tag("div", tag("p", verdict), tag("div", drawn, class_="pair") if drawn else None, _table(table))
+
+
+def _table(table: Mapping[str, Any]) -> Safe:
+    def column(name: str) -> list[Any]:
+        return items(table.get(name))[:MOST_LISTED]
+
+    return sheet(
+        "Subpopulations, those furthest off first",
+        [
+            Column("Subpopulation", column("label"), kind="name"),
+            Column("Rows", column("rows"), words.count),
+            Column("Predicted", column("predicted"), words.percent),
+            Column("Happened", column("observed"), words.percent),
+            Column("Gap", column("gap"), words.points),
+            Column("Deviations of noise", column("deviations"), words.number),
+            Column("Adjusted p", column("p_adjusted"), words.p_cell),
+        ],
+        search="Search subpopulations",
+    )
+
+
+def neighbourhoods(document: Document) -> Safe:
+    """The section of neighbourhoods; empty where none were searched or found."""
+    results = [mapping(item) for item in items(mapping(document.get("sections")).get("neighbourhood"))]
+    drawn = [_map(result) for result in results if mapping(mapping(result.get("extra")).get("grid"))]
+    if not drawn:
+        return Safe("")
+    return tag(
+        "section",
+        tag("h2", "Neighbourhoods"),
+        tag("p", _MAP, class_="lead"),
+        tag("div", drawn, class_="pair"),
+        id="neighbourhoods",
+    )
+
+
+def _map(result: Mapping[str, Any]) -> Safe:
+    said = f"Largest gap {words.number(mapping(result.get('extra')).get('largest_deviations'))} standard errors"
+    caption = f"{said}, {words.p_value(result.get('p_value'))}."
+    names = [str(name) for name in items(mapping(result.get("settings")).get("columns"))]
+    return figure(svg.neighbourhood(result), caption, heading=" and ".join(names))
+
+
+def groups(document: Document) -> Safe:
+    """Differences between groups: each level of a field against the rest."""
+    sections = mapping(document.get("sections"))
+    rows: list[tuple[str, str, Mapping[str, Any], int]] = []
+    for result in map(mapping, items(sections.get("field"))):
+        table = mapping(mapping(result.get("extra")).get("differences"))
+        column = str(mapping(result.get("settings")).get("column", ""))
+        rows += [(column, str(level), table, place) for place, level in enumerate(items(table.get("level")))]
+    if not rows:
+        return Safe("")
+    rows.sort(key=lambda row: -abs(finite(row[2]["difference"][row[3]])))
+
+    def values(name: str) -> list[Any]:
+        return [row[2][name][row[3]] for row in rows]
+
+    lead = (
+        "How much more a group is over-predicted than the rest of its column; the intervals hold for all groups of a "
+        "column at once. A difference whose interval leaves out zero treats the group unlike the others."
+    )
+    listed = sheet(
+        "Each group against the rest of its column",
+        [
+            Column("Column", [row[0] for row in rows], kind="name"),
+            Column("Group", [row[1] for row in rows], kind="words"),
+            Column("Rows", values("rows"), words.count),
+            Column("Gap", values("gap"), words.points),
+            Column("Gap of the rest", values("gap_rest"), words.points),
+            Column("Difference", values("difference"), words.points),
+            Column("At least", values("low"), words.points),
+            Column("At most", values("high"), words.points),
+        ],
+        search="Search groups",
+    )
+    folded = tag("details", tag("summary", f"Show {words.plural(len(rows), 'group')}"), listed)
+    return tag("section", tag("h2", "Between groups"), tag("p", lead, class_="lead"), folded, id="groups")
