@@ -1,0 +1,207 @@
+"""Spark DataFrames: the same passes, one state a partition, by `mapInArrow`; nothing is collected but carriers.
+
+Each task adds the Arrow batches of its partition with the kernels that a stream uses and sends one packed state back.
+A task that is lost with its executor is run again by Spark and sends the same bytes. What reaches the driver are
+states, the few rows that a refinement pulls, and a small sample.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import MiscalError, MissingExtra, refusal
+from miscal.engines.batches import Chunk, kind_of
+from miscal.engines.plan import Job
+
+ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
+SAMPLE_ROWS = 4096  # rows of each partition from which the buckets are fitted
+SAMPLED_PARTITIONS = 32
+STATES = 8  # states that the driver adds by itself; more are first added by tasks
+SCHEMA = "state binary, problem string"
+
+
+def packed(arrays: dict[str, np.ndarray]) -> bytes:
+    """Arrays as bytes."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpacked(content: bytes) -> dict[str, np.ndarray]:
+    """Arrays from bytes; never code."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _row(state: bytes | None, problem: str | None = None) -> Any:
+    import pyarrow as pa
+
+    return pa.record_batch([pa.array([state], pa.binary()), pa.array([problem], pa.string())], ["state", "problem"])
+
+
+def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
+    """Batches of a partition, joined to a size that is worth a call."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    place = f"the Spark frame, partition {context.partitionId() if context is not None else 0}"
+    waiting: list[Any] = []
+    first = rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS:
+            yield Chunk(pa.Table.from_batches(waiting), place, first)
+            first, rows, waiting = first + rows, 0, []
+    if rows:
+        yield Chunk(pa.Table.from_batches(waiting), place, first)
+
+
+def _adding(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The task of a pass: one state for a partition."""
+
+    def add(batches: Iterator[Any]) -> Iterator[Any]:
+        state = None
+        try:
+            for chunk in _chunks(batches):
+                batch = job.door.open(chunk)
+                if batch is not None:
+                    state = job.start() if state is None else state
+                    state.add(batch)
+        except MiscalError as error:
+            yield _row(None, str(error))
+            return
+        if state is not None:
+            yield _row(packed(state.arrays()))
+
+    return add
+
+
+def _joining(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The task that adds states of several partitions."""
+
+    def join(batches: Iterator[Any]) -> Iterator[Any]:
+        total = None
+        try:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    if row["problem"] is not None:
+                        yield _row(None, row["problem"])
+                        return
+                    total = job.start() if total is None else total
+                    total.merge(unpacked(row["state"]))
+        except MiscalError as error:
+            yield _row(None, str(error))
+            return
+        if total is not None:
+            yield _row(packed(total.arrays()))
+
+    return join
+
+
+def _first_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    left = SAMPLE_ROWS
+    for batch in batches:
+        if left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+
+class Cluster:
+    """Runs passes over a Spark DataFrame."""
+
+    def __init__(self, frame: Any) -> None:
+        try:
+            from pyspark.sql.pandas.types import to_arrow_schema
+        except ImportError as error:
+            raise MissingExtra("a Spark DataFrame", "pyspark", "spark") from error
+
+        self.frame = frame
+        self.kinds = {field.name: kind_of(field.type) for field in to_arrow_schema(frame.schema)}
+        self.rows: int | None = None
+        self.words = "the Spark frame"
+        self.passes = 0
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse a frame without these columns."""
+        from miscal.data.frames import require
+
+        for name in columns:
+            require(name, list(self.kinds), "columns")
+
+    def _chosen(self, columns: Sequence[str]) -> Any:
+        return self.frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
+
+    def sample(self, columns: Sequence[str]) -> Iterator[Chunk]:
+        """The first rows of every partition."""
+        chosen = self._chosen(columns)
+        found = self._collected(chosen.mapInArrow(_first_rows, chosen.schema).limit(SAMPLE_ROWS * SAMPLED_PARTITIONS))
+        if found.num_rows:
+            yield Chunk(found, self.words)
+
+    @staticmethod
+    def _collected(frame: Any) -> Any:
+        return frame.toArrow()
+
+    def run(self, job: Job) -> Any:
+        """Add every partition; the state of all of them."""
+        self.passes += 1
+        states = self._chosen(job.columns).mapInArrow(_adding(job), SCHEMA)
+        partitions = _partitions(self.frame)
+        if partitions > STATES:
+            states = states.repartition(max(2, round(partitions**0.5))).mapInArrow(_joining(job), SCHEMA)
+        total = job.start()
+        for row in states.collect():
+            if row["problem"] is not None:
+                raise MiscalError(row["problem"])
+            total.merge(unpacked(bytes(row["state"])))
+        return total
+
+
+def _partitions(frame: Any) -> int:
+    try:
+        return int(frame.rdd.getNumPartitions())
+    except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
+        return STATES + 1
+
+
+def recalibrated(
+    frame: Any, model: Any, probability: str | Sequence[str], *, column: str = "recalibrated", logit: bool = False
+) -> Any:
+    """A Spark DataFrame with one more column: the recalibrated probability (of the event, or `column`_k of each class).
+
+    Parameters
+    ----------
+    frame : Spark DataFrame
+    model : fitted recalibrator
+    probability : column of the probability, or columns of the classes
+    column : name of the new column
+    """
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    names = [probability] if isinstance(probability, str) else list(probability)
+    known = frame.columns
+    for name in names:
+        if name not in known:
+            raise refusal(f"has no column '{name}'", where="the Spark frame")
+    text = model.to_json()
+    made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
+    schema = StructType([*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)])
+    return frame.mapInArrow(_mapping(text, names, made, logit), schema)
+
+
+def _mapping(text: str, names: list[str], made: list[str], logit: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def apply(batches: Iterator[Any]) -> Iterator[Any]:
+        from importlib import import_module
+
+        streamed = import_module("miscal.recalibrate.streamed")  # above this layer: known by name alone
+        model = streamed.model_from(text)
+        for chunk in _chunks(batches):
+            yield from streamed.with_columns(model, chunk, names, made, logit=logit).to_batches()
+
+    return apply

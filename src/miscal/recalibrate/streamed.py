@@ -1,0 +1,170 @@
+"""Recalibrators on tables beyond memory: fitted from carriers, applied batch by batch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miscal.data import checks
+from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.sources import _logits, _sigmoid, _softmax
+from miscal.data.vectors import flat
+from miscal.engines.batches import Batches, Chunk, batches_of
+from miscal.engines.rows import _located
+from miscal.engines.stream import _ahead, batch_rows, memory_bytes
+from miscal.recalibrate.base import Recalibrator
+
+DEFAULT = "1GB"
+
+
+def load_model(path: str | Path) -> Recalibrator:
+    """Read a recalibrator that was saved as JSON."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal("cannot be read", where=f"'{path}'", got=str(error)) from error
+    try:
+        return model_from(text)
+    except MiscalError as error:
+        raise type(error)(f"'{path}': {error}") from error
+
+
+def model_from(text: str) -> Recalibrator:
+    """A recalibrator from its JSON, whichever class it is of."""
+    package = import_module("miscal.recalibrate")
+    for name in package.__all__:  # classes are known to the reader once they are imported
+        getattr(package, name)
+    made = Recalibrator.from_json(text)
+    if not made.is_fitted():
+        raise refusal("is not fitted", where=type(made).__name__, hint="fit it before it is saved")
+    return made
+
+
+def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool) -> Any:
+    """A batch with the recalibrated probabilities as further columns."""
+    import pyarrow as pa
+
+    table = chunk.table
+    try:
+        vectors = {name: flat(table[name], f"column '{name}'") for name in names}
+        if logit:
+            scores = [_logits(vector, f"column '{name}'") for name, vector in vectors.items()]
+            probability = _sigmoid(scores[0]) if len(scores) == 1 else _softmax(np.stack(scores, axis=1))
+        elif len(vectors) == 1:
+            probability = checks.probabilities(next(iter(vectors.values())), f"column '{names[0]}'")
+        else:
+            probability = checks.stack_probabilities(dict(vectors), "the probabilities")
+        beside = table if model.uses_columns else None
+        found = model.predict_proba(probability, beside)
+    except MiscalError as error:
+        raise type(error)(_located(str(error), chunk)) from error
+    new = [found[:, 1]] if len(made) == 1 else [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])]
+    for name, values in zip(made, new, strict=True):
+        table = table.append_column(name, pa.array(values))
+    return table
+
+
+def apply_to(
+    model: Recalibrator,
+    source: Any,
+    probability: Sequence[str],
+    out: str | Path,
+    *,
+    logit: bool = False,
+    column: str = "recalibrated",
+    memory: Any = None,
+) -> int:
+    """Write a table with recalibrated probabilities beside its columns, batch by batch, whole or not at all.
+
+    Returns
+    -------
+    int
+        How many rows were written.
+    """
+    ceiling = memory_bytes(memory or DEFAULT)
+    width = len(batches_of(source).kinds)
+    batches = batches_of(source, batch_rows(ceiling, 2 * width, 1))
+    known = list(batches.kinds)
+    for name in probability:
+        if name not in known:
+            raise refusal(f"has no column '{name}'", where=f"'{source}'", hint=nearest(name, known))
+    made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
+    for name in made:
+        if name in known:
+            raise refusal("must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME")
+    check = getattr(batches, "check", None)
+    if check is not None:
+        check(known)
+    return _written(model, batches, known, list(probability), made, Path(out), logit)
+
+
+def _written(
+    model: Recalibrator, batches: Batches, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
+) -> int:
+    """Write under another name, then rename."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    rows = 0
+    writer: Any = None
+    schema: Any = None
+
+    def chunks() -> Any:
+        for part in range(batches.parts):
+            yield from batches.read(part, known)
+
+    try:
+        for chunk in _ahead(chunks):
+            table = with_columns(model, chunk, names, made, logit=logit)
+            if writer is None:
+                schema = _plain_schema(table.schema)
+                writer = _writer(temporary, out.suffix.lower(), schema)
+            writer.write_table(table.cast(schema))
+            rows += table.num_rows
+        if writer is None:
+            raise refusal("must have at least one row", where=f"'{batches.words}'", got="it is empty")
+        writer.close()
+        writer = None
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(out)
+    except OSError as error:
+        raise refusal(
+            "cannot be written", where=f"'{out}'", got=str(error.strerror or error).splitlines()[0]
+        ) from error
+    finally:
+        if writer is not None:
+            _quietly(writer.close)
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
+def _quietly(work: Any) -> None:
+    """The file is thrown away: what went wrong first is what is said."""
+    with contextlib.suppress(Exception):
+        work()
+
+
+def _plain_schema(schema: Any) -> Any:
+    """Text as text: batches have dictionaries of their own."""
+    import pyarrow as pa
+
+    fields = [
+        pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+        for field in schema
+    ]
+    return pa.schema(fields)
+
+
+def _writer(path: Path, suffix: str, schema: Any) -> Any:
+    if suffix == ".csv":
+        from pyarrow import csv
+
+        return csv.CSVWriter(str(path), schema)
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
