@@ -17,7 +17,9 @@ SHOWN = 12
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
 ELSEWHERE: dict[str, tuple[str, str]] = {
+    "bench": ("miscal.commands_bench", "bench"),
     "check": ("miscal.report.command", "check"),
+    "recalibrate": ("miscal.commands_recalibrate", "recalibrate"),
     **{name: ("miscal.commands_stream", name) for name in ("apply", "merge", "tally")},
 }
 
