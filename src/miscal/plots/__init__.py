@@ -5,6 +5,13 @@ from __future__ import annotations
 from miscal.plots.base import Display
 from miscal.plots.classes import ClassDisplay
 from miscal.plots.field import CaterpillarDisplay, FieldMapDisplay, FunnelDisplay, plot_field
+from miscal.plots.neighbourhood import (
+    BandwidthDisplay,
+    LocalMapDisplay,
+    RewardDisplay,
+    WorstNeighbourhoodsDisplay,
+    plot_neighbourhood,
+)
 from miscal.plots.score import CumulativeDisplay, ReliabilityDisplay
 from miscal.plots.subpopulation import (
     RepairedSubpopulationsDisplay,
@@ -18,26 +25,32 @@ from miscal.results import register_plot
 register_plot("score", lambda result, **style: ReliabilityDisplay(result).plot(**style))
 register_plot("variable", lambda result, **style: VariableDisplay(result).plot(**style))
 register_plot("field", plot_field)
+register_plot("neighbourhood", plot_neighbourhood)
 register_plot("subpopulation", lambda result, **style: SubpopulationDisplay(result).plot(**style))
 register_plot("variation", lambda result, **style: VariationDisplay(result).plot(**style))
 register_plot("class", lambda result, **style: ClassDisplay(result).plot(**style))
 
 __all__ = [
+    "BandwidthDisplay",
     "CaterpillarDisplay",
     "ClassDisplay",
     "CumulativeDisplay",
     "Display",
     "FieldMapDisplay",
     "FunnelDisplay",
+    "LocalMapDisplay",
     "RankDisplay",
     "ReliabilityDisplay",
     "RepairedSubpopulationsDisplay",
+    "RewardDisplay",
     "SubpopulationDisplay",
     "UncertaintyDisplay",
     "VariableComparison",
     "VariableDisplay",
     "VariationDisplay",
+    "WorstNeighbourhoodsDisplay",
     "WorstSubpopulationsDisplay",
     "plot_field",
+    "plot_neighbourhood",
     "plot_pairs",
 ]

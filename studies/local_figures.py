@@ -1,0 +1,94 @@
+"""Draw the figures of paper 002 from the committed results: docs/images/neighbourhood-*.png.
+
+python studies/local_figures.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+import miscal
+from miscal import datasets
+from miscal.plots import BandwidthDisplay, LocalMapDisplay, RewardDisplay, WorstNeighbourhoodsDisplay
+
+matplotlib.use("Agg")
+HERE = Path(__file__).parent
+IMAGES = HERE.parent / "docs" / "images"
+
+
+def load(name: str) -> dict[str, Any]:
+    path = HERE / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def save(display: Any, name: str) -> None:
+    display.figure_.savefig(IMAGES / f"neighbourhood-{name}.png", dpi=130)
+    print(name)
+
+
+def spaces(curves: dict[str, Any], statistic: str, left_out: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+    names = {"t-SNE": "t-SNE, two dimensions", "PCA": "Principal components"}
+    return {
+        words: {m: each[f"{statistic} {key}"] for m, each in curves.items() if m not in left_out}
+        for key, words in names.items()
+    }
+
+
+def bandwidths(
+    content: dict[str, Any], curves: dict[str, Any], name: str, spread: dict[str, Any] | None = None
+) -> None:
+    """Figures 5, 8, 9, 17: largest and average error against the bandwidth."""
+    out = ("LoRe (raw t-SNE)", "group temperature", "group histogram")
+    mark = {"t-SNE, two dimensions": 0.2, "Principal components": 0.4}
+    for statistic in ("largest", "average"):
+        band = None if spread is None else spaces(spread, statistic, out)
+        display = BandwidthDisplay(spaces(curves, statistic, out), content["bandwidths"], statistic, band, mark)
+        save(display.plot(), f"{name}-{statistic}")
+
+
+def wave() -> None:
+    """Figure 1's limits on data whose local error is known: planted waves, largest error against the bandwidth."""
+    data = datasets.local_wave(20_000)
+    x = np.column_stack([data.columns["x1"], data.columns["x2"]])
+    p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
+    result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)
+    save(LocalMapDisplay(result).plot(), "map-wave")
+    shown = {"local_wave, 20,000 rows": data.y_prob, "calibrated": data.truth}
+    save(BandwidthDisplay.from_predictions(data.y_true, shown, {"The two features": x}).plot(), "limits")
+
+
+def flights() -> None:
+    """The worst neighbourhoods in words."""
+    p = datasets.flights_predictions()
+    names = [name for name in ("hour", "month", "carrier", "distance", "origin") if name in p.columns][:4]
+    result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=199)
+    print(result.sentence())
+    save(WorstNeighbourhoodsDisplay(result).plot(), "worst-flights")
+
+
+def main() -> None:
+    wave()
+    flights()
+    images = load("local_images")
+    for name, short in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100")):
+        if name not in images:
+            continue
+        content = images[name]
+        bandwidths(images, content["curves"], short)
+        save(RewardDisplay(content["reward"], images["ratios"]).plot(), f"{short}-reward")
+        sample = content["map"]
+        p = miscal.Predictions(np.array(sample["right"]), np.array(sample["confidence"]))
+        result = miscal.by_neighbourhood(p, np.array(sample["x"]), scale=None, simulations=99)
+        save(LocalMapDisplay(result).plot(), f"{short}-map")
+    crime = load("crime")
+    if crime:
+        bandwidths(crime, crime["curves"], "crime", crime["curves sd"])
+
+
+if __name__ == "__main__":
+    main()
