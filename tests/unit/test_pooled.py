@@ -8,6 +8,7 @@ import pytest
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null, pooled, walk_summary
 from miscal.metrics.score.binned import score_bins
+from miscal.metrics.score.result import by_score
 from miscal.pairs import pair
 
 
@@ -32,6 +33,16 @@ def test_clusters_widen_the_band_by_the_root_of_their_size():
     narrow = (alone["band_high"] - alone["band_low"])[filled]
     assert wide / narrow == pytest.approx(np.sqrt(5), rel=0.25)
     assert (together["detectable"][filled] > 1.5 * alone["detectable"][filled]).all()
+
+
+def test_clusters_widen_the_band_of_the_cumulative_differences():
+    outcome, score, cluster = clustered_rows()
+    alone, together = (
+        np.array(by_score(given).extra["cumulative"]["band"])
+        for given in (Predictions(outcome, score), Predictions(outcome, score, cluster=cluster))
+    )
+    assert alone[-1] == pytest.approx(1.96 * np.sqrt(np.sum(score * (1 - score))) / score.size, rel=1e-9)
+    assert together[1:] / alone[1:] == pytest.approx(np.sqrt(5), rel=0.15)
 
 
 def test_aggregated_rows_are_judged_like_the_rows_they_stand_for():

@@ -53,10 +53,15 @@ def decomposition(pair: Pair, loss: str) -> Decomposition:
     if loss not in ("brier", "log"):
         raise refusal("must be 'brier' or 'log'", where="'loss'", got=f"it is {loss!r}")
     scores, weight, events = pooled_scores(pair)
+    return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
+
+
+def decomposed(
+    scores: np.ndarray, weight: np.ndarray, events: np.ndarray, rates: np.ndarray, loss: str
+) -> Decomposition:
+    """The decomposition from `pooled_scores` and their `isotonic_rates`."""
     rate = np.full(scores.size, events.sum() / weight.sum())
-    own, fitted, constant = (
-        float(_mean_loss(values, weight, events, loss)) for values in (scores, isotonic_rates(weight, events), rate)
-    )
+    own, fitted, constant = (_mean_loss(values, weight, events, loss) for values in (scores, rates, rate))
     return Decomposition(own, own - fitted, constant - fitted, constant)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from miscal.data.predictions import Predictions
 from miscal.engines.walks import walk_curve
+from miscal.inference.aggregates import NullSummary
+from miscal.inference.brownian import RANGE_MEAN
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.norms import Norm
-from miscal.metrics.pooled import pooled, walk_summary
+from miscal.metrics.pooled import Noise, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
-from miscal.metrics.score.losses import decomposition, pooled_scores
+from miscal.metrics.score.losses import decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
 from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair, pair
@@ -84,12 +87,13 @@ def by_score(
     )
 
 
-def score_extras(compared: Pair, noise: Any, random_state: int) -> dict[str, Any]:
+def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = walk_summary(compared, None, noise=noise, random_state=random_state)
     fit = slope_intercept(compared)
-    brier, log = decomposition(compared, "brier"), decomposition(compared, "log")
-    weight, events = pooled_scores(compared)[1:]
+    scores, weight, events = pooled_scores(compared)
+    rates = isotonic_rates(weight, events)
+    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
     total = float(weight.sum())
     return {
         "predicted": float(np.average(compared.predicted, weights=compared.first)),
@@ -113,7 +117,7 @@ def score_extras(compared: Pair, noise: Any, random_state: int) -> dict[str, Any
         "auc": area_under_curve(weight, events),
         "axis": "logit" if crowded(compared.predicted) else "linear",
         "histogram": _histogram(compared),
-        "cumulative": cumulative_curve(compared, walked.deviation),
+        "cumulative": cumulative_curve(compared, _deviation(walked.deviation, kuiper, noise)),
     }
 
 
@@ -132,6 +136,12 @@ def _histogram(compared: Pair) -> dict[str, list[float]]:
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
+def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:
+    """Standard deviation of the walk's end: by the model, or as wide as the sign flips (of clusters) found it."""
+    found = kuiper.noise_floor / RANGE_MEAN
+    return found if noise.null == "residual" and np.isfinite(found) else model
+
+
 def cumulative_curve(compared: Pair, deviation: float, points: int = 400) -> dict[str, list[float]]:
     """Running total of predicted minus observed, in the order of the score, with the 95% band of its noise.
 
@@ -144,10 +154,12 @@ def cumulative_curve(compared: Pair, deviation: float, points: int = 400) -> dic
     share = np.cumsum(np.bincount(place, weight, curve.keys.size))
     variance = np.cumsum(np.bincount(place, second * compared.predicted * (1 - compared.predicted), curve.keys.size))
     total = float(share[-1])
+    # The band grows as the model's variance does, and ends at the deviation given.
+    widen = 1.96 * deviation / math.sqrt(float(variance[-1])) if variance[-1] > 0.0 else 0.0
     return {
         "x": [0.0, *(share / total).tolist()],
         "y": [0.0, *(-curve.sums / total).tolist()],
         "score": [float(compared.predicted.min()), *curve.keys.tolist()],
-        "band": [0.0, *(1.96 * np.sqrt(variance) / total).tolist()],
+        "band": [0.0, *(widen * np.sqrt(variance)).tolist()],
         "deviation": deviation,  # type: ignore[dict-item]
     }
