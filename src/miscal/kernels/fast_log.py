@@ -13,8 +13,11 @@ from miscal.kernels.fast_exp import _bits_of_float, _float_of_bits
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 LN2 = 0.6931471805599453
 
+# Python's check for a division by zero would be a branch, and no loop with one becomes vector code.
+vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
 
-@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
+
+@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"}, error_model="numpy")
 def logarithm(x):
     """Return log(x) of a positive, normal number."""
     bits = _bits_of_float(x)

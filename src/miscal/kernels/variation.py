@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from miscal.kernels.fast_exp import fused
-from miscal.kernels.fast_log import logarithm
+from miscal.kernels.fast_log import logarithm, vectorised
 from miscal.kernels.index import edge_index, uniform_index
 from miscal.kernels.jit import kernel
 from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
@@ -86,7 +85,7 @@ def _sort(tile, network):
             tile[second, place] = one if one < two else two
 
 
-@fused
+@vectorised
 def _entropy(tile, value):
     """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
     scale = 1.0 / math.log(tile.shape[0])
@@ -95,7 +94,8 @@ def _entropy(tile, value):
     for k in range(tile.shape[0]):
         column = np.uint64(k)
         for i in range(ROWS):
-            x = max(tile[column, np.uint64(i)], 1e-300)
+            x = tile[column, np.uint64(i)]
+            x = x if x > 1e-300 else 1e-300
             value[i] -= x * logarithm(x)
     for i in range(ROWS):
         value[i] = min(max(value[i] * scale, 0.0), 1.0)
@@ -119,7 +119,7 @@ def _variation(kind, tile, value):
             value[i] = 0.0
         for k in range(classes):
             for i in range(ROWS):
-                value[i] += tile[k, i] * tile[k, i]
+                value[i] += tile[np.uint64(k), np.uint64(i)] * tile[np.uint64(k), np.uint64(i)]
         for i in range(ROWS):
             value[i] = min(max(scale * (1.0 - value[i]), 0.0), 1.0)
 
@@ -156,7 +156,7 @@ def _prepare(probability, outcome, values, kind, network, edges, uniform, tile, 
 def _tile(classes):
     """Working memory of a tile: ranked probabilities, rank, bin, variation, and two columns for use within."""
     return (
-        np.zeros((classes, PITCH))[:, :ROWS],
+        np.zeros((classes, PITCH)),  # contiguous as a whole: the compiler then knows the step within a column
         np.zeros(ROWS, np.int64),
         np.zeros(ROWS, np.int32),
         np.zeros(ROWS),
