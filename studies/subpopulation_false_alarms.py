@@ -46,9 +46,12 @@ def ties(rng, n=2000):
     return Predictions(outcome, score, columns=columns_of(rng, n)).take(order)
 
 
-def weights(rng, n=2000):
-    score = rng.beta(0.8, 1.6, n)
-    return Predictions(rng.random(n) < score, score, weight=rng.lognormal(0, 1, n), columns=columns_of(rng, n))
+def weights(draw, n=2000):
+    def make(rng):
+        score = rng.beta(0.8, 1.6, n)
+        return Predictions(rng.random(n) < score, score, weight=draw(rng, n), columns=columns_of(rng, n))
+
+    return make
 
 
 def rare(rate, n):
@@ -74,9 +77,10 @@ def clusters(rng, n=2000):
 SCENARIOS = {
     "plain": (plain, {}, 1.0),
     "scores rounded to .1, rows sorted by outcome": (ties, {}, 1.0),
-    "lognormal weights": (weights, {}, 1.0),
+    "weights from .2 to 2": (weights(lambda rng, n: rng.uniform(0.2, 2.0, n)), {}, 1.0),
+    "lognormal weights, 4,000 rows": (weights(lambda rng, n: rng.lognormal(0, 0.7, n), 4000), {}, 1.0),
     "rate .01, 10,000 rows": (rare(0.01, 10_000), {}, 0.5),
-    "rate .001, 40,000 rows": (rare(0.001, 40_000), {}, 0.5),
+    "rate .001, 40,000 rows": (rare(0.001, 40_000), {}, 0.3),
     "five rows a patient": (clusters, {}, 1.0),
     "all pairs of levels and ranges": (plain, {"subpopulations": Conjunctions(2, 4)}, 1.0),
     "leaves found on the other half": (plain, {"subpopulations": ResidualLeaves()}, 1.0),
@@ -157,19 +161,32 @@ def markdown(document):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the results that are there")
     parser.add_argument("--replications", type=int, default=120)
     options = parser.parse_args()
     count = 20 if options.quick else options.replications
     document = {"level": LEVEL, "false_alarms": [], "power": []}
+    kept = RESULTS / "subpopulation_false_alarms.json"
+    if options.resume and kept.exists():
+        document = json.loads(kept.read_text())
+    done = {row["data"] for row in document["false_alarms"]}
     for name in SCENARIOS:
-        document["false_alarms"].append(false_alarms(name, count))
-        print(document["false_alarms"][-1], flush=True)
+        if name not in done:
+            document["false_alarms"].append(false_alarms(name, count))
+            report(document["false_alarms"][-1], document, options.quick)
+    done = {(row["planted_sigma"], row["search"]) for row in document["power"]}
     for sigma in (4, 6, 8):
         for words, asked in (("1,000 by random paths", 1000), ("pairs of levels and ranges", Conjunctions(2, 4))):
-            document["power"].append(power(sigma, asked, words, max(20, count // 2)))
-            print(document["power"][-1], flush=True)
-    if not options.quick:
+            if (sigma, words) not in done:
+                document["power"].append(power(sigma, asked, words, max(20, count // 3)))
+                report(document["power"][-1], document, options.quick)
+
+
+def report(row, document, quick):
+    print(row, flush=True)
+    if not quick:
         RESULTS.mkdir(exist_ok=True)
+        document["false_alarms"].sort(key=lambda r: list(SCENARIOS).index(r["data"]))
         (RESULTS / "subpopulation_false_alarms.json").write_text(json.dumps(document, indent=1) + "\n")
         (RESULTS / "subpopulation_false_alarms.md").write_text(markdown(document))
 

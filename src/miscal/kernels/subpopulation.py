@@ -246,8 +246,8 @@ def random_path(
     """One path of Algorithm 1: random column, random side of the median of its distinct values, until too few remain.
 
     Columns that are constant in the list are put aside for the rest of the path. `splits` receives (column, threshold,
-    side) a level, `stats` the walk, `marks` the fingerprint. Returns how many levels there are; the last may hold too
-    little information, which the caller sees from its stats.
+    side) a level, `stats` the walk, `marks` the fingerprint. Returns how many levels there are; some may hold too
+    little information, which the caller sees from their stats.
     """
     here, there = np.empty(everyone.size, np.int32), np.empty(everyone.size, np.int32)
     bits = np.empty((levels.max() + 63) >> 6, np.uint64)
@@ -280,7 +280,8 @@ def random_path(
         walk_list(signed, observed, weight, second, largest, how, rows, stats[depth])
         marks[depth] = fingerprint(rows)
         depth += 1
-        if stats[depth - 1, VARIANCE] < information * stats[depth - 1, TOP] ** 2:
+        # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
+        if weight.size == 0 and stats[depth - 1, VARIANCE] < information:
             break
     return depth
 
