@@ -36,6 +36,7 @@ class VariableSums:
     beyond: Tally
     totals: Tally
     walk: Walk | None = None
+    ties: Tally | None = None  # sums of each distinct value, where there are few
 
     def __add__(self, other: VariableSums) -> VariableSums:
         kind = self.kind if self.kind == other.kind else "numeric"
@@ -81,6 +82,7 @@ class Summary:
     aside: tuple[dict[str, Any], ...] = ()
     outcome_weights: bool = False
     parts: int = 1
+    ties: Tally | None = None  # sums of each distinct score, where there are few
 
     def __add__(self, other: Summary) -> Summary:
         """Add the rows of another table; the edges must be the same, levels merge by name."""
@@ -99,6 +101,7 @@ class Summary:
             fields={name: each + other.fields[name] for name, each in self.fields.items()},
             outcome_weights=self.outcome_weights and other.outcome_weights,
             parts=self.parts + other.parts,
+            ties=None,
         )
 
     def _check(self, other: Summary) -> None:
@@ -148,8 +151,10 @@ class Summary:
 
     def _tallies(self) -> list[tuple[str, Tally]]:
         found = [("score", self.score), ("sketch", self.sketch), ("totals", self.totals)]
+        found += [("ties", self.ties)] if self.ties is not None else []
         for place, each in enumerate(self.variables.values()):
-            found += [(f"variable{place}:{word}", getattr(each, word)) for word in ("bins", "fine", "beyond", "totals")]
+            words = ("bins", "fine", "beyond", "totals", *(() if each.ties is None else ("ties",)))
+            found += [(f"variable{place}:{word}", getattr(each, word)) for word in words]
         for place, each_field in enumerate(self.fields.values()):
             found += [(f"field{place}:tally", each_field.tally), (f"field{place}:beyond", each_field.beyond)]
         return found
@@ -210,7 +215,8 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     variables = {}
     for place, (name, (kind, walk)) in enumerate(header["variables"].items()):
         bins, fine, beyond, totals = (tally(f"variable{place}:{word}") for word in ("bins", "fine", "beyond", "totals"))
-        variables[name] = VariableSums(kind, bins, fine, beyond, totals, _walk_from(walk))
+        ties = tally(f"variable{place}:ties") if f"variable{place}:ties" in header["tallies"] else None
+        variables[name] = VariableSums(kind, bins, fine, beyond, totals, _walk_from(walk), ties)
     return Summary(
         header["about"],
         int(header["rows"]),
@@ -224,6 +230,7 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
         tuple(header["aside"]),
         bool(header["outcome_weights"]),
         int(header["parts"]),
+        tally("ties") if "ties" in header["tallies"] else None,
     )
 
 

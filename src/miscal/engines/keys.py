@@ -275,10 +275,15 @@ class VariableRanges:
         return profile.distinct.size <= self.bins
 
     def _each(self, profile: Profile) -> np.ndarray:
-        distinct = profile.distinct + 0.0
-        if distinct.size == 1:
-            return np.append(distinct[0], distinct)
-        return np.concatenate([[np.nextafter(distinct[0], -np.inf)], distinct])
+        return each_value(profile.distinct)
+
+
+def each_value(distinct: np.ndarray) -> np.ndarray:
+    """Edges that give each of a few values a range of its own."""
+    distinct = distinct + 0.0
+    if distinct.size == 1:
+        return np.append(distinct[0], distinct)
+    return np.concatenate([[np.nextafter(distinct[0], -np.inf)], distinct])
 
 
 class Pulled:

@@ -16,7 +16,7 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.sums import CellRows, effective_events, rows_of_cells
+from miscal.inference.sums import CellRows, Sums, effective_events, rows_of_cells
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.field import result as fields
@@ -52,8 +52,13 @@ def mended_scores(sketch: Tally) -> np.ndarray:
     return np.ascontiguousarray(np.interp(np.arange(sketch.counts.size), filled, rates))
 
 
-def walk_noise(walk: Walk, totals: Tally, noise: Noise, random_state: int = 0) -> NullSummary:
-    """How the range of a walk compares with noise; the first cell of `totals` is the sum of the walk's rows."""
+def walk_noise(
+    walk: Walk, totals: Tally, noise: Noise, random_state: int = 0, ties: Tally | None = None
+) -> NullSummary:
+    """How the range of a walk compares with noise.
+
+    totals : its first cell is the sum of the walk's rows;  ties : sums of each distinct key, where there are few
+    """
     events = min(walk.expected)
     if totals.weighted:
         events = float(effective_events(totals)[0])
@@ -64,13 +69,30 @@ def walk_noise(walk: Walk, totals: Tally, noise: Noise, random_state: int = 0) -
         distinct=walk.distinct,
         events=events,
         null=noise.null,
+        ties=None if ties is None else _known(ties),
         weighted=totals.weighted,
         random_state=random_state,
     )
 
 
+def _known(ties: Tally) -> Sums:
+    """The sums without the cell of missing keys."""
+    cells = ties.cells
+    count = cells.count - (isinstance(cells, Ranges) and cells.missing)
+    names = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
+    return Sums(*(np.asarray(getattr(ties, name))[:count] for name in names))
+
+
 def score_result(
-    sums: Tally, sketch: Tally, walk: Walk | None, totals: Tally, noise: Noise, *, target: str, random_state: int = 0
+    sums: Tally,
+    sketch: Tally,
+    walk: Walk | None,
+    totals: Tally,
+    noise: Noise,
+    *,
+    target: str,
+    random_state: int = 0,
+    ties: Tally | None = None,
 ) -> Result:
     """Calibration by score; without a walk (carriers added up) Kuiper's error is read off the borders of the sketch."""
     found = pooled_of(sums, noise, random_state=random_state)
@@ -93,7 +115,7 @@ def score_result(
             "random_state": random_state,
             "draws": found.summary.draws,
         },
-        extra={"tally": sums, **_score_extras(sketch, walk, totals, noise, random_state)},
+        extra={"tally": sums, **_score_extras(sketch, walk, totals, noise, random_state, ties)},
     )
 
 
@@ -122,11 +144,13 @@ def sketch_walk(sketch: Tally, totals: Tally) -> tuple[Walk, float]:
     return made, float((np.max(sketch.observed[filled]) + np.max(sketch.predicted[filled])) / weight)
 
 
-def _score_extras(sketch: Tally, walk: Walk | None, totals: Tally, noise: Noise, random_state: int) -> dict[str, Any]:
+def _score_extras(
+    sketch: Tally, walk: Walk | None, totals: Tally, noise: Noise, random_state: int, ties: Tally | None
+) -> dict[str, Any]:
     bound = 0.0
     if walk is None:
         walk, bound = sketch_walk(sketch, totals)
-    kuiper = walk_noise(walk, totals, noise, random_state)
+    kuiper = walk_noise(walk, totals, noise, random_state, ties)
     pair = sketch_pair(sketch)
     fit = slope_intercept(pair)
     weight, events = sketch.weight[sketch.weight > 0], sketch.observed[sketch.weight > 0]
@@ -237,6 +261,7 @@ def variable_result(
     target: str,
     random_state: int = 0,
     extra: dict[str, Any] | None = None,
+    ties: Tally | None = None,
 ) -> Result:
     """Calibration along a variable; without a walk the p-value is that of the error over the ranges."""
     found = pooled_of(sums, noise, random_state=random_state)
@@ -244,7 +269,7 @@ def variable_result(
     more |= {"column_kind": "date" if kind == "date" else "numeric", "integer": kind == "integer"}
     p_value, method = found.summary.p_value, f"{noise.reason} {found.summary.draws} draws."
     if walk is not None:
-        p_value, words, place = _along(walk, totals, found, noise, random_state)
+        p_value, words, place = _along(walk, totals, found, noise, random_state, ties)
         more |= place
         method = f"{noise.reason} p-value: walk along the variable ({words})."
     return Result(
@@ -274,9 +299,9 @@ def _variable_settings(name: str, found: Pooled, noise: Noise, target: str, rand
 
 
 def _along(
-    walk: Walk, totals: Tally, found: Pooled, noise: Noise, random_state: int
+    walk: Walk, totals: Tally, found: Pooled, noise: Noise, random_state: int, ties: Tally | None
 ) -> tuple[float, str, dict[str, Any]]:
-    summary = walk_noise(walk, totals, noise, random_state)
+    summary = walk_noise(walk, totals, noise, random_state, ties)
     p_value = summary.p_value
     if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
         of_missing = float(found.tests.p_value[-1])

@@ -17,7 +17,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.keys import Given, Profile, Quantiles, VariableRanges
+from miscal.engines.keys import DISTINCT, Given, Profile, Quantiles, VariableRanges, each_value
 from miscal.engines.plan import SCORE
 from miscal.engines.rows import Door
 from miscal.engines.scan import SAMPLE, Runner, Scanned, scan
@@ -132,23 +132,30 @@ def _aside(name: str, reason: str) -> dict[str, Any]:
 
 def _requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:
     """The edges that an audit in memory would use."""
+    ties = _ties(profile)
     if key == SCORE:
-        return {"bins": Quantiles(SCORE_BINS, unequal)}
+        return {"bins": Quantiles(SCORE_BINS, unequal), **ties}
     bins: Any = VariableRanges(VARIABLE_BINS, unequal)
     if kind != "date":
-        return {"bins": bins, "fine": VariableRanges(FINE, unequal)}
+        return {"bins": bins, "fine": VariableRanges(FINE, unequal), **ties}
     ends = np.array([profile.low, profile.high])
     months = month_edges(ends)
-    return {"bins": bins if months is None else Given(months), "fine": Given(date_edges(ends))}
+    return {"bins": bins if months is None else Given(months), "fine": Given(date_edges(ends)), **ties}
+
+
+def _ties(profile: Profile) -> dict[str, Any]:
+    """A cell for each value where there are so few that a walk along them is no Brownian motion."""
+    return {"ties": Given(each_value(profile.distinct))} if profile.distinct.size < DISTINCT else {}
 
 
 def _requests_like(like: Summary) -> Callable[[str, str, Profile, bool], dict[str, Any]]:
     def requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:
         if key == SCORE:
-            return {"bins": Given(_edges(like.score))}
+            return {"bins": Given(_edges(like.score)), **_ties(profile)}
         if key not in like.variables:
             return _requests(key, kind, profile, unequal)
-        return {word: Given(_edges(getattr(like.variables[key], word))) for word in ("bins", "fine")}
+        same = {word: Given(_edges(getattr(like.variables[key], word))) for word in ("bins", "fine")}
+        return same | _ties(profile)
 
     return requests
 
@@ -166,7 +173,7 @@ def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit
             aside.append(_aside(name, reason))
             continue
         parts = (each.tallies["bins"], each.tallies["fine"], each.beyond["fine"], each.totals)
-        variables[name] = VariableSums(each.kind, *parts, each.walk)
+        variables[name] = VariableSums(each.kind, *parts, each.walk, each.tallies.get("ties"))
     for name, found in scanned.fields.items():
         count = len(found.tally.cells.names)  # type: ignore[attr-defined]
         if not explicit and (count > max(FEW, IDENTIFIER_SHARE * scanned.rows) or found.tally.counts.size <= 1):
@@ -194,6 +201,7 @@ def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit
         fields,
         tuple(aside),
         scanned.outcome_weights,
+        ties=scanned.score.tallies.get("ties"),
     )
     small = {name: found.small for name, found in scanned.fields.items()}
     return Seen(summary, scanned.sample, small, scanned.passes)
@@ -224,8 +232,9 @@ def audit_of(
     target = str(summary.about["target"])
     say("score")
     score = score_result(
-        summary.score, summary.sketch, summary.walk, summary.totals, noise, target=target, random_state=random_state
-    )
+        summary.score, summary.sketch, summary.walk, summary.totals, noise, target=target, random_state=random_state,
+        ties=summary.ties,
+    )  # fmt: skip
     rows = _rows(seen, noise)
     looked = Looked(target, "", rows, score)
     for name, each in summary.variables.items():
@@ -317,7 +326,7 @@ def _variable(
     column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
     result = variable_result(
         name, each.bins, each.walk, each.totals, rows.noise, kind=each.kind, target=target, random_state=random_state,
-        extra=_curve(seen, values, random_state),
+        extra=_curve(seen, values, random_state), ties=each.ties,
     )  # fmt: skip
     cells = each.fine.cells
     assert isinstance(cells, Ranges)
