@@ -42,6 +42,7 @@ def choose(
     cv: int = 5,
     sample_weight: Any = None,
     random_state: int = 0,
+    cluster: Any = None,
 ) -> Recalibrator:
     """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
 
@@ -58,6 +59,7 @@ def choose(
     allowed : columns that the repair may use; all of X by default. Audit by race, repair without race.
     candidates : "auto", or recalibrators of your own, by name or in a list
     cv : number of folds
+    cluster : (n,) labels, optional; rows of one cluster share a fold and count as one in the noise of differences
 
     Returns
     -------
@@ -79,16 +81,17 @@ def choose(
     kept = None if not rows.ignored else np.flatnonzero(np.asarray(sample_weight, dtype=float) > 0)
     columns = columns_of(X, rows.rows + rows.ignored, "choose") if X is not None else Columns({})
     columns = columns if kept is None else columns.take(kept)
+    clusters = _clusters(cluster, rows.rows + rows.ignored, kept)
     usable = _named(columns, allowed, "'allowed'")
     audited = _named(columns, by, "'by'")
     named = _candidates(candidates, rows, {name: columns[name] for name in usable})
     if rows.rows < LEAST_ROWS or _fewest(rows) < LEAST_EVENTS:
         reason = f"There are too few rows to choose by: {rows.rows:,} rows, {_fewest(rows)} of the rarest class."
         return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
-    folds = fold_of_rows(rows.rows, cv, cluster=None, random_state=random_state)
+    folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
     judged = [_judge(name, each, rows, columns, usable, audited, folds) for name, each in named.items()]
-    table = _table(judged, rows)
-    name, reason = _choice(table, judged, rows)
+    table = _table(judged, rows, clusters)
+    name, reason = _choice(table, judged, rows, clusters)
     return _finished(clone(named[name]), name, table, reason, rows, columns, usable)
 
 
@@ -119,6 +122,15 @@ def _candidates(
         if not isinstance(each, Recalibrator):
             raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
     return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
+
+
+def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray | None:
+    if cluster is None:
+        return None
+    codes = np.unique(np.asarray(cluster), return_inverse=True)[1]
+    if codes.shape != (total,):
+        raise refusal("must have one label a row", where="'cluster'", got=f"it has {codes.size} for {total} rows")
+    return codes if kept is None else codes[kept]
 
 
 def _fewest(rows: Predictions) -> int:
@@ -207,12 +219,12 @@ def _numbers(held_out: np.ndarray, rows: Predictions, columns: Columns, audited:
     return found
 
 
-def _table(judged: list[_Judged], rows: Predictions) -> Table:
+def _table(judged: list[_Judged], rows: Predictions, clusters: np.ndarray | None) -> Table:
     """One row a candidate; differences are paired with leaving the probabilities alone."""
     alone = judged[0].loss
     found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
     losses = [_mean(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    differences = [_difference(each.loss, alone, rows) for each in judged]
+    differences = [_difference(each.loss, alone, rows, clusters) for each in judged]
     found["log_loss"] = losses
     found["log_loss_difference"] = [mean for mean, _ in differences]
     found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
@@ -229,7 +241,9 @@ def _mean(loss: np.ndarray, rows: Predictions) -> float:
     return float(np.average(loss, weights=rows.weight))
 
 
-def _difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
+def _difference(
+    loss: np.ndarray, other: np.ndarray, rows: Predictions, clusters: np.ndarray | None
+) -> tuple[float, float]:
     """Mean paired difference and its standard error; both infinite where one loss is."""
     if not loss.size:
         return math.nan, math.nan
@@ -239,10 +253,12 @@ def _difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple
         return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
     weight = np.ones(rows.rows) if rows.weight is None else rows.weight
     mean = float(np.average(change, weights=weight))
-    return mean, float(np.sqrt(np.sum((weight * (change - mean)) ** 2)) / weight.sum())
+    off = weight * (change - mean)
+    off = off if clusters is None else np.bincount(clusters, off)
+    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
 
 
-def _choice(table: Table, judged: list[_Judged], rows: Predictions) -> tuple[str, str]:
+def _choice(table: Table, judged: list[_Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[str, str]:
     """The name of the winner and why."""
     from scipy.special import ndtri
 
@@ -250,7 +266,7 @@ def _choice(table: Table, judged: list[_Judged], rows: Predictions) -> tuple[str
     limit = float(-ndtri(0.05 / max(len(judged) - 1, 1)))
     eligible = []
     for each in judged[1:]:
-        mean, error = _difference(each.loss, alone.loss, rows)
+        mean, error = _difference(each.loss, alone.loss, rows, clusters)
         if (math.isfinite(mean) and mean < 0 and -mean > limit * error) or mean == -math.inf:
             eligible.append(each)
     if not eligible:
@@ -258,7 +274,7 @@ def _choice(table: Table, judged: list[_Judged], rows: Predictions) -> tuple[str
     best = min(eligible, key=lambda each: _mean(each.loss, rows))
     near = []
     for each in eligible:
-        mean, error = _difference(each.loss, best.loss, rows)
+        mean, error = _difference(each.loss, best.loss, rows, clusters)
         if each is best or (math.isfinite(mean) and mean <= error):
             near.append(each)
     winner = min(near, key=lambda each: (_grouped(each), judged.index(each)))

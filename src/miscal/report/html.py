@@ -11,12 +11,13 @@ import hashlib
 from os import PathLike
 
 from miscal.report.assets import asset
-from miscal.report.blocks.changes import comparison, repair
+from miscal.report.blocks.changes import comparison
 from miscal.report.blocks.closing import clean_section, definitions, method, too_small_section
 from miscal.report.blocks.columns import columns
 from miscal.report.blocks.crossed import groups, neighbourhoods, subpopulations
 from miscal.report.blocks.findings import findings
 from miscal.report.blocks.hero import header, hero, key_numbers
+from miscal.report.blocks.repair import repair
 from miscal.report.blocks.score import score
 from miscal.report.json import write_text
 from miscal.report.markup import Safe, ellipsis, join, tag
@@ -46,9 +47,9 @@ def to_html(document: object) -> str:
     """
     audit = checked(document)
     parts = [
+        ("repair", "Repair", repair(audit)),
         ("findings", "Findings", findings(audit)),
         ("comparison", "Baseline", comparison(audit)),
-        ("repair", "Repair", repair(audit)),
         ("score", "Score", score(audit)),
         ("columns", "Columns", columns(audit, FIGURE_BYTES)),
         ("groups", "Groups", groups(audit)),

@@ -1,4 +1,4 @@
-"""What changed: against an earlier audit, and by a repair."""
+"""What changed against an earlier audit."""
 
 from __future__ import annotations
 
@@ -54,28 +54,3 @@ def _list(title: str, places: list[Any]) -> Safe | None:
         return None
     listed = [tag("li", name(place, 140)) for place in places[:MOST]]
     return tag("details", tag("summary", f"{title} ({len(places):,})"), tag("ul", listed))
-
-
-def repair(document: Document) -> Safe:
-    """The section on a repair: before and after, on rows that it was not fitted on.
-
-    `document["repair"]` has name, reason, and a table of where, before, after (gaps), p_value after.
-    """
-    mended = mapping(document.get("repair"))
-    table = mapping(mended.get("table"))
-    if not table:
-        return Safe("")
-    columns = [
-        Column("Where", items(table.get("where"))[:MOST], kind="name"),
-        Column("Rows", items(table.get("rows"))[:MOST], words.count),
-        Column("Gap before", items(table.get("before"))[:MOST], words.points),
-        Column("Gap after", items(table.get("after"))[:MOST], words.points),
-        Column("p-value after", items(table.get("p_value"))[:MOST], words.p_cell),
-    ]
-    return tag(
-        "section",
-        tag("h2", "Repaired"),
-        tag("p", name(mended.get("reason") or "Confirmed on unseen rows.", 300), class_="lead"),
-        sheet("Before and after the repair", [column for column in columns if column.values], search="Search places"),
-        id="repair",
-    )

@@ -1,0 +1,204 @@
+"""Before and after a repair: verdicts, files, and the command as people use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from miscal.cli import main
+from miscal.data.errors import MiscalError
+from miscal.data.predictions import Predictions
+from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator
+from miscal.report.html import to_html
+from miscal.report.repair import _verdict, before_after
+from miscal.report.repairing import repair_table, write_together
+
+FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}
+
+
+def table_of(rows: int, seed: int = 0) -> pa.Table:
+    """States of the same scores; in NY half of what is predicted happens."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 3, rows).round(6)
+    state = rng.choice(["CA", "NY", "TX"], rows)
+    y = (rng.random(rows) < np.where(state == "NY", p / 2, p)).astype(int)
+    return pa.table({"y": y, "p": p, "state": state, "age": rng.integers(20, 70, rows)})
+
+
+@pytest.fixture(scope="module")
+def predictions() -> Predictions:
+    table = table_of(6000, 1)
+    return Predictions(table["y"], table["p"], columns={"state": table["state"], "age": table["age"]})
+
+
+@pytest.fixture(scope="module")
+def grouped() -> Recalibrator:
+    table = table_of(6000, 2)
+    return GroupWise(PlattScaling(), columns=["state"]).fit(table["p"], table["y"], {"state": table["state"]})
+
+
+def test_a_repair_of_the_cause_makes_its_findings_go(predictions: Predictions, grouped: Recalibrator) -> None:
+    record = before_after(predictions, grouped, effort="quick")
+    assert "state NY" in record.where("gone")
+    assert not record.where("larger")
+    place = next(place for place in record.places if place["where"] == "state NY")
+    inside = np.array(predictions.columns["state"].values) == predictions.columns["state"].levels.index("NY")
+    after = grouped.predict_proba(predictions.probability, predictions.columns)[:, 1]
+    happened = predictions.outcome[inside].mean()
+    assert place["before"]["gap"] == pytest.approx(predictions.probability[inside].mean() - happened, abs=1e-12)
+    assert place["after"]["gap"] == pytest.approx(after[inside].mean() - happened, abs=1e-12)
+    assert place["after"]["interval"][0] < place["after"]["gap"] < place["after"]["interval"][1]
+    assert record.about["score"]["log_loss"][1] < record.about["score"]["log_loss"][0]
+    assert record.about["log_loss_change"]["interval"][1] < 0
+
+
+def test_doing_nothing_leaves_everything(predictions: Predictions) -> None:
+    record = before_after(predictions, Identity().fit(predictions.probability, predictions.outcome), effort="quick")
+    assert record.places
+    assert {place["verdict"] for place in record.places} == {"remaining"}
+    for place in record.places:
+        assert place["after"]["gap"] == pytest.approx(place["before"]["gap"], abs=1e-12)
+
+
+def test_a_repair_that_harms_shows_new_places(predictions: Predictions, grouped: Recalibrator) -> None:
+    """Bend what was right in TX."""
+    inside = np.array(predictions.columns["state"].values) == predictions.columns["state"].levels.index("TX")
+    bent = np.where(inside, 0.5 * predictions.probability, predictions.probability)
+    record = before_after(predictions, grouped, repaired=bent, effort="quick")
+    assert any(where.startswith("state TX") for where in record.where("new"))
+    assert "state NY" not in record.where("gone")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "within", "expected"),
+    [
+        (0.1, 0.01, True, "gone"),
+        (0.1, 0.06, True, "smaller"),  # within noise but hardly moved: not called gone
+        (0.1, 0.01, False, "smaller"),
+        (0.1, -0.095, False, "remaining"),
+        (-0.1, 0.12, False, "larger"),
+    ],
+)
+def test_verdicts(before: float, after: float, within: bool, expected: str) -> None:
+    assert _verdict(before, after, within, False, False) == expected
+
+
+def test_the_halves_do_not_overlap_and_all_rows_are_repaired() -> None:
+    table = table_of(3000)
+    done = repair_table(table, outcome="y", probability="p", candidates=FEW, effort="quick")
+    assert done.model.name == "groups"
+    parts = np.array(done.table["recalibrated_part"])
+    assert (parts == "fit").sum() == 1500
+    assert done.model.n_rows_ == 1500
+    assert done.record.about["rows"] == 1500
+    X = {"state": table["state"]}
+    np.testing.assert_array_equal(done.table["recalibrated"], done.model.predict_proba(table["p"], X)[:, 1])
+    unseen = table.filter(pa.array(parts == "test"))
+    assert done.record.predictions.outcome.tolist() == unseen["y"].to_pylist()
+
+
+def test_cross_fitting_audits_every_row_and_weights_of_zero_are_repaired_too() -> None:
+    table = table_of(3000).append_column("w", pa.array(np.where(np.arange(3000) < 10, 0.0, 1.0)))
+    done = repair_table(table, outcome="y", probability="p", weight="w", candidates=FEW, effort="quick", folds=2)
+    assert done.record.about["rows"] == 2990
+    assert done.table.num_rows == 3000
+    assert done.model.n_rows_ == 2990
+    assert np.isfinite(done.table["recalibrated"]).all()
+
+
+def test_clusters_are_not_split() -> None:
+    table = table_of(2000).append_column("who", pa.array(np.arange(2000) // 5))
+    done = repair_table(table, outcome="y", probability="p", cluster="who", candidates=FEW, effort="quick")
+    parts = np.array(done.table["recalibrated_part"]).reshape(-1, 5)
+    assert (parts == parts[:, :1]).all()
+
+
+def test_only_allowed_columns_are_used() -> None:
+    done = repair_table(
+        table_of(2000), outcome="y", probability="p", allowed=[], by=["state"], effort="quick",
+        candidates={"platt": PlattScaling()},
+    )  # fmt: skip
+    assert done.model.name == "platt"
+    assert not done.model.uses_columns
+    assert "by state" in done.model.table
+    with pytest.raises(MiscalError, match="did you mean 'state'"):
+        repair_table(table_of(2000), outcome="y", probability="p", allowed=["stat"])
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("repair")
+    pq.write_table(table_of(1500), folder / "in.parquet")
+    done = run(
+        "recalibrate", folder / "in.parquet", "--outcome", "y", "--probability", "p", "--by", "state", "--effort",
+        "quick", "--out", folder / "out" / "repaired.parquet", "--model", folder / "model.json", "--page",
+        folder / "page.html", "--json", folder / "page.json",
+    )  # fmt: skip
+    return folder, done
+
+
+def test_the_command_writes_table_model_page_and_json(written: tuple[Path, Result]) -> None:
+    folder, done = written
+    assert done.exit_code == 0, done.output
+    assert "gone" in done.output
+    document = json.loads((folder / "page.json").read_text())
+    assert document["schema"] == "miscal.audit/1"
+    assert document["repaired_by"]["rows"] == 750
+    assert {"where", "before", "after", "verdict"} <= set(document["repair"][0])
+    page = (folder / "page.html").read_text()
+    assert "Before and after the repair" in page
+    assert page == to_html(document)  # the page holds nothing that the JSON does not
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "in.parquet",
+        "model.json",
+        "out",
+        "page.html",
+        "page.json",
+    ]
+
+
+def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Result]) -> None:
+    folder, _ = written
+    again = folder / "again.parquet"
+    done = run("apply", folder / "model.json", folder / "in.parquet", "--probability", "p", "--out", again)
+    assert done.exit_code == 0, done.output
+    one, two = pq.read_table(folder / "out" / "repaired.parquet"), pq.read_table(again)
+    again.unlink()
+    np.testing.assert_array_equal(one["recalibrated"], two["recalibrated"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--allowed", "stat"], "did you mean 'state'"),
+        (["--folds", "1"], "at least 2"),
+        (["--out", "repaired.xlsx"], ".parquet or .csv"),
+        (["--allowed", "state", "--score-only"], "--score-only"),
+    ],
+)
+def test_wrong_use_is_one_line_and_leaves_nothing(tmp_path: Path, change: list[str], message: str) -> None:
+    pq.write_table(table_of(300), tmp_path / "in.parquet")
+    arguments = ["--outcome", "y", "--probability", "p", "--effort", "quick", "--out", tmp_path / "o.csv", *change]
+    done = run("recalibrate", tmp_path / "in.parquet", *arguments)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_files_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    with pytest.raises(MiscalError, match="does not exist"):
+        write_together({tmp_path / "old": b"new", tmp_path / "absent" / "file": b"x"})
+    assert (tmp_path / "old").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
