@@ -48,7 +48,8 @@ def _one(result: Mapping[str, Any]) -> Safe:
     ]
     many = len(items(table.get("label")))
     verdict = f"{words.plural(many, 'subpopulation')} judged; {words.p_value(result.get('p_value'))} for the worst."
-    return tag("div", tag("p", verdict), tag("div", drawn, class_="pair") if drawn else None, _table(table))
+    listed = tag("details", tag("summary", "Show the subpopulations furthest off"), _table(table))
+    return tag("div", tag("p", verdict), tag("div", drawn, class_="pair") if drawn else None, listed)
 
 
 def _table(table: Mapping[str, Any]) -> Safe:

@@ -37,7 +37,6 @@ class Explainer:
         variance = rows.variance(groups[0].beyond) if groups else np.ones(1)
         self.total = float(variance.sum())
         self.critical = adjusted_z(tests.total, tests.level)
-        self.number = max(len(self.open), 1)
         self.searched = [g for g in groups if g.ordered]
         self.off = {id(g): g.beyond.predicted - g.beyond.observed for g in self.searched}
         self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
@@ -86,15 +85,17 @@ class Explainer:
 
     def _needed(self, place: Place) -> float:
         """Standard errors from which a place is still off, allowing for the stretches searched."""
-        return adjusted_z(self.number * place.searched, self.tests.level)
+        return adjusted_z(self.tests.severity(place), self.tests.level)
 
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
         off = self.off[id(group)]
         best = best_boxes(off, self.noise[id(group)], (True,), (group.ordered,), self.total, beyond=True)
-        if not best or best[0].z < adjusted_z(self.number * best[0].searched, self.tests.level):
+        if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
+        if best[0].z < self._needed(place):
+            return None
         place.cost = math.log(max(self.tests.size("columns"), 1) * best[0].searched)
         left = float(group.inside(off, best[0].box).sum())
         if left * float((place.raw.predicted - place.raw.observed)[0]) <= 0:

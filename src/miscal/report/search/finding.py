@@ -98,7 +98,7 @@ def _least(found: Finding) -> float:
 def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
     """One place as a finding."""
     raw, rows = place.raw, looked.rows
-    number = tests_of(place, tests)
+    number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = float((raw.predicted - raw.observed)[0]) / weight
     error = math.sqrt(float(_variance(place, rows))) / weight
@@ -128,11 +128,6 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         definition=place.definition or None,
     )
-
-
-def tests_of(place: Place, tests: Tests) -> int:
-    """Among how many tests a place was picked, for its interval."""
-    return max(tests.size(place.family), 1) * tests.factor * place.searched
 
 
 def _variance(place: Place, rows: Rows) -> float:

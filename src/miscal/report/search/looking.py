@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -83,7 +84,9 @@ def look(
     compared = pair(predictions, target)
     noise = choose_null(compared, "bernoulli")
     say("score")
-    score = by_score(predictions, target=target, random_state=random_state)
+    with warnings.catch_warnings():  # nobody asked for a number of bins
+        warnings.filterwarnings("ignore", message=".*bins were asked for")
+        score = by_score(predictions, target=target, random_state=random_state)
     mended = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
@@ -207,7 +210,7 @@ def real_places(looked: Looked, tests: Tests) -> list[Place]:
     tests.adjust_others(looked.places)
     set_costs(looked.places, tests)
     real = [place for place in looked.places if place.adjusted <= tests.level]
-    mark_specific(real, looked.rows, looked.total, tests.level)
+    mark_specific(real, looked.rows, looked.total, tests)
     return real
 
 

@@ -20,6 +20,7 @@ FAMILY = "neighbourhoods"
 BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
 MOST_PAIRS = 15
 GRID = 24
+POINTS = 100  # places in a plane that do not share rows, roughly: what having searched it costs
 MOST_ROWS = 200_000
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
 RADII = np.linspace(0.3, 1.5, 13)  # of the box around the worst point, in standard deviations
@@ -56,7 +57,8 @@ def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) ->
     """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
     values = [predictions.columns[name].values for name in names]
     local = result.extra["map"]
-    edges = [np.linspace(*np.nanquantile(column, [0.01, 0.99]), GRID + 1) for column in values]
+    ends = [[float(end) for end in np.nanquantile(column, [0.01, 0.99])] for column in values]
+    edges = [np.linspace(low, high, GRID + 1) for low, high in ends]
     if any(e[0] >= e[-1] for e in edges):
         return result
     cell = [np.digitize(v, e[1:-1]) for v, e in zip(values, edges, strict=True)]
@@ -92,7 +94,7 @@ def _place(predictions: Predictions, looked: Looked, names: tuple[str, str], res
     ends = [(float(v[members].min()), float(v[members].max())) for v in values]
     raw, beyond = sums_of(rows.raw, members), sums_of(rows.beyond, members)
     words = " and ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in zip(names, ends, strict=True))
-    place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, 1, members, "neighbourhood", words)
+    place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, POINTS, members, "neighbourhood", words)
     place.columns, place.levels = names, tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)
     place.definition = " and ".join(
         f"{quoted(name)} >= {low!r} and {quoted(name)} <= {high!r}"

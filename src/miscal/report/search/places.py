@@ -129,6 +129,10 @@ class Tests:
             if math.isnan(place.adjusted):
                 place.adjusted = self.bonferroni(place.family, place.p_value)
 
+    def severity(self, place: Place) -> int:
+        """Among how many tests, all families counted, a place was picked."""
+        return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
         return min(1.0, p_value * max(self.size(family), 1) * self.factor)
@@ -234,11 +238,13 @@ def deviation_beyond(variance: float, total: float) -> float:
     return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
 
 
-def mark_specific(places: Sequence[Place], rows: Rows, total: float, level: float) -> None:
-    """Mark the places that are significant beyond the score: Holm over the places that are beyond noise at all."""
+def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Tests) -> None:
+    """Mark the places that are significant beyond the score too, judged as severely as they were as predicted.
+
+    Only places beyond noise are asked, but all that were tested count: noise helped to put a place among them.
+    """
     from scipy.special import ndtr
 
-    chances = []
     for place in places:
         variance = float(rows.variance(place.beyond)[0])
         z = abs(off_beyond(place)) / deviation_beyond(variance, total)
@@ -249,6 +255,4 @@ def mark_specific(places: Sequence[Place], rows: Rows, total: float, level: floa
             chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
         same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0
         possible = same_way and variance <= WHOLE * total
-        chances.append(min(1.0, chance * place.searched) if possible else 1.0)
-    for place, adjusted in zip(places, holm(np.array(chances)) if chances else [], strict=True):
-        place.specific = bool(adjusted <= level)
+        place.specific = bool(possible and chance * tests.severity(place) <= tests.level)
