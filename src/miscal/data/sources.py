@@ -47,7 +47,7 @@ def read(
         number of events.
     probability : str, list of str, or {class: column}
         One column is the probability of the event. Several are those of the classes, in order; words in the outcome
-        are then matched with the names of the columns (with or without a common beginning such as "p_").
+        are then matched with the names of the columns (with or without a common beginning such as ``p_``).
     logit : bool
         The columns hold logits: the sigmoid (one column) or the softmax (several) is applied.
     weight, count, cluster, id : str, optional

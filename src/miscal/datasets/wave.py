@@ -75,7 +75,7 @@ def local_wave_error(
 ) -> Floats:
     """Return the exact signed local calibration error of :func:`local_wave` at some points.
 
-    With k(x, t) = exp(-|x - t|_1 / (d · bandwidth)) both integrals factorise, and along one feature, with
+    With ``k(x, t) = exp(-|x - t|_1 / (d · bandwidth))`` both integrals factorise, and along one feature, with
     λ = 1/(d · bandwidth) and ω = 2π · cycles,
 
     ∫ cos(ωt) k dt = [2λ cos ωx - λ e^(-λx) + e^(-λ(1-x)) (ω sin ω - λ cos ω)] / (λ² + ω²),

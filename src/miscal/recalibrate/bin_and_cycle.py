@@ -32,7 +32,7 @@ class BinAndCycle(Recalibrator):
     Attributes
     ----------
     subpopulations_ : (k,) definitions in words
-    shifts_ : (m,) in the order in which they are made, of subpopulation shift_of_ and bin shift_bin_
+    shifts_ : (m,) in the order in which they are made, of subpopulation `shift_of_` and bin `shift_bin_`
 
     Examples
     --------

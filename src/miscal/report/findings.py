@@ -66,7 +66,7 @@ class Finding:
 
     @property
     def at_least(self) -> float:
-        """Lower bound of |events off|, 0 where the interval holds 0."""
+        """Lower bound of the size of `events_off`, 0 where the interval holds 0."""
         low, high = self.interval
         nearer = max(low, -high)
         return nearer * self.weight if nearer > 0 else 0.0

@@ -70,7 +70,7 @@ def multicalibration_error(
     variance : {"corrected", "paper"}
         Of real responses: "paper" is eq. 6, which is too low for uneven weights.
     statistic : {"range", "mean"}
-        "mean": |mean of y - p| in place of Kuiper's range (multi-accuracy).
+        "mean": the size of the mean of y - p in place of Kuiper's range (multi-accuracy).
     emphasis : None, "proportional" or "low_prevalence"
         Weights of Appendix A (1/max(p, rho), or 1/(p + rho) with ``regularise="sum"``) or B (1/prevalence for events).
         Those of B depend on the outcomes: calibrated predictions then read as far from calibrated.
