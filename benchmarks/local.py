@@ -21,7 +21,7 @@ from miscal.kernels.threads import thread_count
 Array = np.ndarray[Any, Any]
 
 
-def rows(n: int, d: int, seed: int = 0) -> tuple[Array, Array, Array]:
+def problem(n: int, d: int, seed: int = 0) -> tuple[Array, Array, Array]:
     """Features, score bins and values like an image classifier's: 45 % of the rows in the top one of 15 bins."""
     rng = np.random.default_rng(seed)
     confidence = np.where(rng.random(n) < 0.45, rng.uniform(14 / 15, 1, n), rng.uniform(0.1, 14 / 15, n))
@@ -32,7 +32,7 @@ def rows(n: int, d: int, seed: int = 0) -> tuple[Array, Array, Array]:
 
 
 def gaps(n: int, d: int, bandwidth: float, method: str) -> Callable[[], Array]:
-    features, cells, values = rows(n, d)
+    features, cells, values = problem(n, d)
 
     def run() -> Array:
         sums = local_sums(features, cells, values, np.array([bandwidth]), method=method, device="cpu").values[0]
@@ -44,7 +44,7 @@ def gaps(n: int, d: int, bandwidth: float, method: str) -> Callable[[], Array]:
 def scikit_learn(n: int, d: int, bandwidth: float) -> Callable[[], Array]:
     from sklearn.metrics.pairwise import laplacian_kernel
 
-    features, cells, values = rows(n, d)
+    features, cells, values = problem(n, d)
 
     def run() -> Array:
         out = np.empty(n)
@@ -86,6 +86,32 @@ def compare(n: int, d: int, bandwidth: float, names: list[str], repeats: int) ->
         wall, processor, answer = found[name]
         error = f"{np.abs(answer - reference).max():.1e}" if name != names[0] else ""
         line(f"{n:,} x {d}", name, f"{wall:.3f}", f"{processor:.3f}", f"{processor / base:.1f}", error)
+    return found
+
+
+def rows(quick: bool = False) -> list[dict[str, Any]]:
+    """Lines of the common table: pairs against scikit-learn, and the exact algorithm against our own pairs."""
+    many = 25_000 if quick else 100_000
+    wanted = [(25_000, 50, 0.4, "pairs", "scikit-learn", 5.0), (many, 2, 0.2, "exact", "pairs", 10.0)]
+    wanted += [(many, 3, 0.2, "exact", "pairs", None)]
+    found = []
+    for n, d, bandwidth, ours, peer, goal in wanted:
+        gaps(2000, d, bandwidth, ours)()  # compile
+        theirs = scikit_learn(n, d, bandwidth) if peer == "scikit-learn" else gaps(n, d, bandwidth, peer)
+        best = measure({ours: gaps(n, d, bandwidth, ours), peer: theirs}, 1 if quick else 2)
+        mine, other = best[ours], best[peer]
+        found.append(
+            {
+                "operation": f"local error, {d} features",
+                "size": n,
+                "ours_cpu_s": mine[1],
+                "peer": peer if peer == "scikit-learn" else "our own pairs",
+                "peer_cpu_s": other[1],
+                "ratio": other[1] / mine[1],
+                "goal": goal,
+                "note": f"largest difference {np.abs(mine[2] - other[2]).max():.0e}",
+            }
+        )
     return found
 
 

@@ -53,6 +53,34 @@ def line(rows, what, seconds, theirs=None, difference=None):
     print(f"{rows:>12,}  {what:<44} {seconds:9.4f} {ratio}", flush=True)
 
 
+def rows(quick: bool = False) -> list[dict]:
+    """Lines of the common table: 95% bands at 500 points, beside skmisc up to 10,000 rows."""
+    smooth(*data(9000)[:2])  # compile
+    found = []
+    for size in (1_000,) if quick else (1_000, 10_000, 100_000, 1_000_000):
+        x, _, y = data(size)
+        grid = np.linspace(*np.quantile(x, [0.05, 0.95]), 500)
+        smooth(x, y, grid=grid, se="constant")
+        ours, curve = cpu(smooth, x, y, grid=grid, se="constant", repeats=3 if size <= 10**5 else 1)
+        compared = size <= PEER_LIMIT
+        theirs, predicted = cpu(peer, x, y, grid, repeats=1) if compared else (None, None)
+        found.append(
+            {
+                "operation": "LOESS with bands",
+                "size": size,
+                "ours_cpu_s": ours,
+                "peer": "skmisc" if compared else "",
+                "peer_cpu_s": theirs,
+                "ratio": theirs / ours if compared else None,
+                "goal": 100.0 if size == PEER_LIMIT else None,
+                "note": f"largest difference {np.abs(curve.fit[:, 0] - predicted.values).max():.0e}"
+                if compared
+                else "",
+            }
+        )
+    return found
+
+
 def main(sizes):
     print(
         f"{'rows':>12}  {'500 grid points, span .9, degree 2':<44} {'ours':>9} {'skmisc':>9} {'ratio':>8} {'|diff|':>9}"

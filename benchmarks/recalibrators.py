@@ -67,7 +67,8 @@ def isotonic(p, y):
     return ours[0], theirs[0], float(((made - y) ** 2).mean()), float(((peer - y) ** 2).mean()), "scikit-learn"
 
 
-def main(rows=1_000_000):
+def tasks(rows):
+    """What is fitted, to scores and outcomes of so many rows."""
     rng = np.random.default_rng(0)
     p = np.clip(rng.beta(0.8, 1.6, rows), 1e-9, 1 - 1e-9)
     y = (rng.random(rows) < 1 / (1 + np.exp(-(1.1 * np.log(p / (1 - p)) + 0.1)))).astype(np.int64)
@@ -76,8 +77,35 @@ def main(rows=1_000_000):
     P /= P.sum(axis=1, keepdims=True)
     true /= true.sum(axis=1, keepdims=True)
     label = (true.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1).clip(0, 9)
-    works = {"beta": (beta, p, y), "temperature, 10 classes": (temperature, P, label), "isotonic": (isotonic, p, y)}
-    print(f"{rows:,} rows; least CPU seconds of a fit, all threads")
+    return {"beta": (beta, p, y), "temperature, 10 classes": (temperature, P, label), "isotonic": (isotonic, p, y)}
+
+
+def rows(quick: bool = False) -> list[dict]:
+    """Lines of the common table."""
+    size = 100_000 if quick else 1_000_000
+    found = []
+    for name, (work, scores, outcome) in tasks(size).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ours, theirs, loss, peer_loss, peer = work(scores, outcome)
+        found.append(
+            {
+                "operation": f"fit {name}",
+                "size": size,
+                "ours_cpu_s": ours,
+                "peer": peer,
+                "peer_cpu_s": theirs,
+                "ratio": theirs / ours,
+                "goal": None if quick else GOALS[name],
+                "note": f"loss {loss:.6f}, its {peer_loss:.6f}",
+            }
+        )
+    return found
+
+
+def main(size=1_000_000):
+    works = tasks(size)
+    print(f"{size:,} rows; least CPU seconds of a fit, all threads")
     print(f"{'':26}{'miscal':>9}{'peer':>9}{'ratio':>8}{'goal':>6}  {'loss':>14}{'peer loss':>16}")
     good = True
     for name, (work, scores, outcome) in works.items():

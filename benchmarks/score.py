@@ -56,7 +56,7 @@ def rows_at(size: int) -> list[dict]:
     found = []
     y, p, w = data(size)
     real = y.astype(np.float64)  # what relplot and scikit-learn would otherwise convert
-    repeats = 9 if size <= 1_000_000 else 5
+    repeats = 40 if size <= 100_000 else 9 if size <= 1_000_000 else 5
     once = {"repeats": repeats, "budget": 20.0 if size <= 1_000_000 else 45.0}
     last = size == SIZES[-1]
     found += harness.against(
