@@ -1,0 +1,182 @@
+"""Spark gives what memory gives, on a cluster of two executors, also when one of them is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import miscal
+from miscal.data.errors import MiscalError
+from miscal.engines.scan import scan
+from miscal.recalibrate import HistogramBinning
+from tests.engines import tables
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 24_000
+
+
+@pytest.fixture(scope="module")
+def spark(java):
+    pytest.importorskip("pyspark")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "spark.executorEnv.MISCAL_QUIET": "1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+        "spark.network.timeout": "300s",
+    }
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("miscal-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def executors(session: Any) -> int:
+    """Executors that are alive, the driver not counted."""
+    return len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def wait_for(session: Any, number: int) -> None:
+    for _ in range(600):
+        if executors(session) >= number:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{executors(session)} executors after a minute")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tables.table(ROWS)
+
+
+@pytest.fixture(scope="module")
+def path(made, tmp_path_factory):
+    return tables.write(made, tmp_path_factory.mktemp("spark") / "t.parquet", 3000)
+
+
+def scanned(frame: Any, weight: str | None = None) -> Any:
+    from miscal.engines.spark import Cluster
+
+    return scan(
+        Cluster(frame), tables.door(weight), variables=tables.VARIABLES, fields=tables.FIELDS, requests=tables.requests
+    )
+
+
+@pytest.mark.parametrize(("weight", "partitions"), [(None, 12), ("whole_weight", 3), ("real_weight", 3)])
+def test_a_cluster_equals_memory(spark, made, path, weight, partitions):
+    wait_for(spark, 2)
+    found = scanned(spark.read.parquet(str(path)).repartition(partitions), weight)
+    off = tables.differences(tables.in_memory(made, weight), tables.of_scan(found))
+    if weight == "real_weight":
+        assert max(off.values()) < 1e-12
+    else:
+        assert set(off.values()) == {0.0}
+    assert found.passes == 2
+
+
+def test_a_bad_row_is_refused_with_its_partition(spark, made):
+    from pyspark.sql import functions
+
+    frame = spark.range(1000).select(
+        functions.lit(0).alias("y"), functions.when(functions.col("id") == 700, 1.5).otherwise(0.5).alias("p")
+    )
+    with pytest.raises(MiscalError, match=r"the Spark frame, partition \d+: column 'p' must lie in \[0, 1\]"):
+        miscal.audit(frame, outcome="y", probability="p")
+
+
+def slowly(batches):
+    """Rows as they are, but slowly, so that an executor can be killed while it works."""
+    for batch in batches:
+        time.sleep(0.4)
+        yield batch
+
+
+def test_an_executor_killed_mid_run_changes_nothing(spark, made, path):
+    wait_for(spark, 2)
+    source = spark.read.parquet(str(path)).repartition(6)
+    frame = source.mapInArrow(slowly, source.schema)
+    seen: list[int] = []
+    killed: list[int] = []
+    done = threading.Event()
+
+    def kill() -> None:
+        time.sleep(3.0)
+        killed.append(_one_executor())
+        os.kill(killed[0], signal.SIGKILL)
+        while not done.is_set():
+            seen.append(executors(spark))
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = scanned(frame)
+    finally:
+        done.set()
+        killer.join()
+    assert killed
+    assert min(seen) < 2, "no executor was lost"
+    assert set(tables.differences(tables.in_memory(made, None), tables.of_scan(found)).values()) == {0.0}
+
+
+def _one_executor() -> int:
+    """The process of one executor of this test."""
+    mine = "--driver-url"
+    for entry in sorted(Path("/proc").iterdir(), key=lambda item: item.name):
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if "CoarseGrainedExecutorBackend" in command and mine in command and _descends(int(entry.name), os.getpid()):
+            return int(entry.name)
+    raise AssertionError("no executor found")
+
+
+def _descends(process: int, ancestor: int) -> bool:
+    while process > 1:
+        if process == ancestor:
+            return True
+        try:
+            process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def test_a_recalibrator_is_a_column(spark, made, path):
+    from miscal.engines.spark import recalibrated
+
+    model = HistogramBinning(bins=7).fit(made["p"], made["y"])
+    frame = recalibrated(spark.read.parquet(str(path)), model, "p")
+    rows = frame.select("p", "recalibrated").toArrow()
+    assert rows.num_rows == ROWS
+    assert np.array_equal(rows["recalibrated"].to_numpy(), model.predict_proba(rows["p"])[:, 1])
+
+
+def test_an_audit_of_a_frame_finds_what_a_stream_finds(spark, path):
+    options = {"outcome": "y", "probability": "p", "ignore": ["whole_weight", "real_weight", "trials"]}
+    cluster = miscal.audit(spark.read.parquet(str(path)).repartition(3), **options)
+    stream = miscal.audit(path, memory="1GB", **options)
+    assert cluster.score["kuiper"] == stream.score["kuiper"]
+    assert {r.name: (r.value, r.p_value) for r in cluster.results} == {
+        r.name: (r.value, r.p_value) for r in stream.results
+    }
