@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
 from miscal.inference.cells import cell_p_values
+from miscal.inference.sums import CellRows
 from miscal.metrics.norms import Norm, norm_power
 from miscal.metrics.pooled import Pooled
 from miscal.pairs import Pair
@@ -30,9 +32,14 @@ SETTLED = 1e-12
 
 @dataclass(frozen=True)
 class Differences:
-    """What sets each level apart: the gap left, its p-value and Holm's; `summary` asks whether any levels differ."""
+    """What sets each level apart: sums and rows after the shift, the gap left, its p-value and Holm's.
+
+    `summary` asks whether any levels differ.
+    """
 
     shift: float
+    sums: Tally
+    rows: CellRows | None
     gap: Floats
     p_value: Floats
     adjusted: Floats
@@ -54,7 +61,7 @@ def level_differences(
         sums, outcome_weights=found.noise.outcome_weights, response="binary" if pair.binary else "real", **common
     )
     summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, **common)
-    return Differences(shift, sums.gap, tests.p_value, holm(tests.p_value), summary)
+    return Differences(shift, sums, rows, sums.gap, tests.p_value, holm(tests.p_value), summary)
 
 
 def shifted(probability: Floats, shift: float) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def by_field(
     apart = None
     if np.count_nonzero(found.tally.counts) > 1:
         apart = level_differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
-    shrunken = shrink(found.tally, _noise(found), levels.ancestors)
+    shrunken = _shrunken(found, levels, apart)
     return Result(
         name=f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
         kind="field",
@@ -106,14 +107,17 @@ def _levels(
     return nested_levels(own, above, bins)
 
 
-def _noise(found: Pooled) -> np.ndarray:
-    """Variance of each level's Σw(p - y) as the residuals have it; rows of a cluster count together."""
-    rows = found.rows
-    if rows is None or rows.cluster is None:
-        return found.tally.residual2
-    from miscal.inference.residual import cluster_blocks
+def _shrunken(found: Pooled, levels: Nested, apart: Differences | None) -> Shrunken:
+    """Gaps drawn towards their parents': what all levels share is taken off first, so that the rest is small."""
+    sums, rows = (found.tally, found.rows) if apart is None else (apart.sums, apart.rows)
+    noise = sums.residual2
+    if rows is not None and rows.cluster is not None:
+        from miscal.inference.residual import cluster_blocks
 
-    return np.asarray(cluster_blocks(rows).squares())
+        noise = cluster_blocks(rows).squares()
+    made = shrink(sums, noise, levels.ancestors)
+    shared = found.tally.mean_predicted - sums.mean_predicted
+    return replace(made, gap=made.gap + shared, low=made.low + shared, high=made.high + shared)
 
 
 def _noise_words(found: Pooled) -> str:

@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 STEPS = 80
 NORMAL_95 = 1.959963984540054
+FURTHEST = 3.0  # standard deviations that a residual counts at most
+CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,11 @@ def shrink(sums: Tally, noise: Floats, parents: Sequence[Integers] = ()) -> Shru
 
     Notes
     -----
-    The spread of each height is the root of the restricted likelihood's equation
-    Σω²(r² - 1/ω + 1/Ω) = 0, ω = 1/(s² + τ²), Ω the sum of ω in a family; 0 where levels vary no more than noise does.
-    Levels without noise (certain predictions) and empty ones keep their gap.
+    The spread of each height is the root of the restricted likelihood's equation,
+    Σω²(min(r², 9/ω) - β(1/ω - 1/Ω)) = 0, ω = 1/(s² + τ²), Ω the sum of ω in a family; 0 where levels vary no more than
+    noise does. Residuals r count at most three standard deviations (β = E min(Z², 9) makes up for it), so that a few
+    levels that are far off do not make all others look uncertain. Levels without noise (certain predictions) and
+    empty ones keep their gap.
     """
     weight, off = sums.weight, sums.events_off
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,7 +128,8 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
         total = np.bincount(parent, weights=omega)
         mean = np.bincount(parent, weights=omega * value) / total
         residual = value - mean[parent]
-        return float(np.sum(omega * omega * (residual * residual - 1.0 / omega + (1.0 / total)[parent])))
+        square = np.minimum(residual * residual, FURTHEST**2 / omega)
+        return float(np.sum(omega * omega * (square - CAPPED * (1.0 / omega - (1.0 / total)[parent]))))
 
     if excess(0.0) <= 0.0:
         return 0.0
