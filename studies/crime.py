@@ -15,9 +15,9 @@ which scale its t-SNE coordinates are either. As t-SNE leaves them, a bandwidth 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -263,18 +263,32 @@ def _text(rows: list[dict[str, Any]], correlation: list[dict[str, Any]], seeds: 
     )
 
 
-def study(quick: bool = False) -> tuple[dict[str, Any], str]:
-    """All seeds; a time limit in seconds may be set by MISCAL_STUDY_SECONDS, and the seeds done are said."""
+def all_seeds(seeds: int) -> list[dict[str, Any]]:
+    """Results of the seeds; with MISCAL_STUDY_CACHE, a folder, each is kept there, so that several processes can share.
+
+    MISCAL_STUDY_PART = "k/m" makes every m-th seed only; "done" takes what is there, in whatever number, and says so.
+    """
     warnings.simplefilter("ignore")
-    data = load()
-    limit = float(os.environ.get("MISCAL_STUDY_SECONDS", "inf"))
-    start, found = time.perf_counter(), []
-    for seed in range(QUICK if quick else SEEDS):
-        if found and time.perf_counter() - start > limit:
-            break
+    folder, part = os.environ.get("MISCAL_STUDY_CACHE"), os.environ.get("MISCAL_STUDY_PART", "0/1")
+    data, found = load(), []
+    for seed in range(seeds):
+        path = None if folder is None else Path(folder) / f"crime-{seed}.json"
+        if path is not None and path.exists():
+            found.append(json.loads(path.read_text(encoding="utf-8")))
+            continue
+        if part == "done" or seed % int(part.split("/")[1]) != int(part.split("/")[0]):
+            continue
         found.append(one_seed(seed, data))
+        if path is not None:
+            path.write_text(json.dumps(found[-1]), encoding="utf-8")
         last = found[-1]
         print(f"seed {seed}: {last['epochs']} epochs, accuracy {last['accuracy']:.3f}", file=sys.stderr, flush=True)
+    return found
+
+
+def study(quick: bool = False) -> tuple[dict[str, Any], str]:
+    """All seeds."""
+    found = all_seeds(QUICK if quick else SEEDS)
     content, text = tables(found)
     average = {
         method: {

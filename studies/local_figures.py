@@ -13,7 +13,7 @@ import matplotlib
 import numpy as np
 
 import miscal
-from miscal import datasets
+from miscal import datasets, metrics
 from miscal.plots import BandwidthDisplay, LocalMapDisplay, RewardDisplay, WorstNeighbourhoodsDisplay
 
 matplotlib.use("Agg")
@@ -58,13 +58,19 @@ def wave() -> None:
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
     result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)
     save(LocalMapDisplay(result).plot(), "map-wave")
-    shown = {"local_wave, 20,000 rows": data.y_prob, "calibrated": data.truth}
-    save(BandwidthDisplay.from_predictions(data.y_true, shown, {"The two features": x}).plot(), "limits")
+    grid = np.geomspace(1e-3, 10.0, 17)
+    redrawn = (np.random.default_rng(1).random(data.y_prob.size) < data.y_prob).astype(int)
+    outcomes = {"Errors in waves": data.y_true, "The same scores, calibrated": redrawn}
+    curves = {
+        name: metrics.maximum_local_calibration_error(y, data.y_prob, x, bandwidth=grid) for name, y in outcomes.items()
+    }
+    save(BandwidthDisplay({"20,000 rows, two features": curves}, grid.tolist()).plot(), "limits")
 
 
 def flights() -> None:
     """The worst neighbourhoods in words."""
-    p = datasets.flights_predictions()
+    whole = datasets.flights_predictions()
+    p = whole.take(np.random.default_rng(0).choice(whole.rows, 30_000, replace=False))
     names = [name for name in ("hour", "month", "carrier", "distance", "origin") if name in p.columns][:4]
     result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=199)
     print(result.sentence())

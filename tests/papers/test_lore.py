@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from miscal import MiscalError, MiscalWarning
+from miscal import MiscalError, MiscalWarning, datasets
 from miscal.metrics import (
     local_calibration_error,
     maximum_local_calibration_error,
@@ -361,3 +361,34 @@ def test_one_class_leaves_probabilities_as_they_are() -> None:
         with pytest.warns(MiscalWarning):
             made.fit([0.2, 0.3], [0, 0], [[1.0], [2.0]])
         assert made.predict_proba([0.2], [[1.0]])[0].tolist() == [0.8, 0.2]
+
+
+# ------------------------------------------------------------------------------------------------- theorems 1 and 2
+
+
+@pytest.mark.slow
+def test_the_largest_error_of_the_estimate_falls_with_the_root_of_the_rows() -> None:
+    """Theorem 2: sup over x of |estimate - signed local error|, known on local_wave, falls as n^(-1/2).
+
+    The mean of the supremum over 12 draws has a relative error near .25 / sqrt(12) = .07 at each of the four sizes; a
+    line through them over a factor of 64 has a slope with standard error .07 / 3.3 = .02: five of them are allowed.
+    """
+    side = np.linspace(0.02, 0.98, 15)
+    grid = np.array([(a, b) for a in side for b in side])
+    exact = datasets.local_wave_error(grid, 0.15)
+    sizes = np.array([500, 2000, 8000, 32_000])
+    largest = []
+    for n in sizes:
+        each = []
+        for seed in range(12):
+            data = datasets.local_wave(int(n), random_state=seed)
+            x = np.column_stack([data.columns["x1"], data.columns["x2"]])
+            found = local_calibration_error(
+                data.y_true, data.y_prob, x, bandwidth=0.15, bins=1, signed=True,
+                queries=(np.full(len(grid), 0.7), grid),
+            )  # fmt: skip
+            each.append(np.abs(found - exact).max())
+        largest.append(np.mean(each))
+    slope = np.polyfit(np.log(sizes), np.log(largest), 1)[0]
+    assert -0.6 < slope < -0.4
+    assert largest[-1] < 0.02

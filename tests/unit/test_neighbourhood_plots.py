@@ -43,7 +43,7 @@ def test_the_worst_are_listed_in_words(result: miscal.Result) -> None:
     display = miscal.plots.WorstNeighbourhoodsDisplay(result).plot()
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert len(labels) == result.table.rows
-    assert f"{result.table['rows'][0]:,} rows" in labels[0]
+    assert f"{result.table['effective_rows'][0]:,.0f} rows" in labels[0]
     plt.close("all")
 
 

@@ -122,12 +122,12 @@ def by_neighbourhood(
     Returns
     -------
     Result
-        The table lists at most ten neighbourhoods, worst first, no two of which share rows (those with at least half
-        the weight of the centre): label (words), the bin of the score, rows, effective rows (Kish), kernel-weighted
-        predicted and observed, gap with a simultaneous interval, what is left of it after the score has been put right,
-        standard errors, adjusted p-value. With more than 3,000 rows 2,000 random centres are tested, and the noise
-        floor is taken over them and the 1,000 centres with the largest standard errors. `extra["map"]` holds the local
-        error of every row.
+        The table lists at most ten neighbourhoods, worst first, whose cores (the nearest rows that hold half of the
+        kernel's mass) share no rows: label (words), the bin of the score, rows of the core, effective rows (Kish),
+        kernel-weighted predicted and observed, gap with a simultaneous interval, what is left of it after the score has
+        been put right, standard errors, adjusted p-value. With more than 3,000 rows 2,000 random centres are tested,
+        and the noise floor is taken over them and the 1,000 centres with the largest standard errors. `extra["map"]`
+        holds the local error of every row.
 
     Examples
     --------

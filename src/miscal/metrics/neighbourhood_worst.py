@@ -17,7 +17,7 @@ from miscal.results import Table
 LISTED = 10
 REAL = 0.05
 LOOKED_AT = 1000  # candidates, from the worst, before the list is taken to be complete
-MEMBER = 0.5  # kernel weight from which a row is counted as one of a neighbourhood's rows
+CORE = 0.5  # share of the kernel's mass that a neighbourhood's core holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ def worst_table(
     names: Sequence[str],
     beyond: np.ndarray,
 ) -> Table:
-    """The worst neighbourhoods, at most ten; the neighbourhood of each is disjoint from those before it."""
+    """The worst neighbourhoods, at most ten; the core of each is disjoint from those before it."""
     adjusted = noise.adjusted(ranked.z)
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
@@ -49,7 +49,7 @@ def worst_table(
         weights = kernel_weights(
             problem.features[centre : centre + 1], problem.features[inside], problem.kernel, problem.bandwidths[0]
         )[0]
-        near = weights >= MEMBER * weights.max()
+        near = core(weights, problem.weight()[inside])
         if taken[inside[near]].any():
             continue
         taken[inside[near]] = True
@@ -77,6 +77,14 @@ def worst_table(
         left = abs(each.pop("deviations_beyond")) >= noise.tested.quantile
         each["specific"] = bool(left and each["p_adjusted"] <= REAL)
     return Table({name: [each[name] for each in found] for name in found[0]} if found else _empty())
+
+
+def core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
+    order = np.argsort(-weights, kind="stable")
+    held = np.cumsum((weights * weight)[order])
+    last = order[min(int(np.searchsorted(held, CORE * held[-1])), order.size - 1)]
+    return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
 
 
 def _row(

@@ -138,7 +138,7 @@ class WorstNeighbourhoodsDisplay(Display):
 
     def frame(self) -> Table:
         """Words, scores, rows, gaps and intervals."""
-        names = ("label", "score_low", "score_high", "rows", "gap", "gap_low", "gap_high", "p_adjusted")
+        names = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
         return Table({name: self.result.table[name] for name in names})
 
     def plot(self, ax: Any = None, **style: Any) -> WorstNeighbourhoodsDisplay:
@@ -155,13 +155,15 @@ class WorstNeighbourhoodsDisplay(Display):
             face = tint if p <= 0.05 else "white"
             ax.plot([gap], [at], "o", color=tint, markerfacecolor=face, markersize=6, **style)
         words = [
-            f"{textwrap.fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, {rows:,} rows"
+            f"{textwrap.fill(str(label), 58)}\nscores {low:.2g} to {high:.2g}, about {rows:,.0f} rows"
             for label, low, high, rows in zip(
-                drawn["label"], drawn["score_low"], drawn["score_high"], drawn["rows"], strict=True
+                drawn["label"], drawn["score_low"], drawn["score_high"], drawn["effective_rows"], strict=True
             )
         ]
         ax.set_yticks(place, words, fontsize=8)
-        ax.set_xlabel("Predicted minus observed, with the simultaneous 95% interval (filled: beyond noise)", color=INK)
+        ax.set_xlabel(
+            "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", color=INK, fontsize=9
+        )
         percent_axis(ax.xaxis)
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
