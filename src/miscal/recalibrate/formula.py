@@ -148,6 +148,19 @@ def _line_plot(made: Any) -> Node:
     return Sigmoid(Line(_logit(), knots, values, continued=made.outside == "slope"))
 
 
+def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
+    """Two classes' softmax of slopes @ (ln(1 - p), ln p) + shifts, as one sigmoid."""
+    held = Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
+    rest, event = (slopes[1] - slopes[0]).tolist()
+    terms = ((float(rest), Log(held, of_rest=True)), (float(event), Log(held)))
+    return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
+
+
+def _kernel(made: Any) -> Node:
+    slope, intercept = made.coefficients_[0].tolist()
+    return Sigmoid(Linear(((slope, _logit()),), intercept))
+
+
 def _sampling(made: Any) -> Node:
     return Ratio(Probability(), float(made.rate))
 
@@ -162,4 +175,7 @@ _BUILDERS = {
     "IsotonicCalibration": _isotonic,
     "IsotonicLinePlotScaling": _line_plot,
     "SamplingCorrection": _sampling,
+    "VectorScaling": lambda made: _softmax(np.diag(made.slopes_), made.shifts_),
+    "DirichletCalibration": lambda made: _softmax(made.coefficients_, made.intercepts_),
+    "KernelCalibration": _kernel,
 }

@@ -11,26 +11,40 @@ from weakref import WeakKeyDictionary
 from miscal.data.errors import MiscalError, refusal
 from miscal.recalibrate import formula as nodes
 from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.beside import Beside, General, beside_of
 
 Function = Callable[[float], float]
 
-_functions: WeakKeyDictionary[Recalibrator, Function | None] = WeakKeyDictionary()
+_functions: WeakKeyDictionary[Recalibrator, tuple[Function | None, Beside | None]] = WeakKeyDictionary()
 
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     try:
-        function = _functions[recalibrator]
+        function, beside = _functions[recalibrator]
     except KeyError:
-        function = _functions[recalibrator] = _formula_or_none(recalibrator)
-    if function is None or not isinstance(y_prob, (int, float)):
-        row = {name: [value] for name, value in x.items()} if x is not None else None
-        probability = [y_prob] if isinstance(y_prob, (int, float)) else [list(y_prob)]
-        return tuple(recalibrator.predict_proba(probability, row)[0].tolist())
+        function, beside = _functions[recalibrator] = _functions_of(recalibrator)
+    if not isinstance(y_prob, (int, float)):
+        return _general(recalibrator, y_prob, x)
     if not 0.0 <= y_prob <= 1.0:
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
-    event = function(y_prob)
+    if function is not None:
+        event = function(y_prob)
+    elif beside is not None and x is not None:
+        try:
+            event = beside(float(y_prob), x)
+        except (General, KeyError):  # an unusual value, or a column that is not there
+            return _general(recalibrator, y_prob, x)
+    else:
+        return _general(recalibrator, y_prob, x)
     return 1.0 - event, event
+
+
+def _general(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
+    """A table of one row."""
+    row = {name: [value] for name, value in x.items()} if x is not None else None
+    probability = [y_prob] if isinstance(y_prob, (int, float)) else [list(y_prob)]
+    return tuple(recalibrator.predict_proba(probability, row)[0].tolist())
 
 
 def forget(recalibrator: Recalibrator) -> None:
@@ -38,13 +52,13 @@ def forget(recalibrator: Recalibrator) -> None:
     _functions.pop(recalibrator, None)
 
 
-def _formula_or_none(recalibrator: Recalibrator) -> Function | None:
+def _functions_of(recalibrator: Recalibrator) -> tuple[Function | None, Beside | None]:
     if not recalibrator.is_fitted():
         raise refusal("is not fitted", where=type(recalibrator).__name__, hint="call fit(y_prob, y) first")
     try:
-        return function_of(nodes.formula(recalibrator))
+        return function_of(nodes.formula(recalibrator)), None
     except MiscalError:
-        return None  # no formula of the score alone: the general way
+        return None, beside_of(recalibrator)  # no formula of the score alone
 
 
 def function_of(node: nodes.Node) -> Function:

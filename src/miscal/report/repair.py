@@ -308,5 +308,6 @@ def _log_loss_change(predictions: Predictions, mended: Predictions) -> tuple[flo
     weight = weight if predictions.count is None else weight * predictions.count
     mean = float(np.average(change, weights=weight))
     off = weight * (change - mean)
-    off = off if predictions.cluster is None else np.bincount(predictions.cluster, off)
+    if predictions.cluster is not None:
+        off = np.asarray(np.bincount(predictions.cluster, off), dtype=np.float64)
     return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())

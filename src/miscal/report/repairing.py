@@ -224,7 +224,7 @@ def _table_bytes(table: pa.Table, path: Path) -> bytes:
         pc.write_csv(table, sink)
     else:
         raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:

@@ -1,0 +1,111 @@
+"""One row at a time: microseconds of `apply_one`, and of reading a model from JSON.
+
+Goals: 20 microseconds for maps of the score, 200 for those with columns or several classes. There is no peer: others
+have no way for one row but a table of one row, which is timed beside it (`predict_proba`).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import harness  # noqa: F401  # before numpy: one thread
+import numpy as np
+
+from miscal import recalibrate
+from miscal.recalibrate import Recalibrator
+
+warnings.filterwarnings("ignore")
+SCORE, OTHER = 20.0, 200.0
+
+
+def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | None]]:
+    """Fitted recalibrators, each with the probability and the columns of one row."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 4, rows)
+    X = {"age": rng.integers(20, 80, rows), "state": rng.choice([f"s{i}" for i in range(50)], rows)}
+    y = (rng.random(rows) < np.where(X["age"] < 40, p**1.5, p)).astype(int)
+    row = {"age": 33, "state": "s7"}
+    names = ["Identity", "PlattScaling", "TemperatureScaling", "BetaCalibration", "HistogramBinning", "ScalingBinning"]
+    names += ["IsotonicCalibration", "IsotonicLinePlotScaling", "VectorScaling", "DirichletCalibration"]
+    made: dict[str, tuple[Recalibrator, Any, dict[str, Any] | None]] = {}
+    for each in [*(getattr(recalibrate, name)() for name in names), recalibrate.KernelCalibration(),
+                 recalibrate.SamplingCorrection(rate=0.1)]:  # fmt: skip
+        made[type(each).__name__] = (each.fit(p, y), 0.3, None)
+    beside: list[Recalibrator] = [
+        recalibrate.VariableTree(), recalibrate.AugmentedLogistic(), recalibrate.AugmentedBeta(degree=2),
+        recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]), recalibrate.BinAndCycle(),
+        recalibrate.MulticalibrationBoost(), recalibrate.LocalRecalibration(),
+    ]  # fmt: skip
+    for each in beside:
+        made[type(each).__name__] = (each.fit(p, y, X), 0.3, row)
+    several = rng.dirichlet(np.ones(10), rows)
+    label = np.array([rng.choice(10, p=q) for q in several[:2000]])
+    for name in ("TemperatureScaling", "VectorScaling", "DirichletCalibration", "IsotonicCalibration"):
+        each = getattr(recalibrate, name)().fit(several[:2000], label)
+        made[f"{name}, 10 classes"] = (each, several[0].tolist(), None)
+    return made
+
+
+def microseconds(call: Any, seconds: float = 0.05, rounds: int = 5) -> float:
+    """Least CPU microseconds a call over a few rounds of many calls."""
+    call()
+    start = time.process_time()
+    call()
+    many = max(1, int(seconds / max(time.process_time() - start, 1e-6)))
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.process_time()
+        for _ in range(many):
+            call()
+        best = min(best, (time.process_time() - start) / many)
+    return 1e6 * best
+
+
+def rows(quick: bool = False) -> list[dict[str, Any]]:
+    """One line a recalibrator."""
+    found = []
+    for name, (model, p, row) in _models(500 if quick else 5000).items():
+        goal = SCORE if row is None and not isinstance(p, list) else OTHER
+        rounds = 1 if quick else 5
+        own = microseconds(lambda m=model, p=p, row=row: m.apply_one(p, row), rounds=rounds)
+        table = None if row is None else {key: [value] for key, value in row.items()}
+        slow = microseconds(lambda m=model, p=p, table=table: m.predict_proba([p], table), rounds=rounds)
+        text = model.to_json()
+        load = microseconds(lambda text=text: Recalibrator.from_json(text), rounds=rounds)
+        found.append(
+            {
+                "operation": f"apply_one {name}", "size": 1, "ours_cpu_s": own * 1e-6, "peer": "table of one row",
+                "peer_cpu_s": slow * 1e-6, "ratio": slow / own, "goal": f"{goal:.0f} us",
+                "note": f"{own:.1f} us, {'kept' if own <= goal else 'MISSED'}; from JSON {load:,.0f} us, "
+                f"{len(text):,} bytes",
+            }
+        )  # fmt: skip
+    return found
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """As markdown."""
+    lines = [
+        "| recalibrator | one row, us | goal | kept | table of one row, us | from JSON |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        own, slow = 1e6 * row["ours_cpu_s"], 1e6 * row["peer_cpu_s"]
+        kept = "yes" if "kept" in row["note"] else "NO"
+        load = row["note"].split("from JSON ")[1]
+        name = row["operation"].removeprefix("apply_one ")
+        lines.append(f"| {name} | {own:.1f} | {row['goal']} | {kept} | {slow:.0f} | {load} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
+    measured = table(rows("--quick" in sys.argv))
+    print(measured)
+    if "--quick" not in sys.argv:
+        path = Path(__file__).parent / "results" / "latency.md"
+        path.write_text("Least CPU time of one call, one thread.\n\n" + measured + "\n", encoding="utf-8")
