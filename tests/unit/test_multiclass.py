@@ -180,6 +180,15 @@ def test_clusters_and_residuals_serve_all_classes(data, predictions):
     assert ratio == pytest.approx(2.0, rel=0.15)  # four copies of each row
 
 
+def test_with_random_signs_rare_classes_are_not_judged():
+    data = calibrated_classes(600, n_classes=4, concentration=[10, 1, 1, 0.2])
+    table = miscal.by_class(miscal.Predictions(data.y_true, data.y_prob), miscal.Score(bins=4, null="residual")).table
+    assert (
+        np.isnan(table["p_value"]).tolist() == (600 * table["predicted"] < 25).tolist() == [False, False, False, True]
+    )
+    assert np.isnan(table["p_adjusted"]).tolist() == [False, False, False, True]
+
+
 def test_adjusted_p_values_are_valid_for_the_largest():
     """200 calibrated data sets of 8 classes: the smallest adjusted p-value is below .05 at most 21 times (99.9%)."""
     alarms = 0

@@ -13,6 +13,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import NO_WEIGHT, mean_tally
 from miscal.inference.aggregates import summary_of_draws
+from miscal.inference.cells import EFFECTIVE_EVENTS
 from miscal.inference.nulls import ROW_DRAWS, seed_of
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
@@ -38,6 +39,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     the same draws of the outcomes, one class a row (with clusters, or weights that depend on the outcome, from the same
     random signs). So `p_adjusted` is read off the largest of all classes' studentised errors in each draw, step by
     step, and stays valid and sharp with a thousand classes, where Holm's rule could not reach .05 with 999 draws.
+    With random signs a class of fewer than 25 expected outcomes is too small to judge: its p-values are NaN.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         p_value=summary.p_value,
         interval=summary.interval,
         method=f"{noise.reason} {summary.draws} draws, {words}.",
-        table=_table(p, pools, sums, errors, drawn, scored=isinstance(spec, Score)),
+        table=_table(p, pools, sums, errors, drawn, judged=_judged(sums, noise, p), scored=isinstance(spec, Score)),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
@@ -234,6 +236,8 @@ def step_down(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
     [0.25, 1.0]
     """
+    if values.size == 0:
+        return np.empty(0)
     together = np.vstack([drawn, values])
     spread = together.std(axis=0)
     together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -247,7 +251,14 @@ def step_down(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _table(
-    p: Predictions, pools: Pools, sums: ClassSums, errors: np.ndarray, drawn: np.ndarray, *, scored: bool
+    p: Predictions,
+    pools: Pools,
+    sums: ClassSums,
+    errors: np.ndarray,
+    drawn: np.ndarray,
+    *,
+    judged: np.ndarray,
+    scored: bool,
 ) -> Table:
     classes = np.arange(p.n_classes)
     labels = [pools.cells(k).labels() for k in range(p.n_classes)]
@@ -255,6 +266,9 @@ def _table(
     predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
     worst = np.abs(sums.apart).argmax(axis=1)
     reached = (drawn >= errors - 1e-12 * np.abs(errors)).sum(axis=0)
+    p_value, adjusted = np.full(p.n_classes, np.nan), np.full(p.n_classes, np.nan)
+    p_value[judged] = ((1.0 + reached) / (1.0 + drawn.shape[0]))[judged]
+    adjusted[judged] = step_down(errors[judged], drawn[:, judged])
     columns: dict[str, Any] = {
         "class": [str(name) for name in p.classes],
         "outcomes": sums.observed.sum(axis=1),
@@ -263,14 +277,24 @@ def _table(
         "gap": predicted - observed,
         "error": errors,
         "noise_floor": drawn.mean(axis=0),
-        "p_value": (1.0 + reached) / (1.0 + drawn.shape[0]),
-        "p_adjusted": step_down(errors, drawn),
+        "p_value": p_value,
+        "p_adjusted": adjusted,
         "worst": [names[place] for names, place in zip(labels, worst, strict=True)],
         "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
     }
     if scored:
         columns["kuiper"] = _kuiper(p)
     return Table(columns)
+
+
+def _judged(sums: ClassSums, noise: Noise, p: Predictions) -> np.ndarray:
+    """Classes with a p-value: with random signs in place of drawn outcomes, those with 25 expected outcomes or more."""
+    if noise.null == "bernoulli":
+        return np.ones(p.n_classes, dtype=bool)
+    weight = sums.weight.sum(axis=1)
+    rate = sums.predicted.sum(axis=1) / weight
+    size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
+    return np.asarray(np.minimum(rate, 1.0 - rate) * size >= EFFECTIVE_EVENTS)
 
 
 def _kuiper(p: Predictions) -> list[float]:
