@@ -77,7 +77,14 @@ def code_rows(quick):
     times = cpu_seconds(functions, 2 if quick else 4)
     goals = {"np.bincount, three sums": 3.0, "np.bincount, one sum, int64 codes": None}
     return [
-        row("Field-ECE, integer codes", f"{size:.0e} x {levels:.0e} levels", times["ours"], peer, times[peer], goals.get(peer, 5.0))
+        row(
+            "Field-ECE, integer codes",
+            f"{size:.0e} x {levels:.0e} levels",
+            times["ours"],
+            peer,
+            times[peer],
+            goals.get(peer, 5.0),
+        )
         for peer in functions
         if peer != "ours"
     ]
@@ -119,11 +126,13 @@ def string_rows(quick):
         gap = (pl.col("y").cast(pl.Float64) - pl.col("p")).sum().alias("d")
         functions = {
             "ours": ours,
-            "polars scan, streaming": lambda: pl.scan_parquet(path)
-            .group_by("z")
-            .agg(gap)
-            .select(pl.col("d").abs().sum() / size)
-            .collect(engine="streaming"),
+            "polars scan, streaming": lambda: (
+                pl.scan_parquet(path)
+                .group_by("z")
+                .agg(gap)
+                .select(pl.col("d").abs().sum() / size)
+                .collect(engine="streaming")
+            ),
             "DuckDB read_parquet": lambda: link.sql(
                 f"select sum(abs(d)) from (select sum(y - p) d from read_parquet('{path}') group by z)"
             ).fetchall(),
@@ -142,14 +151,28 @@ def fairlearn_rows(quick):
     try:
         from fairlearn.metrics import MetricFrame
     except ImportError:
-        return [row("Field-ECE, fairlearn", f"{size:.0e} x {levels}", None, "fairlearn MetricFrame", None, 100.0, "not installed")]
+        return [
+            row(
+                "Field-ECE, fairlearn",
+                f"{size:.0e} x {levels}",
+                None,
+                "fairlearn MetricFrame",
+                None,
+                100.0,
+                "not installed",
+            )
+        ]
 
     def theirs():
         frame = MetricFrame(metrics={"d": lambda a, b: (a - b).sum()}, y_true=y, y_pred=p, sensitive_features=z)
         return frame.by_group["d"].abs().sum() / size
 
     times = cpu_seconds({"ours": lambda: field_calibration_error(y, p, z), "theirs": theirs}, 2)
-    return [row("Field-ECE", f"{size:.0e} x {levels} levels", times["ours"], "fairlearn MetricFrame", times["theirs"], 100.0)]
+    return [
+        row(
+            "Field-ECE", f"{size:.0e} x {levels} levels", times["ours"], "fairlearn MetricFrame", times["theirs"], 100.0
+        )
+    ]
 
 
 def rows(quick: bool = False) -> list[dict]:

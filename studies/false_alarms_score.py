@@ -4,7 +4,7 @@
 
 Each kind of data is drawn 1,000 times. The error's p-value and Kuiper's must alarm at 5% at most 73 times each (99.9%
 point of the binomial). The intervals must cover the true value, known from the probabilities the outcomes came from,
-in at least 928 of 1,000 (0.1% point at 95%). Cells: data sets in which any cell's adjusted p-value alarms.
+in at least 927 of 1,000 (0.1% point at 95%). Cells: data sets in which any cell's adjusted p-value alarms.
 """
 
 from __future__ import annotations
