@@ -64,7 +64,7 @@ def maximum_noise(
 def _simulated(
     rows: Ordered, found: Search, values: np.ndarray, pair: Pair, flips: bool, draws: int, statistic: str, state: Any
 ) -> MaximumNoise:
-    from miscal.kernels.subpopulation import simulated_maxima
+    from miscal.kernels.subpopulation_draws import simulated_maxima
 
     scale = noise_scales(found.stats)
     lists = found.lists(np.arange(scale.size))
@@ -107,7 +107,7 @@ class Steps:
 
     def block(self, first: int, count: int) -> np.ndarray:
         """Steps (rows, count)."""
-        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
+        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 
         if self.count is not None and not self.cluster.size:
             return self._repeated(first, count)
