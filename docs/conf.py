@@ -62,22 +62,31 @@ def entry(module: str, name: str) -> str:
     return f".. autofunction:: {module}.{name}\n" if callable(thing) else f".. autodata:: {module}.{name}\n"
 
 
-def write_reference(_app: object) -> None:
-    """Write one page a module from its `__all__`, and the list of those pages."""
-    folder = HERE / "reference" / "generated"
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.md"):
-        old.unlink()
+def reference_pages() -> dict[str, str]:
+    """One page a module from its `__all__`, and the list of those pages."""
     seen: set[int] = set()
-    pages = []
+    pages = {}
     for module, title in MODULES.items():
         names = public_names(importlib.import_module(module), seen)
         if names:
             entries = "\n".join(entry(module, name) for name in names)
-            (folder / f"{module}.md").write_text(f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n")
-            pages.append(module)
+            pages[module] = f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n"
     listing = "```{toctree}\n" + "".join(f"{page}\n" for page in pages) + "```\n" if pages else ""
-    (folder / "index.md").write_text(f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}")
+    return pages | {"index": f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}"}
+
+
+def write_reference(_app: object) -> None:
+    """Write the pages that changed and remove those that are no more, so that two builds do not disturb each other."""
+    folder = HERE / "reference" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = reference_pages()
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    for old in folder.glob("*.md"):
+        if old.stem not in pages:
+            old.unlink(missing_ok=True)
 
 
 def skip_generated(_app: object, _what: str, name: str, _thing: object, skip: bool, _options: object) -> bool:
