@@ -43,7 +43,7 @@ def _one(result: Mapping[str, Any]) -> Safe:
     curves = [mapping(curve) for curve in items(extra.get("cumulative"))]
     drawn = [
         figure(svg.cumulative({"extra": {"cumulative": curve}}), heading=str(curve.get("label", "")))
-        for curve in curves[:MOST_DRAWN]
+        for curve in [curve for curve in curves if curve.get("label") != "full population"][:MOST_DRAWN]
         if svg.has_cumulative({"extra": {"cumulative": curve}})
     ]
     many = len(items(table.get("label")))

@@ -21,6 +21,7 @@ from miscal.results import Result
 
 DEPTH, HALVES = 3, 2
 WIDEST = {"normal": 8, "deep": 12}  # columns that are combined, the most suspect ones
+MANY_ROWS, NARROW = 300_000, 5  # beyond so many rows fewer columns: each partition holds a number a row
 MOST_LEVELS = 20
 DRAWS = {"normal": 999, "deep": 1999}
 WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
@@ -37,7 +38,8 @@ def look_at_subpopulations(
     if len(fit) < 2:
         return None
     say("subpopulations")
-    chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[: WIDEST[effort]]]
+    widest = WIDEST[effort] if predictions.rows <= MANY_ROWS else NARROW
+    chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[:widest]]
     names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
     rows = predictions.rows
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
