@@ -13,6 +13,7 @@ from miscal.results import Result, Table
 FEW = 30  # levels that a list can show
 NAMED = 5
 LONGEST = 28
+HALO = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.8}
 
 
 def short(label: str, longest: int = LONGEST) -> str:
@@ -86,14 +87,23 @@ class FunnelDisplay(Display):
 
     def _name(self, ax: Any, drawn: Table) -> None:
         order = np.argsort(np.where(drawn["real"], drawn["p_value"], np.inf), kind="stable")
+        apart = (
+            0.06 * 2.3 * float(np.abs(drawn["gap"]).max()) if drawn.rows else 0.0
+        )  # of the axis, as `_limits` sets it
+        named: list[float] = []
         middle = float(np.exp(np.log(drawn["size"]).mean())) if drawn.rows else 1.0
-        for place in order[: min(NAMED, int(drawn["real"].sum()))]:
+        for place in order[: min(4 * NAMED, int(drawn["real"].sum()))]:
             size, gap = drawn["size"][place], drawn["gap"][place]
+            if len(named) >= NAMED or any(abs(gap - other) < apart for other in named):
+                continue  # names that would lie over each other
+            named.append(float(gap))
             side = -1 if size > middle else 1  # large levels stand at the right end: their names go to the left
             options = {"ha": "left" if side > 0 else "right", "va": "bottom" if gap > 0 else "top"}
             offset = (4 * side, 3 if gap > 0 else -3)
             text = short(str(drawn["label"][place]))
-            ax.annotate(text, (size, gap), offset, textcoords="offset points", fontsize=8, color=INK, **options)
+            ax.annotate(
+                text, (size, gap), offset, textcoords="offset points", fontsize=8, color=INK, bbox=HALO, **options
+            )
 
     def _title(self) -> str:
         share = self.result.extra.get("noise_share", float("nan"))
