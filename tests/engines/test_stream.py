@@ -216,3 +216,16 @@ def test_the_sample_is_spread_over_all_rows(made, tmp_path: Path):
     for p, code in zip(found.sample["predicted"][:50], found.sample["f:state"][:50], strict=True):
         level = levels[code]
         assert (p, None if level == "(missing)" else level) in kept
+
+
+def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
+    path = tables.write(made, tmp_path / "t.parquet", 5000)
+
+    class Shrinking(Stream):
+        def run(self, job):
+            found = super().run(job)
+            self.batches._parts = self.batches._parts[:-1]
+            return found
+
+    with pytest.raises(MiscalError, match="changed between two passes"):
+        scan(Shrinking(batches_of(path)), tables.door(), variables=["whole"], fields=[], requests=tables.requests)

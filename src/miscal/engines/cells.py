@@ -35,7 +35,7 @@ class CellSums:
         if pair.plain:
             if terms is None:
                 terms = np.empty((pair.rows, 4), np.int64)
-                row_terms(pair.predicted, pair.observed, terms)
+                row_terms(pair.predicted, pair.observed, True, terms)
             add_terms(codes, terms, pair.observed, self.plain)
             carry_terms(self.plain)
             return
@@ -118,6 +118,7 @@ class FieldSums:
         self.name, self.most = name, most
         self.names: list[str] = ["False", "True"] if boolean else []
         self.place = {level: i + 1 for i, level in enumerate(self.names)}
+        self.known: Any = None  # the names as an Arrow array
         self.sums = CellSums(max(64, 2 * len(self.names)))
 
     def add(self, batch: Batch) -> None:
@@ -127,14 +128,25 @@ class FieldSums:
     def codes(self, batch: Batch, *, grow: bool) -> np.ndarray:
         """Cells of the rows; a level never seen is added."""
         codes, names = batch.levels(self.name)
-        cells = list(map(self.place.get, names))
-        if grow and None in cells:
-            used = np.bincount(codes[codes >= 0], minlength=len(names)) > 0
-            for i in [i for i, cell in enumerate(cells) if cell is None and used[i] and names[i] is not None]:
-                cells[i] = self._new(names[i], batch)
-        # A null in the dictionary is a missing value; the last entry serves code -1.
-        table = np.array([0 if cell is None else cell for cell in cells] + [0], dtype=np.int32)
-        return np.asarray(table[codes])
+        cells = self._cells(names)
+        if grow:
+            used = np.zeros(len(names) + 1, bool)
+            used[codes] = True
+            unknown = np.flatnonzero(used[:-1] & (cells == 0))
+            for i, level in zip(unknown.tolist(), names.take(unknown).to_pylist(), strict=True):
+                if level is not None:  # a null in the dictionary is a missing value
+                    cells[i] = self._new(level, batch)
+        return np.asarray(np.append(cells, np.int32(0))[codes])  # the last entry serves code -1
+
+    def _cells(self, names: Any) -> np.ndarray:
+        """The cell of each name, 0 where it is not known."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.known is None or len(self.known) != len(self.names):
+            self.known = pa.array(self.names, pa.string())
+        found = pc.index_in(names, value_set=self.known, skip_nulls=True)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int32) + np.int32(1)
 
     def _new(self, level: str, batch: Batch) -> int:
         if len(self.names) >= self.most:

@@ -224,9 +224,11 @@ class SecondState:
             made.names = list(each.names)
             made.place = {level: i + 1 for i, level in enumerate(each.names)}
         self.sample = _Lists()
+        self.rows = np.zeros(1, np.int64)
 
     def add(self, batch: Batch) -> None:
         pair = batch.pair
+        self.rows += batch.rows
         mended = self._mended(batch)
         beyond = replace(pair, predicted=mended)
         beyond_terms = _terms(beyond) if self.job.mended.size and pair.plain else None
@@ -281,9 +283,11 @@ class SecondState:
         return parts
 
     def arrays(self) -> Packed:
-        return {head + name: values for head, part in self._parts() for name, values in part.arrays().items()}
+        found = {head + name: values for head, part in self._parts() for name, values in part.arrays().items()}
+        return found | {"rows": self.rows}
 
     def merge(self, packed: Packed) -> None:
+        self.rows += packed["rows"]
         for head, part in self._parts():
             part.merge(_under(packed, head))
 
@@ -292,5 +296,5 @@ def _terms(pair: Any) -> np.ndarray:
     from miscal.kernels.stream import row_terms
 
     terms = np.empty((pair.rows, 4), np.int64)
-    row_terms(pair.predicted, pair.observed, terms)
+    row_terms(pair.predicted, pair.observed, False, terms)  # the loss beyond the score is not asked for
     return terms

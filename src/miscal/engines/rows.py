@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -126,7 +125,7 @@ class Batch:
         from miscal.kernels.stream import row_terms
 
         terms = np.empty((self.rows, 4), np.int64)
-        row_terms(self.pair.predicted, self.pair.observed, terms)
+        row_terms(self.pair.predicted, self.pair.observed, True, terms)
         return terms
 
     def numbers(self, name: str) -> np.ndarray:
@@ -144,14 +143,14 @@ class Batch:
             )
         return locked(made.values if self.kept is None else made.values[self.kept])
 
-    def levels(self, name: str) -> tuple[np.ndarray, list[str]]:
-        """A nominal column as codes (-1 where missing) into its names."""
+    def levels(self, name: str) -> tuple[np.ndarray, Any]:
+        """A nominal column as codes (-1 where missing) into its names, an Arrow array of text."""
         import pyarrow as pa
 
         vector = settled(self.chunk.table[name], f"column '{name}'")
         if pa.types.is_boolean(vector.type):
             codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-            return self._kept(codes), ["False", "True"]
+            return self._kept(codes), pa.array(["False", "True"])
         if not pa.types.is_dictionary(vector.type):
             vector = vector.dictionary_encode()
         indices = vector.indices
@@ -164,14 +163,17 @@ class Batch:
         return locked(codes if self.kept is None else codes[self.kept])
 
 
-def _names(dictionary: Any, where: str) -> list[Any]:
-    """Levels as text; None for a null inside the dictionary."""
+def _names(dictionary: Any, where: str) -> Any:
+    """Levels as text; null for a null inside the dictionary."""
     import pyarrow as pa
 
+    if pa.types.is_string(dictionary.type):
+        return dictionary
     try:
-        if pa.types.is_binary(dictionary.type) or pa.types.is_large_binary(dictionary.type):
-            dictionary = dictionary.cast(pa.large_string())
-        found: Sequence[Any] = dictionary.to_pylist()
+        if pa.types.is_large_string(dictionary.type) or pa.types.is_binary(dictionary.type):
+            return dictionary.cast(pa.string())
+        if pa.types.is_large_binary(dictionary.type):
+            return dictionary.cast(pa.large_string()).cast(pa.string())
+        return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
     except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
         raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error
-    return [level if level is None or isinstance(level, str) else str(level) for level in found]

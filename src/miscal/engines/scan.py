@@ -154,6 +154,10 @@ class _Scan:
         keys = {key: (self.maps[key], self.cuts[key]) for key in self.maps}
         cells = {name: self._field_cells(each) for name, each in first.fields.items()}
         second: SecondState = self.runner.run(SecondPass(self.door, keys, cells, self.score_map, mended, step))
+        if int(second.rows[0]) != int(first.totals[0]):
+            got = f"{int(second.rows[0]):,} rows, before {int(first.totals[0]):,}"
+            hint = "a file that is still written, or a frame that draws its rows at random? store it first"
+            raise refusal("changed between two passes", where=self.runner.words, got=got, hint=hint)
         results = {key: self._key(key, second) for key in self.maps}
         return Scanned(
             score=results.pop(SCORE),

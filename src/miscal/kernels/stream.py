@@ -92,16 +92,21 @@ def add_steps_real(codes, values, predicted, observed, first, count, sums, real,
 
 
 @kernel
-def row_terms(predicted, observed, terms):
-    """What each row gives to a tally, (rows, 4) int64: p, p(1-p), (y-p)² and the log loss (-1 where infinite)."""
+def row_terms(predicted, observed, losses, terms):
+    """What each row gives to a tally, (rows, 4) int64: p, p(1-p), (y-p)² and the log loss (-1 where infinite).
+
+    losses : whether the log loss is worked out; 0 otherwise
+    """
     for i in range(predicted.size):
         p = predicted[i]
         y = np.float64(observed[i])
         terms[i, 0] = grid(p)
         terms[i, 1] = grid(p * (1.0 - p))
         terms[i, 2] = grid((y - p) * (y - p))
-        cost = loss(p, y)
-        terms[i, 3] = grid(cost) if cost < math.inf else -1
+        terms[i, 3] = 0
+        if losses:
+            cost = loss(p, y)
+            terms[i, 3] = grid(cost) if cost < math.inf else -1
 
 
 @kernel

@@ -118,7 +118,7 @@ def _columns(
                 rows += batch.rows
                 for name in text:
                     codes, levels = batch.levels(name)
-                    seen[name].update(levels[i] for i in np.unique(codes[codes >= 0]).tolist())
+                    seen[name].update(levels.take(np.unique(codes[codes >= 0])).to_pylist())
         for name in text:
             if len(seen[name]) > max(FEW, IDENTIFIER_SHARE * rows):
                 chosen.remove(name)
