@@ -100,3 +100,40 @@ def test_weights_of_zero_are_ignored(rng: np.random.Generator) -> None:
 def test_wrong_candidates_are_refused(wrong: object) -> None:
     with pytest.raises(MiscalError, match="candidates"):
         choose([0.1, 0.9] * 50, [0, 1] * 50, candidates=wrong)
+
+
+def test_the_plot_of_the_choice_draws_the_table(
+    groups: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]],
+) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from miscal.plots import ChoiceDisplay
+
+    p, y, X = groups
+    found = choose(p, y, X, by=["race"], candidates={**SMALL, "narrow": HistogramBinning(bins=4000)})
+    display = ChoiceDisplay(found).plot()
+    drawn = display.frame()
+    assert drawn["name"].tolist() == [
+        "Identity",
+        "platt",
+        "beta",
+        "augmented",
+    ]  # the narrow one ruled out what happened
+    bold = [label.get_text() for label in display.ax_.get_yticklabels() if label.get_fontweight() == "bold"]
+    assert bold == [found.name]
+    with pytest.raises(MiscalError, match="choose"):
+        ChoiceDisplay(PlattScaling())
+
+
+def test_rows_of_a_cluster_count_once(rng: np.random.Generator) -> None:
+    """Each row five times over: without clusters the same evidence looks five times as strong."""
+    p = np.repeat(rng.beta(2, 3, 400), 5)
+    y = np.repeat((rng.random(400) < p[::5] ** 1.3).astype(int), 5)
+    few = {"platt": PlattScaling()}
+    wide = choose(p, y, candidates=few, cluster=np.arange(2000) // 5).table
+    narrow = choose(p, y, candidates=few).table
+    width = [float(t["difference_high"][1] - t["difference_low"][1]) for t in (wide, narrow)]
+    assert 1.8 < width[0] / width[1] < 2.7  # about the root of 5
+    with pytest.raises(MiscalError, match="cluster"):
+        choose(p, y, candidates=few, cluster=[1, 2])

@@ -110,6 +110,7 @@ BESIDE = {
     "augmented": recalibrate.AugmentedLogistic(degree=2),
     "augmented on probability": recalibrate.AugmentedLogistic(on="probability", l2=1.0),
     "augmented beta": recalibrate.AugmentedBeta(degree=2),
+    "boosting": recalibrate.MulticalibrationBoost(rounds=2),
     "groups": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]),
     "groups in groups": recalibrate.GroupWise(recalibrate.BetaCalibration(), columns=["state", "floor"], min_rows=30),
     "groups, global": recalibrate.GroupWise(

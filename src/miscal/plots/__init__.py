@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from miscal.plots.base import Display
+from miscal.plots.choice import ChoiceDisplay
 from miscal.plots.classes import ClassDisplay
 from miscal.plots.field import CaterpillarDisplay, FieldMapDisplay, FunnelDisplay, plot_field
 from miscal.plots.neighbourhood import (
@@ -33,6 +34,7 @@ register_plot("class", lambda result, **style: ClassDisplay(result).plot(**style
 __all__ = [
     "BandwidthDisplay",
     "CaterpillarDisplay",
+    "ChoiceDisplay",
     "ClassDisplay",
     "CumulativeDisplay",
     "Display",

@@ -96,13 +96,19 @@ def _level(name: str, levels: Sequence[Any]) -> Code:
     return read
 
 
-def _tree(made: Any) -> Beside:
+def _cut_readers(made: Any, missing: Callable[[Any], float]) -> list[Callable[[Row], float]]:
+    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
     readers: list[Callable[[Row], float]] = []
     for coding in made._codings():  # noqa: SLF001
         if coding.nominal:
             readers.append(_code(coding.name, coding.levels, int(coding.low), int(coding.high)))
         else:
-            readers.append(_held(_number(coding.name), coding.low, coding.high))
+            readers.append(_held(_number(coding.name), coding.low, coding.high, missing(coding)))
+    return readers
+
+
+def _tree(made: Any) -> Beside:
+    readers = _cut_readers(made, lambda _: math.inf)
     maps = [None if leaf is None else _score_map(leaf) for leaf in made.leaves_]
     column, threshold = made.node_column_.tolist(), made.node_threshold_.tolist()
     left, right = made.node_left_.tolist(), made.node_right_.tolist()
@@ -118,12 +124,45 @@ def _tree(made: Any) -> Beside:
     return run
 
 
-def _held(number: Number, low: float, high: float) -> Number:
+def _held(number: Number, low: float, high: float, missing: float) -> Number:
     def read(row: Row) -> float:
         value = number(row)
-        return math.inf if isnan(value) else min(max(value, low), high)
+        return missing if isnan(value) else min(max(value, low), high)
 
     return read
+
+
+def _boosted(made: Any) -> Beside:
+    """Rounds of trees on the columns and the logit so far, each round scaled."""
+    from miscal.recalibrate.multicalibration import EDGE
+
+    readers = _cut_readers(made, lambda coding: coding.high + 1.0 + abs(coding.high))
+    column, threshold = made.node_column_.tolist(), made.node_threshold_.tolist()
+    left, right, value = made.node_left_.tolist(), made.node_right_.tolist(), made.node_value_.tolist()
+    ends = [0, *made.ends_.tolist()]
+    roots = made.roots_.tolist()
+    rounds = [(roots[ends[i] : ends[i + 1]], scale) for i, scale in enumerate(made.scales_.tolist())]
+    log, log1p, exp = math.log, math.log1p, math.exp
+
+    def run(p: float, row: Row) -> float:
+        if not rounds:
+            return p
+        held = min(max(p, EDGE), 1.0 - EDGE)
+        logit = log(held) - log1p(-held)
+        numbers = [read(row) for read in readers]
+        numbers.append(logit)
+        for trees, scale in rounds:
+            numbers[-1] = logit
+            for root in trees:
+                node = root
+                while left[node] >= 0:
+                    node = left[node] if numbers[column[node]] <= threshold[node] else right[node]
+                logit += value[node]
+            logit *= scale
+        small = exp(-abs(logit))
+        return (1.0 if logit >= 0.0 else small) / (1.0 + small)
+
+    return run
 
 
 def _groups(made: Any) -> Beside:
@@ -217,6 +256,7 @@ def _score_part(features: Any, factors: list[float]) -> Callable[[float], float]
 _WRITERS: dict[str, Callable[[Any], Beside]] = {
     "VariableTree": _tree,
     "GroupWise": _groups,
+    "MulticalibrationBoost": _boosted,
     "AugmentedLogistic": _augmented,
     "AugmentedBeta": _augmented,
 }

@@ -22,7 +22,8 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, R
     numeric = [name for name, column in columns.items() if not column.nominal]
     few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
     if numeric or few:
-        found["AugmentedLogistic"] = recalibrate.AugmentedLogistic(columns=[*numeric, *few])
+        # A penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
+        found["AugmentedLogistic"] = recalibrate.AugmentedLogistic(columns=[*numeric, *few], l2=1.0)
     for name in numeric:
         found[f"VariableTree({name})"] = recalibrate.VariableTree(columns=[name])
     grouped = getattr(recalibrate, "GroupWise", None)

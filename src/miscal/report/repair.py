@@ -105,8 +105,9 @@ def before_after(
 
     A place is *gone* when after the repair its gap is within noise (simultaneously over all places that the audit
     tested) and at most half of what it was; *smaller* or *larger* when its size changed by a tenth or more; otherwise
-    *remaining*. Places that only the audit after the repair finds are *new*. The whole table is judged by the walk over
-    the score as well: it is gone only if the second audit does not find it.
+    *remaining*. Places that only the audit after the repair finds are *new*, unless their rows were off the same way
+    and at least as far before. The whole table is judged by the walk over the score as well: it is gone only if the
+    second audit does not find it.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def _places(
             earlier = judges.setdefault(compared, (_Judge(predictions, compared), _Judge(mended, compared)))[0]
             inside = _inside(finding, mended)
             one = None if inside is None else earlier(inside, tests, level)
-            found.append(_place(finding, "new", one, _numbers(finding)))
+            found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
 
 
@@ -222,6 +223,14 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     if abs(after) <= (1.0 - CLEAR) * abs(before):
         return "smaller"
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) else "remaining"
+
+
+def _late_verdict(before: dict[str, Any] | None, finding: Finding) -> str:
+    """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
+    if before is None or before["gap"] * finding.gap <= 0 or abs(finding.gap) > abs(before["gap"]):
+        return "new"
+    low, high = before["interval"]
+    return "new" if low <= 0.0 <= high else _verdict(before["gap"], finding.gap, False, True, False)
 
 
 def _place(

@@ -16,7 +16,7 @@ from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
 from miscal.report.words import finite
 
-_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 680.0, 236.0, 248.0, 590.0, 36.0, 23.0
+_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
 
 
 def gap_pairs(places: Sequence[Mapping[str, Any]], most: int = 15) -> Figure:
@@ -57,7 +57,7 @@ def _legend() -> list[Safe]:
         marks.point(_LEFT + 6, 12, "ring", radius=4.5),
         marks.text(_LEFT + 16, 16, "before", "tick"),
         marks.point(_LEFT + 76, 12, "noise", radius=4.5),
-        marks.text(_LEFT + 86, 16, "after, with its interval: grey within noise, coloured beyond", "tick"),
+        marks.text(_LEFT + 86, 16, "after (grey: within noise), with its interval", "tick"),
     ]
 
 
@@ -74,7 +74,7 @@ def _pair(place: Mapping[str, Any], y: float, x: Scale) -> list[Safe]:
     before, after = _gap(place, "before"), _gap(place, "after")
     low, high = [finite(end) for end in [*items(mapping(place.get("after")).get("interval")), None, None][:2]]
     class_ = "noise" if low <= 0.0 <= high else "over" if after > 0 else "under"
-    drawn = [marks.text(_NAMES, y + 4, place.get("where", ""), "tick", "end", limit=38)]
+    drawn = [marks.text(_NAMES, y + 4, place.get("where", ""), "tick", "end", limit=36)]
     if not np.isnan(before) and not np.isnan(after):
         drawn.append(marks.segment(x.at(before), y, x.at(after), y, "tie"))
     if not np.isnan(low) and not np.isnan(high):
