@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally
-from miscal.kernels.threads import over_blocks
+from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells
 from miscal.pooling.poolings import BinPooling, Pooling
@@ -100,7 +100,10 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
             quick(start, stop, predicted, observed, result)
         return (result,)
 
-    (sums,) = _added(over_blocks(pair.rows, work, min(_block(cells), PACKED_ROWS)))
+    block = _block(cells)
+    if quick is None:  # whole numbers: no partition changes a bit, so one block a thread spares adding many cells up
+        block = min(max(block, -(-pair.rows // thread_count())), PACKED_ROWS)
+    (sums,) = _added(over_blocks(pair.rows, work, block))
     return mean_tally_of(sums, pooling.cells)
 
 
