@@ -87,8 +87,8 @@ def read_part(table: Any, *, outcome: str, probability: Any, where: str, **optio
     Options are those of `read`; rows of weight 0 are left out and a batch may have none left.
     """
     names, load, _ = _opened(table)
-    parts = [options.pop(role, None) for role in ("weight", "count", "cluster", "id")]
-    roles = _Roles.resolve(names, outcome, probability, *parts, where)
+    weight, count, cluster, id = (options.pop(role, None) for role in ("weight", "count", "cluster", "id"))  # noqa: A001
+    roles = _Roles.resolve(names, outcome, probability, weight, count, cluster, id, where)
     raw = _raw(roles, names, load, **{"logit": False, "positive": None, "columns": [], "clip": 0.0, **options})
     raw.part = True
     return Predictions.validated(raw, roles.words())

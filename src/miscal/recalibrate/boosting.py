@@ -47,8 +47,9 @@ class Forest:
         return self._node(0, 0.0, value)
 
     def _node(self, column: int, threshold: float, value: float) -> int:
-        for into, what in ((self.column, column), (self.threshold, threshold), (self.value, value)):
-            into.append(what)  # type: ignore[attr-defined]
+        self.column.append(column)
+        self.threshold.append(threshold)
+        self.value.append(value)
         self.left.append(-1)
         self.right.append(-1)
         return len(self.left) - 1
