@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+
+# What a reader of archives raises where bytes were changed or cut off.
+DAMAGE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, NotImplementedError, OverflowError,
+    SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -45,11 +53,15 @@ def load_arrays(path: str | Path, schema: str) -> tuple[dict[str, Any], dict[str
     """Read what `save_arrays` wrote, refusing another schema or a damaged file."""
     where = f"'{path}'"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, so that it is closed also when what it holds is no archive.
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise refusal("is not a file of this library", where=where, got=str(error)) from error
+    except DAMAGE as error:
+        got = (str(error).splitlines() or [type(error).__name__])[0]
+        raise refusal("is not a file of this library, or is damaged", where=where, got=got) from error
+    if not isinstance(header, dict):
+        raise refusal("is not a file of this library, or is damaged", where=where, got="its header is no object")
     if header.get("schema") != schema:
         raise refusal(f"must have the schema '{schema}'", where=where, got=f"it has {header.get('schema')!r}")
     return header, arrays
