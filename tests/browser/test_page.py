@@ -230,3 +230,68 @@ def test_everything_can_be_reached_and_is_named(show: Any, sample: dict[str, Any
     assert levels.count(1) == 1
     outline = page.evaluate("document.querySelector('main').querySelector('h1, h2').tagName")
     assert outline == "H1"
+
+
+def test_the_data_of_a_field_can_be_sorted_and_searched(show: Any, sample: dict[str, Any]) -> None:
+    document = copy.deepcopy(sample)
+    field = document["sections"]["field"][0]
+    many = 40
+    numbers = {
+        key: [float(i % 7) / 10 for i in range(many)] for key in ("rows", "weight", "predicted", "observed", "gap")
+    }
+    field["table"] = {"level": [f"level {i}" for i in range(many)], **numbers}
+    field["settings"], field["extra"] = {"field": "many levels"}, {}
+    view = show(document)
+    figure = view.page.locator("figure", has=view.page.locator("h4", has_text=re.compile("^many levels$")))
+    figure.locator("button.show").first.click()
+    sheet = figure.locator(".sheet").first
+    heads = sheet.locator("thead th").all_inner_texts()
+    place = 1 + [head.strip().split()[0] for head in heads].index("gap")
+    sheet.locator("thead button", has_text="gap").first.click()
+    assert sheet.locator("thead th[aria-sort=descending]").count() == 1
+    shown = [float(text) for text in sheet.locator(f"tbody tr td:nth-child({place})").all_inner_texts()]
+    assert shown == sorted(shown, reverse=True)
+    sheet.locator("input[type=search]").fill("level 39")
+    assert sheet.locator("tbody tr:not([hidden])").count() == 1
+    assert sheet.locator(".found").inner_text() == "1 of 40"
+    assert view.said == []
+
+
+def test_maps_changes_and_groups_are_shown(show: Any, sample: dict[str, Any]) -> None:
+    document = copy.deepcopy(sample)
+    grid = {
+        "x": [0, 1, 2],
+        "y": [0, 1, 2],
+        "gap": [[0.1, -0.1], [0.0, None]],
+        "deviations": [[5.0, -2.5], [0.5, None]],
+        "rows": [[10, 20], [30, 0]],
+    }
+    result = {
+        "settings": {"columns": ["a", "<b>"]},
+        "extra": {"grid": grid, "largest_deviations": 5.0},
+        "p_value": 0.001,
+    }
+    document["sections"]["neighbourhood"] = [result]
+    differences = {key: [0.1, -0.1] for key in ("rows", "gap", "gap_rest", "difference", "low", "high")}
+    document["sections"]["field"][0].setdefault("extra", {})["differences"] = {"level": ["f", "m"], **differences}
+    table = {
+        "where": ["sex f"],
+        "verdict": ["worse"],
+        "gap_before": [0.01],
+        "gap_after": [0.09],
+        "p_adjusted": [0.001],
+    }
+    document["comparison"] = {
+        "paired": True,
+        "better": [],
+        "worse": ["sex f"],
+        "new": ["<i>x"],
+        "gone": [],
+        "table": table,
+    }
+    view = show(document)
+    assert view.page.locator("svg.neighbourhood rect.heat").count() == 3
+    assert view.page.locator("svg.neighbourhood rect.over-3").count() == 1
+    assert "1 worse" in view.page.locator("#comparison").inner_text()
+    assert view.page.locator("#groups tbody tr").count() == 2
+    assert view.said == []
