@@ -8,6 +8,7 @@ from miscal import recalibrate
 from miscal.data.columns import Column
 from miscal.recalibrate.base import Recalibrator
 
+MOST_CLASSES = 30  # beyond it Dirichlet's K² coefficients cost minutes and want more rows than there mostly are
 MOST_LEVELS = 50  # beyond it a field is left to the methods that pool small levels
 BINARY = ("PlattScaling", "BetaCalibration", "IsotonicLinePlotScaling", "IsotonicCalibration")
 SEVERAL = ("TemperatureScaling", "VectorScaling", "DirichletCalibration")
@@ -15,7 +16,7 @@ SEVERAL = ("TemperatureScaling", "VectorScaling", "DirichletCalibration")
 
 def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
     """Score maps for every data set; with columns also trees, augmented maps, groups and boosting."""
-    names = BINARY if n_classes == 2 else SEVERAL
+    names = BINARY if n_classes == 2 else SEVERAL[: None if n_classes <= MOST_CLASSES else -1]
     found: dict[str, Recalibrator] = {name: getattr(recalibrate, name)() for name in names}
     if not columns:
         return found
