@@ -154,10 +154,7 @@ class _Scan:
         keys = {key: (self.maps[key], self.cuts[key]) for key in self.maps}
         cells = {name: self._field_cells(each) for name, each in first.fields.items()}
         second: SecondState = self.runner.run(SecondPass(self.door, keys, cells, self.score_map, mended, step))
-        if int(second.rows[0]) != int(first.totals[0]):
-            got = f"{int(second.rows[0]):,} rows, before {int(first.totals[0]):,}"
-            hint = "a file that is still written, or a frame that draws its rows at random? store it first"
-            raise refusal("changed between two passes", where=self.runner.words, got=got, hint=hint)
+        self._check_rows(first, second)
         results = {key: self._key(key, second) for key in self.maps}
         return Scanned(
             score=results.pop(SCORE),
@@ -174,6 +171,12 @@ class _Scan:
             target=target,
             passes=self.runner.passes,
         )
+
+    def _check_rows(self, first: FirstState, second: SecondState) -> None:
+        if int(second.rows[0]) != int(first.totals[0]):
+            got = f"{int(second.rows[0]):,} rows, before {int(first.totals[0]):,}"
+            hint = "a file that is still written, or a frame that draws its rows at random? store it first"
+            raise refusal("changed between two passes", where=self.runner.words, got=got, hint=hint)
 
     def _maps(self) -> tuple[dict[str, KeyMap], str]:
         """Maps of all keys, fitted to a few batches, and the name of the target."""

@@ -15,10 +15,8 @@ import numpy as np
 from miscal.carriers.summary import FieldSums, Summary, VariableSums
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
-from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.keys import DISTINCT, Given, Profile, Quantiles, VariableRanges, each_value
-from miscal.engines.plan import SCORE
+from miscal.engines.keys import Profile
 from miscal.engines.rows import Door
 from miscal.engines.scan import SAMPLE, Runner, Scanned, scan
 from miscal.inference.sums import Sums
@@ -35,18 +33,17 @@ from miscal.metrics.variable.curve import curve_of
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges
+from miscal.report.asked import columns_of, requests_like, requests_of, set_aside
 from miscal.report.chosen import FEW, IDENTIFIER_SHARE
 from miscal.report.document import document_of
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
 from miscal.report.search.groups import NAMES, Group, Rows
 from miscal.report.search.looking import Looked, test_columns
-from miscal.report.search.parts import FINE, Part, date_edges, month_edges
+from miscal.report.search.parts import Part
 from miscal.report.search.places import Tests
 from miscal.results import Result
 
-SCORE_BINS = 15
-VARIABLE_BINS = 10
 CURVE_POINTS = 100
 CURVE_ROWS = 20_000
 NOMINAL = ("category", "boolean")
@@ -83,13 +80,13 @@ def summarise(
     sample: int = SAMPLE,
 ) -> Seen:
     """Scan a table into a summary, with the edges of another one if given."""
-    names, aside = _columns(runner, door, by, ignore)
+    names, aside = columns_of(runner, door, by, ignore)
     scanned = scan(
         runner,
         door,
         variables=[name for name in names if runner.kinds[name] not in NOMINAL],
         fields=[name for name in names if runner.kinds[name] in NOMINAL],
-        requests=_requests if like is None else _requests_like(like),
+        requests=requests_of if like is None else requests_like(like),
         most_levels=most_levels,
         sample=sample,
         mend=mended_scores,
@@ -97,87 +94,19 @@ def summarise(
     return _seen(scanned, door, aside, explicit=bool(by))
 
 
-def _columns(
-    runner: Runner, door: Door, by: Sequence[str] | None, ignore: Sequence[str]
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns to look at, and those set aside because their type cannot be used or they name the rows."""
-    known = [name for name in runner.kinds if name not in door.columns]
-    for name in (*(by or ()), *ignore):
-        if name not in runner.kinds:
-            raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, known))
-    chosen = [name for name in (by or known) if name not in ignore and name not in door.columns]
-    aside = [_aside(name, "its type cannot be used") for name in chosen if not runner.kinds[name]]
-    chosen = [name for name in chosen if runner.kinds[name]]
-    text = [name for name in chosen if runner.kinds[name] == "category"] if not by else []
-    if text:
-        seen: dict[str, set[str]] = {name: set() for name in text}
-        rows = 0
-        for chunk in runner.sample([*door.columns, *text]):
-            batch = door.open(chunk)
-            if batch is not None:
-                rows += batch.rows
-                for name in text:
-                    codes, levels = batch.levels(name)
-                    seen[name].update(levels.take(np.unique(codes[codes >= 0])).to_pylist())
-        for name in text:
-            if len(seen[name]) > max(FEW, IDENTIFIER_SHARE * rows):
-                chosen.remove(name)
-                aside.append(_aside(name, f"an identifier: {len(seen[name]):,} levels in a sample of {rows:,} rows"))
-    return chosen, aside
-
-
-def _aside(name: str, reason: str) -> dict[str, Any]:
-    return {"where": name, "rows": None, "reason": reason}
-
-
-def _requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:
-    """The edges that an audit in memory would use."""
-    ties = _ties(profile)
-    if key == SCORE:
-        return {"bins": Quantiles(SCORE_BINS, unequal), **ties}
-    bins: Any = VariableRanges(VARIABLE_BINS, unequal)
-    if kind != "date":
-        return {"bins": bins, "fine": VariableRanges(FINE, unequal), **ties}
-    ends = np.array([profile.low, profile.high])
-    months = month_edges(ends)
-    return {"bins": bins if months is None else Given(months), "fine": Given(date_edges(ends)), **ties}
-
-
-def _ties(profile: Profile) -> dict[str, Any]:
-    """A cell for each value where there are so few that a walk along them is no Brownian motion."""
-    return {"ties": Given(each_value(profile.distinct))} if profile.distinct.size < DISTINCT else {}
-
-
-def _requests_like(like: Summary) -> Callable[[str, str, Profile, bool], dict[str, Any]]:
-    def requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:
-        if key == SCORE:
-            return {"bins": Given(_edges(like.score)), **_ties(profile)}
-        if key not in like.variables:
-            return _requests(key, kind, profile, unequal)
-        same = {word: Given(_edges(getattr(like.variables[key], word))) for word in ("bins", "fine")}
-        return same | _ties(profile)
-
-    return requests
-
-
-def _edges(tally: Tally) -> np.ndarray:
-    assert isinstance(tally.cells, Ranges)
-    return tally.cells.edges
-
-
 def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit: bool) -> Seen:
     variables, fields = {}, {}
     for name, each in scanned.variables.items():
         reason = None if explicit else _constant(each.profile, each.kind, scanned.rows)
         if reason:
-            aside.append(_aside(name, reason))
+            aside.append(set_aside(name, reason))
             continue
         parts = (each.tallies["bins"], each.tallies["fine"], each.beyond["fine"], each.totals)
         variables[name] = VariableSums(each.kind, *parts, each.walk, each.tallies.get("ties"))
     for name, found in scanned.fields.items():
         count = len(found.tally.cells.names)  # type: ignore[attr-defined]
         if not explicit and (count > max(FEW, IDENTIFIER_SHARE * scanned.rows) or found.tally.counts.size <= 1):
-            aside.append(_aside(name, "constant" if count <= 1 else f"an identifier: {count:,} levels"))
+            aside.append(set_aside(name, "constant" if count <= 1 else f"an identifier: {count:,} levels"))
             continue
         assert found.beyond is not None
         fields[name] = FieldSums(found.tally, found.beyond)
