@@ -14,9 +14,11 @@ groups are the main factor (2), and metaclass by main factor (3); only bins with
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,7 @@ def cifar(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np
         return p, frame["label"].to_numpy(int), logits, np.sort(fit), np.sort(test)
     frame = pd.read_parquet(data("netcal_densenet_bc_100_cifar_100"))
     p = frame[[f"prob_{k}" for k in range(100)]].to_numpy(float)
-    p /= p.sum(axis=1, keepdims=True)
+    p = p / p.sum(axis=1, keepdims=True)
     order = rng.permutation(len(frame))[: 2 * ROWS]
     return p, frame["label"].to_numpy(int), np.log(np.maximum(p, 1e-8)), np.sort(order[:ROWS]), np.sort(order[ROWS:])
 
@@ -206,15 +208,26 @@ def _apply(
     return np.asarray(method.fit(q[fit], right[fit], given[0]).predict_proba(q[test], given[1])[:, 1])
 
 
+def kept(name: str, make: Callable[[], Any]) -> Any:
+    """Take a part's result from the folder MISCAL_STUDY_CACHE, or make it and keep it there."""
+    folder = os.environ.get("MISCAL_STUDY_CACHE")
+    if folder is None:
+        return make()
+    path = Path(folder) / f"images-{name}.json"
+    if not path.exists():
+        path.write_text(json.dumps(make()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def study(quick: bool = False) -> tuple[dict[str, Any], str]:
     """Both parts."""
     warnings.simplefilter("ignore")
     content: dict[str, Any] = {"bandwidths": BANDWIDTHS.tolist(), "ratios": RATIOS.tolist(), "rows": ROWS}
     parts = ["# Local recalibration on images (paper 002)"]
     for name in ("CIFAR-10",) if quick else ("CIFAR-10", "CIFAR-100"):
-        content[name] = one(name)
+        content[name] = kept(name, lambda name=name: one(name))
         parts += [f"{name}, {ROWS:,} test rows (paper: ImageNet, Table 4)", harness.markdown(content[name]["table"])]
-    content["stand-in"] = stand_in(1 if quick else SPLITS)
+    content["stand-in"] = kept("stand-in", lambda: stand_in(1 if quick else SPLITS))
     parts += [
         f"Stand-in for settings 2 and 3: ImageNet by groups, mean of {1 if quick else SPLITS} random halves.",
         harness.markdown(content["stand-in"]),

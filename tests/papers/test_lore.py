@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -392,3 +394,25 @@ def test_the_largest_error_of_the_estimate_falls_with_the_root_of_the_rows() -> 
     slope = np.polyfit(np.log(sizes), np.log(largest), 1)[0]
     assert -0.6 < slope < -0.4
     assert largest[-1] < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_crime_study_in_small(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed of setting 1: the overconfident network is mended by every method, and LoRe's limits are in order."""
+    pytest.importorskip("torch", reason="needs torch (extra neural)")
+    pytest.importorskip("openTSNE", reason="needs the extra tsne")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
+    monkeypatch.setenv("MISCAL_DATA", str(shared_data))
+    import crime
+
+    found = crime.one_seed(0, crime.load())
+    scores = found["scores"]
+    assert set(scores) == set(crime.PAPER)
+    assert 0.75 < found["accuracy"] < 0.88
+    assert scores["none"]["ECE"] > 0.1  # the paper: .151
+    for method in ("temperature", "histogram", "isotonic", "MMCE", "LoRe (t-SNE)", "LoRe (PCA)"):
+        assert scores[method]["ECE"] < 0.7 * scores["none"]["ECE"]
+        assert scores[method]["NLL"] < scores["none"]["NLL"]
+    for curve in found["curves"].values():
+        assert curve["largest t-SNE"][0] > curve["largest t-SNE"][-1]
