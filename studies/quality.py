@@ -207,8 +207,8 @@ def text_of(found: dict[str, Any]) -> str:
     lines = [str(__doc__).split("\n\n")[2].replace("\n", " "), "", *_standing(found)]
     for each in found.values():
         chosen = ", ".join(each["chosen"])
-        lines += ["", f"## {each['table']} ({each['model']})", "", f"Variable {each['variable']}, field {each['field']}. "
-                  f"`choose` took: {chosen}.", ""]  # fmt: skip
+        about = f"Variable {each['variable']}, field {each['field']}. `choose` took: {chosen}."
+        lines += ["", f"## {each['table']} ({each['model']})", "", about, ""]
         ordered = sorted(each["methods"].items(), key=lambda item: item[1]["log_loss"])
         lines.append(markdown([_row(name, numbers) for name, numbers in ordered], HEADINGS))
         if each["failed"]:
@@ -239,8 +239,14 @@ def _standing(found: dict[str, Any]) -> list[str]:
             best = min(methods_, key=lambda name: methods_[name][number])
             row[number] = f"{100 * methods_['choose'][number]:.2f} (least {100 * methods_[best][number]:.2f}, {best})"
         rows.append(row)
-    headings = {"table": "table", "rank": "rank of `choose` by log loss", "beats": "better than `choose` beyond noise",
-                "variable": "variable error %", "field": "field error %", "multicalibration": "multi. error %"}  # fmt: skip
+    headings = {
+        "table": "table",
+        "rank": "rank of `choose` by log loss",
+        "beats": "better than `choose` beyond noise",
+        "variable": "variable error %",
+        "field": "field error %",
+        "multicalibration": "multi. error %",
+    }
     return [markdown(rows, headings)] if rows else []
 
 
