@@ -276,3 +276,12 @@ def test_three_hundred_columns(tmp_path: Path) -> None:
 def test_a_finding_survives_json() -> None:
     made = Finding("MC301", "field", "x", ("a",), ("b",), 3, 3.0, 0.5, 0.2, 0.3, (0.1, 0.5), 0.9, 0.01, True, True)
     assert Finding.from_dict(json.loads(json.dumps(plain(made.to_dict())))) == made
+
+
+def test_a_score_that_is_too_extreme_is_said_so() -> None:
+    data = miscal.datasets.distorted(4000, slope=0.6, intercept=-0.14, random_state=1)
+    found = audit(data.predictions(), effort="quick")
+    assert [f.where for f in found.findings if f.real and not f.parent] == ["the whole table"]
+    text = found.to_markdown()
+    assert text.startswith("# Right on average, but the scores are too extreme"), text.splitlines()[0]
+    assert "off along the score" in text

@@ -43,10 +43,10 @@ def verdict(document: Document) -> Verdict:
     if math.isnan(predicted) or math.isnan(observed):
         return Verdict("unknown", "There is no number to judge the predictions by.", support)
     alpha = level(document)
-    if gap.beyond(alpha):
+    if gap.beyond(alpha) and _score_is_off(document):
         way: Direction = "over" if gap.value > 0 else "under"
         return Verdict(way, f"Predictions are too {'high' if way == 'over' else 'low'}: {rates}.", support)
-    places = real_findings(document)
+    places = [finding for finding in real_findings(document) if finding.get("kind") != "score"]
     if places:
         how_many = "one place" if len(places) == 1 else words.plural(len(places), "place")
         return Verdict("places", f"Right on average, wrong in {how_many}: {rates} overall.", support)
@@ -54,6 +54,12 @@ def verdict(document: Document) -> Verdict:
     if shape:
         return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
     return Verdict("none", f"No error beyond noise: {rates}.", support)
+
+
+def _score_is_off(document: Document) -> bool:
+    """Whether the finding about all rows is beyond noise among all tests; true where an audit has none."""
+    own = [f for f in map(mapping, items(document.get("findings"))) if f.get("kind") == "score"]
+    return not own or any(f.get("real", True) for f in own)
 
 
 def _shape(score: Mapping[str, Any], alpha: float) -> str:

@@ -124,6 +124,8 @@ def strength(finding: Finding) -> str:
     text = f"{judged} ({words.p_value(finding.get('p_value'), 'adjusted p')})."
     if finding.get("specific") is False and finding.get("kind") != "score":
         text += " Correcting the score alone would explain it."
+    if finding.get("kind") == "score" and not _at_least(finding) > 0:
+        text += " Right on average, off along the score."
     return text
 
 
