@@ -25,6 +25,7 @@ MANY_ROWS, NARROW = 300_000, 5  # beyond so many rows fewer columns: each partit
 MOST_LEVELS = 20
 DRAWS = {"normal": 999, "deep": 1999}
 WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
+LEAST_DRAWS = 199
 PLACES = 60  # worst subpopulations that become places
 FAMILY = "subpopulations"
 INFORMATION, LEAST = 5.0, 10
@@ -44,8 +45,10 @@ def look_at_subpopulations(
     rows = predictions.rows
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
     draws = DRAWS[effort]
-    if rows * draws * partitions > WORK and looked.rows.noise.null == "bernoulli":
-        draws = int(2e8 / rows) + 2  # more than are ever simulated: the inequality takes over
+    if rows * draws * partitions > WORK:
+        # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
+        flips = looked.rows.noise.null == "residual"
+        draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
     asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
     result = by_subpopulation(
         predictions, names, simulations=draws, target=looked.target, random_state=random_state, **asked
