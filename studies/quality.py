@@ -166,6 +166,9 @@ def collect(pools: dict[str, Pool], seeds: int, folder: Path) -> dict[str, Any]:
                 chosen += [spent["chosen"]] if "chosen" in spent else []
                 failed |= {name: text for name, text in spent.items() if isinstance(text, str) and name != "chosen"}
                 for name, p in np.load(path).items():
+                    if not np.isfinite(p).all():
+                        failed[name] = f"seed {seed}: {np.isnan(p).any(axis=-1).sum():,} rows are not numbers"
+                        continue
                     numbers = {"seed": seed, **measured(pool, test, p)}
                     numbers["fit_s"], numbers["predict_s"] = spent[name]
                     rows.setdefault(name, []).append(numbers)
