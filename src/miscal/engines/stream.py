@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from miscal.engines.plan import Job, State
 from miscal.kernels.threads import thread_count
 
 MEGABYTE = 1 << 20
-FIXED = 300 * MEGABYTE  # the interpreter, the libraries, the sums
+FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 LEAST = 384 * MEGABYTE
 UNITS = {
     "": 1,
@@ -48,7 +49,7 @@ def memory_bytes(text: Any) -> int:
 
 def batch_rows(memory: int, columns: int, threads: int) -> int:
     """Rows of a batch such that all threads together stay below a ceiling."""
-    row = 220 + 40 * columns  # decoded, as float64, as codes, and what each row gives to the tallies
+    row = 400 + 100 * columns  # decoded, as float64, as codes, what each row gives to the tallies; and what pools keep
     rows = max(memory - FIXED, 40 * MEGABYTE) // (threads * row)
     return int(min(max(rows, 1 << 14), 1 << 20))
 
@@ -119,6 +120,7 @@ class Stream:
                 batch = job.door.open(chunk)
                 if batch is not None:
                     state.add(batch)
+            _release()
             if worker == 0 and self.progress is not None:
                 self.progress(part, self.batches.parts)
         return state
@@ -135,8 +137,20 @@ class Stream:
     def _chunks(self, job: Job) -> Iterator[Chunk]:
         for part in range(self.batches.parts):
             yield from self.batches.read(part, job.columns)
+            _release()
             if self.progress is not None:
                 self.progress(part, self.batches.parts)
+
+
+def _release() -> None:
+    """Give memory that a part needed back to the system: pools and the arenas of threads keep it otherwise."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(OSError, AttributeError):  # only the GNU library has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _ahead(chunks: Callable[[], Iterator[Chunk]]) -> Iterator[Chunk]:
