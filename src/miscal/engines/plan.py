@@ -200,7 +200,8 @@ class _Lists:
     def add(self, **columns: np.ndarray | None) -> None:
         for name, values in columns.items():
             if values is not None:
-                self.pieces.setdefault(name, []).append(np.asarray(values))
+                # A copy: a view would keep the whole batch alive.
+                self.pieces.setdefault(name, []).append(np.array(values))
 
     def arrays(self) -> Packed:
         return {name: np.concatenate(pieces) for name, pieces in self.pieces.items()}
