@@ -60,7 +60,7 @@ def test_the_results_of_a_stream_are_those_of_memory(both):
             two.value, two.noise_floor, two.p_value, two.interval
         )  # fmt: skip
         for column in two.table:
-            if not column.startswith("difference"):
+            if not column.startswith(("difference", "shrunken")):  # these need the rows: see the page on large data
                 assert np.array_equal(
                     one.table[column], two.table[column], equal_nan=two.table[column].dtype.kind == "f"
                 )
