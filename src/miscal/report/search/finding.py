@@ -74,8 +74,12 @@ def _spread_general(
         home = ordered[0][1]
         home.append(found)
     else:
+        heads = list(ordered)
         ordered.append((bound, [found]))
         home, parent = ordered[-1][1], found.where if found.real else None
+        if parent is None and heads:  # the total is right: what is not specific belongs to the first place that is
+            home = heads[0][1]
+            parent = home[0].where
     seen = {item.where for _, items in ordered for item in items}
     for place in sorted(general, key=lambda p: p.adjusted)[: 2 * CHILDREN]:
         if parent is not None and sum(item.parent == parent for item in home) >= CHILDREN:
