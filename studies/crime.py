@@ -219,10 +219,11 @@ def tables(found: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
             row[name], row[f"{name} sd"] = float(values.mean()), float(values.std(ddof=1))
         row["paper"], row["paper ECE"], row["paper NLL"], row["paper Brier"] = PAPER[method]
         rows.append(row)
-    target = {group: np.concatenate([column(m, group) for m in methods]) for group in GROUPS}
+    compared = [method for method in methods if PAPER[method][0] is not None]  # the paper's nine
+    target = {group: np.concatenate([column(m, group) for m in compared]) for group in GROUPS}
     correlation = []
     for name, paper in PAPER_CORRELATION.items():
-        values = np.concatenate([column(m, name) for m in methods])
+        values = np.concatenate([column(m, name) for m in compared])
         ours = {group: float(np.corrcoef(values, target[group])[0, 1]) for group in GROUPS}
         correlation.append({"metric": name, **ours, "paper": paper})
     wins = {

@@ -236,14 +236,14 @@ class BandwidthDisplay:
         count = len(self.curves)
         if ax is None:
             _, ax = pyplot().subplots(
-                1, count, figsize=(5.4 * count, 4.2), layout="constrained", squeeze=False, sharey=True
+                1, count, figsize=(5.0 * count + 1.4, 4.2), layout="constrained", squeeze=False, sharey=True
             )
         axes = np.atleast_1d(ax).reshape(-1)
         self.ax_, self.figure_ = axes[0], axes[0].figure
         for axis, (space, each) in zip(axes, self.curves.items(), strict=True):
             self._panel(axis, space, each)
         axes[0].set_ylabel(f"{self.statistic.capitalize()} local calibration error", color=INK)
-        axes[-1].legend(frameon=False, fontsize=8.5, loc="upper right")
+        axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return self
 
     def _panel(self, axis: Any, space: str, each: Mapping[str, Sequence[float]]) -> None:
