@@ -17,10 +17,10 @@ SHOWN = 12
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
 ELSEWHERE: dict[str, tuple[str, str]] = {
-    "bench": ("miscal.commands_bench", "bench"),
-    "check": ("miscal.report.command", "check"),
-    "recalibrate": ("miscal.commands_recalibrate", "recalibrate"),
-    **{name: ("miscal.commands_stream", name) for name in ("apply", "merge", "tally")},
+    "bench": ("miscal.commands.bench", "bench"),
+    "check": ("miscal.commands.check", "check"),
+    "recalibrate": ("miscal.commands.recalibrate", "recalibrate"),
+    **{name: ("miscal.commands.stream", name) for name in ("apply", "merge", "tally")},
 }
 
 
@@ -122,10 +122,16 @@ def audit(
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
     if check:
-        from miscal.commands_stream import verified
-
         verified(str(file))
     _run(file, out, json_path, audit_options(options), saved, baseline)
+
+
+def verified(source: str) -> None:
+    """Compare the files with their recorded checksums, and say so."""
+    from miscal.engines.verify import verify
+
+    found = verify(source)
+    click.echo(f"{len(found)} file{'s' * (len(found) != 1)} verified.", err=True)
 
 
 def _run(

@@ -67,8 +67,7 @@ if triton is not None:
                 closest = tl.minimum(nearest, tl.min(tl.where(counts, far, FAR32), 1))
                 # Sums so far were relative to a source farther away: nothing was summed while there was none.
                 shrink = tl.where(nearest < FAR32, tl.exp2((nearest - closest) * scale), 0.0)
-                first *= shrink.to(tl.float64)
-                second *= shrink.to(tl.float64)
+                first, second = first * shrink.to(tl.float64), second * shrink.to(tl.float64)
                 nearest = closest
                 weight = tl.where(counts, tl.exp2((far - nearest[:, None]) * scale), 0.0)
             else:

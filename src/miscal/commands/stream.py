@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from miscal.cli import verified
 from miscal.data.errors import refusal
 
 __all__ = ["apply", "merge", "tally"]
@@ -47,14 +48,6 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bo
     )
     seen.summary.save(out)
     click.echo(f"{seen.summary.rows:,} rows in {seen.passes} passes. Tally: {out}   edges {seen.summary.rule[:8]}")
-
-
-def verified(source: str) -> None:
-    """Compare the files with their recorded checksums, and say so."""
-    from miscal.engines.verify import verify
-
-    found = verify(source)
-    click.echo(f"{len(found)} file{'s' * (len(found) != 1)} verified.", err=True)
 
 
 @click.command()

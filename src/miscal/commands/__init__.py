@@ -1,0 +1,1 @@
+"""Commands that live in files of their own; `cli` imports each when it is asked for."""
