@@ -50,8 +50,8 @@ def weighted(seed: int) -> miscal.Predictions:
 
 
 def rare(seed: int) -> miscal.Predictions:
-    data = datasets.calibrated(3000, rate=0.02, random_state=seed)
-    return miscal.Predictions(data.y_true, data.y_prob, columns=features(3000, seed))
+    data = datasets.calibrated(1500, rate=0.02, random_state=seed)
+    return miscal.Predictions(data.y_true, data.y_prob, columns=features(1500, seed))
 
 
 def clustered(seed: int) -> miscal.Predictions:
@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, Maker, dict[str, Any]]] = {
     "narrow": ("4,000 rows, bandwidth .2", lambda seed: plain(seed, 4000), {"bins": 5}),
     "tied": ("scores of one digit, a rounded number and a category", tied, {"bandwidth": 0.4}),
     "weighted": ("lognormal weights", weighted, {"bandwidth": 0.4, "bins": 5}),
-    "rare": ("3,000 rows, one event in fifty", rare, {"bandwidth": 0.4}),
+    "rare": ("1,500 rows, one event in fifty", rare, {"bandwidth": 1.0}),
     "clustered": ("200 clusters of 5 alike rows", clustered, {"bandwidth": 0.4}),
     "classes": ("three classes, five features, top label", classes, {"bandwidth": 0.4, "bins": 5}),
 }

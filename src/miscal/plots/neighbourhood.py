@@ -240,8 +240,10 @@ class BandwidthDisplay:
             )
         axes = np.atleast_1d(ax).reshape(-1)
         self.ax_, self.figure_ = axes[0], axes[0].figure
+        highest = max(float(np.nanmax(errors)) for each in self.curves.values() for errors in each.values())
         for axis, (space, each) in zip(axes, self.curves.items(), strict=True):
             self._panel(axis, space, each)
+            axis.set_ylim(0, 1.05 * highest)
         axes[0].set_ylabel(f"{self.statistic.capitalize()} local calibration error", color=INK)
         axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
         return self
@@ -258,7 +260,6 @@ class BandwidthDisplay:
         if space in self.mark:
             axis.axvline(self.mark[space], color=BAND, linewidth=6, alpha=0.5, zorder=0)
         axis.set_xscale("log")
-        axis.set_ylim(0, None)
         percent_axis(axis.yaxis)
         axis.set_xlabel("Bandwidth", color=INK)
         axis.set_title(space, fontsize=10, color=INK, loc="left")
