@@ -3,7 +3,7 @@
     python studies/stream_large.py --rows 100000000 --folder BIG --memory 1GB
 
 Writes studies/results/stream_large.json and .md. The table has a 64-bit score, an outcome, a field of 100,000 levels
-and four numeric columns; a planted error (one stretch of one column) must be the first finding.
+and four numeric columns, with a planted error in one stretch of one of them.
 """
 
 from __future__ import annotations
