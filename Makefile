@@ -1,7 +1,7 @@
 # `make` lists the targets. Set-up steps leave a stamp in .venv and run again only when their lock changes.
 
 PYTHON ?= python3
-WORKERS ?= 0
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps

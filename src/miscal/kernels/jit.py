@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -37,6 +38,31 @@ class _Notice(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compile", _Notice())
+
+
+def forget_if_changed(folder: Path) -> bool:
+    """Delete cached kernels when any file of the folder is newer than when they were compiled.
+
+    A cached kernel is rebuilt only when its own file changes, not when a kernel that it calls changes: without this an
+    upgraded library could run yesterday's arithmetic. Returns whether anything was forgotten.
+    """
+    cached = folder / "__pycache__"
+    stamp = cached / "kernels.stamp"
+    state = ";".join(f"{file.name}:{file.stat().st_mtime_ns}" for file in sorted(folder.glob("*.py")))
+    try:
+        if stamp.exists() and stamp.read_text() == state:
+            return False
+        found = [file for kind in ("*.nbi", "*.nbc") for file in cached.glob(kind)]
+        for file in found:
+            file.unlink(missing_ok=True)
+        cached.mkdir(exist_ok=True)
+        stamp.write_text(state)
+    except OSError:  # a read-only installation cannot go stale by being edited
+        return False
+    return bool(found)
+
+
+forget_if_changed(Path(__file__).parent)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -127,8 +127,8 @@ def before_after(
     >>> fit, test = np.arange(4000), np.arange(4000, 8000)
     >>> repair = GroupWise(PlattScaling()).fit(p[fit], y[fit], {"group": group[fit]})
     >>> unseen = Predictions(y[test], p[test], columns={"group": group[test]})
-    >>> before_after(unseen, repair, effort="quick").where("gone")[0]
-    'group a'
+    >>> "group a" in before_after(unseen, repair, effort="quick").where("gone")
+    True
     """
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
