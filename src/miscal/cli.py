@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,11 +42,17 @@ class OneLine(click.Group):
         try:
             return super().invoke(context)
         except MiscalError as error:
-            click.echo(f"miscal: {' '.join(str(error).split())}", err=True)
+            click.echo(f"miscal: {_as_options(' '.join(str(error).split()))}", err=True)
             context.exit(2)
         except KeyboardInterrupt:
             click.echo("miscal: interrupted; nothing was written", err=True)
             context.exit(130)
+
+
+def _as_options(text: str) -> str:
+    """Hints name Python's parameters; here they are options."""
+    text = re.sub(r"\blogit=True\b", "--logit", text)
+    return re.sub(r"\b(positive|outcome|probability|weight|count|cluster)=", r"--\1 ", text)
 
 
 @click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})

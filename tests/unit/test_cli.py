@@ -82,3 +82,11 @@ def test_help_names_the_commands() -> None:
     assert done.exit_code == 0
     for command in ("audit", "demo"):
         assert command in done.output
+
+
+def test_hints_speak_of_options(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("y,p\nyes,0.5\nno,0.4\n")
+    done = run("audit", path, "--outcome", "y", "--probability", "p")
+    assert done.exit_code == 2
+    assert "--positive LABEL" in done.output
