@@ -22,7 +22,7 @@ LOW_UNIT = 2.0**-52
 SCHEMA = "miscal.tally/1"
 
 
-def _normal(limbs: np.ndarray) -> np.ndarray:
+def carried(limbs: np.ndarray) -> np.ndarray:
     """Carry the low limbs over, so that equal sums have equal limbs."""
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
@@ -137,7 +137,7 @@ class Tally:
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
-        limbs = _normal(self.limbs[:, one] - self.limbs[:, two])
+        limbs = carried(self.limbs[:, one] - self.limbs[:, two])
         return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
 
     def _mean(self, name: str) -> np.ndarray:
@@ -169,7 +169,7 @@ class Tally:
     def _plus(self, other: Tally) -> Tally:
         limbs = sums = None
         if self.limbs is not None and other.limbs is not None:
-            limbs = _normal(self.limbs + other.limbs)
+            limbs = carried(self.limbs + other.limbs)
         else:
             sums = self._real() + other._real()
         impossible = self.impossible
@@ -216,7 +216,7 @@ class Tally:
             self,
             cells=cells,
             counts=counts,
-            limbs=None if limbs is None else _normal(limbs),
+            limbs=None if limbs is None else carried(limbs),
             sums=added(self.sums),
             impossible=added(self.impossible),
         )

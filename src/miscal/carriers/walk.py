@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from miscal.data.errors import refusal
 
 
@@ -81,23 +79,3 @@ class Walk:
 
 def _or(key: float, otherwise: float) -> float:
     return otherwise if math.isnan(key) else key
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Rows sorted by a key with their residuals, and where each block of tied keys ends: for simulation and curves.
-
-    `ends` are the positions after the last row of each block of equal keys.
-    """
-
-    order: np.ndarray
-    ends: np.ndarray
-    keys: np.ndarray
-
-    @classmethod
-    def sorted_by(cls, key: np.ndarray) -> Steps:
-        """Sort once."""
-        order = np.argsort(key, kind="stable")
-        keys = key[order]
-        ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], True)) + 1
-        return cls(order=order, ends=ends, keys=keys[ends - 1])

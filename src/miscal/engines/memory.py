@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally
+from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally, carried
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells
@@ -49,7 +49,7 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     return Tally(
         cells=pooling.cells,
         counts=counts,
-        limbs=_carried(sums) if pair.whole else None,
+        limbs=carried(sums) if pair.whole else None,
         sums=None if pair.whole else sums,
         impossible=impossible,
         weighted=pair.weight is not None,
@@ -72,12 +72,6 @@ def _added(parts: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
         for place, more in enumerate(part):
             totals[place] += more
     return totals
-
-
-def _carried(limbs: np.ndarray) -> np.ndarray:
-    limbs[..., 0] += limbs[..., 1] >> 32
-    limbs[..., 1] &= 0xFFFFFFFF
-    return limbs
 
 
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
@@ -129,7 +123,7 @@ def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     limbs[:, 0, 0] = sums[:, 0] << 20
     limbs[:, 1] = sums[:, 2:]
     limbs[:, 2, 0] = sums[:, 1] << 20
-    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=_carried(limbs), sums=None, columns=MEAN_COLUMNS)
+    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=carried(limbs), sums=None, columns=MEAN_COLUMNS)
 
 
 def _locked(values: np.ndarray) -> np.ndarray:

@@ -138,11 +138,11 @@ class _Walker:
         return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
 
     def _collect(self, wanted: np.ndarray) -> np.ndarray:
-        from miscal.kernels.walk import collect
+        from miscal.kernels.ranks import pick
 
         def work(start: int, stop: int) -> np.ndarray:
             rows = np.empty(stop - start + 1, np.int32)
-            found = collect(self.key[start:stop], *self.map.arguments, wanted, rows)
+            found = pick(self.key[start:stop], *self.map.arguments, wanted, rows)
             return rows[:found].astype(np.int64) + start
 
         return np.concatenate(over_blocks(self.key.size, work))

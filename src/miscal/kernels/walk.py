@@ -106,25 +106,6 @@ def spread(key, base, scale, starts, widths, wanted, lows, highs):
 
 
 @kernel
-def collect(key, base, scale, starts, widths, wanted, rows):
-    """Positions of the rows in wanted buckets; `rows` has one slot more than there are keys."""
-    found = 0
-    for i in range(key.size):
-        rows[found] = i
-        found += wanted[bucket(key[i], base, scale, starts, widths)]
-    return found
-
-
-@kernel
-def count_wanted(key, base, scale, starts, widths, wanted):
-    """How many rows lie in wanted buckets."""
-    found = 0
-    for i in range(key.size):
-        found += wanted[bucket(key[i], base, scale, starts, widths)]
-    return found
-
-
-@kernel
 def inside_exact(key, predicted, observed, weight, base, scale, starts, widths, sums, extremes):
     """Walk through the collected rows, sorted by key, from the exact border of each bucket.
 
