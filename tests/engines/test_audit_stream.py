@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -221,6 +222,15 @@ def test_a_full_disk_leaves_nothing(planted, tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json"]
 
 
+def _reads_below(process: int, folder: Path) -> bool:
+    """Whether the process has a file of the folder open."""
+    for entry in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if folder in entry.readlink().parents:
+                return True
+    return False
+
+
 def test_an_interrupt_leaves_nothing_and_says_so(planted, tmp_path):
     many = tmp_path / "many"
     many.mkdir()
@@ -228,7 +238,9 @@ def test_an_interrupt_leaves_nothing_and_says_so(planted, tmp_path):
         os.link(planted, many / f"{place}.parquet")
     command = [sys.executable, "-m", "miscal.cli", "tally", str(many), *COLUMNS, "--out", str(tmp_path / "out.tally")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    time.sleep(4.0)
+    while not _reads_below(process.pid, many):
+        assert process.poll() is None, "the command ended before it read a file"
+        time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
@@ -246,3 +258,17 @@ def test_clusters_and_unknown_columns_are_refused_clearly(planted, tmp_path):
     code, text = run("audit", tmp_path / "*.parquet", *COLUMNS)
     assert code == 2
     assert "matches no file" in text
+
+
+def test_an_interrupt_inside_executed_text_exits_alike(tmp_path):
+    """Python marks itself as killed by SIGINT when one arrives inside exec(text); the command wipes the mark."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import click\nfrom miscal.cli import OneLine\n"
+        "main = click.Group('main')\nmain.__class__ = OneLine\n"
+        "@main.command()\ndef strike():\n    exec('raise KeyboardInterrupt')\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, str(script), "strike"], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip() == "miscal: interrupted; nothing was written"
