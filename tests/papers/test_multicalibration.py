@@ -337,6 +337,15 @@ def test_all_nominal_and_missing(rng):
     assert only == multicalibration_error(r, s, subpopulations=[missing])
 
 
+def test_columns_without_order_by_name_position_or_mask(rng):
+    s, r = tied_batch(rng, 300)
+    table = np.column_stack([rng.random(300), rng.integers(0, 4, 300)])
+    named = multicalibration_error(r, s, {"0": table[:, 0], "1": table[:, 1]}, subpopulations=50, nominal=["1"])
+    for way in ([1], [-1], [False, True], np.array([False, True])):
+        assert multicalibration_error(r, s, table, subpopulations=50, nominal=way) == named
+    assert multicalibration_error(r, s, table, subpopulations=50) != named
+
+
 def test_contradicted_certainty_is_infinite(rng):
     s = np.concatenate([rng.random(50), np.zeros(5)])
     r = np.concatenate([rng.integers(0, 2, 50), np.array([0, 0, 1, 0, 0])])
@@ -364,6 +373,7 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"subpopulations": "age < 3"}, "needs features"),
         ({"features": np.ones((3, 2))}, "one value a row"),
         ({"features": {"a": [1, 2, 3, 4]}, "nominal": "b"}, "is not a column"),
+        ({"features": {"a": [1, 2, 3, 4]}, "nominal": [True, False]}, "one truth value for each of the 1 columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "b < 3"}, "not among the columns"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a ; 3"}, "cannot be understood"),

@@ -90,3 +90,14 @@ def test_hints_speak_of_options(tmp_path: Path) -> None:
     done = run("audit", path, "--outcome", "y", "--probability", "p")
     assert done.exit_code == 2
     assert "--positive LABEL" in done.output
+
+
+def test_a_table_without_named_roles_lists_its_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("late,score,age\n0,0.1,3\n1,0.8,4\n")
+    done = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv")])
+    assert done.exit_code == 2
+    assert done.output.strip() == (
+        "miscal: audit needs the names of the outcome and the probability columns; "
+        "the columns are 'late', 'score', 'age'. "
+        "Hint: say --outcome NAME and --probability NAME"
+    )

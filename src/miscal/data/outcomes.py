@@ -166,7 +166,7 @@ def _refuse_third(codes: Array, found: list[Any], positive: Any, where: str) -> 
         "must have two labels",
         where=where,
         got=f"it has {len(found):,}: {shown}; row {row} has {found[rarest]!r} (rows are counted from 0)",
-        hint="a spelling? or map the labels to 0 and 1 yourself",
+        hint="a spelling? map the labels to 0 and 1 yourself, or give one probability column for each class",
     )
 
 

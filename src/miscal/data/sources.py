@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from miscal.data import checks, outcomes
 from miscal.data.door import Names, Raw
-from miscal.data.errors import refusal
+from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import TableFile
 from miscal.data.frames import frame_of, names_of, require, unique
 from miscal.data.predictions import Predictions
@@ -130,6 +130,21 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
     names = [str(name) for name in names_of(source, "'source'")]
     unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only), "the table"
+
+
+def unnamed(source: Any) -> MiscalError:
+    """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
+    try:
+        names = _opened(source)[0]
+    except MiscalError:  # a folder or a pattern: its files are opened elsewhere
+        names = []
+    shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
+    return refusal(
+        "needs the names of the outcome and the probability columns",
+        where="audit",
+        got=f"the columns are {shown}" if names else "",
+        hint="say outcome=NAME and probability=NAME",
+    )
 
 
 @dataclass(frozen=True)

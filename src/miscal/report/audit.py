@@ -9,7 +9,7 @@ from typing import Any
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.sources import read
+from miscal.data.sources import read, unnamed
 from miscal.report.chosen import chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
@@ -190,7 +190,5 @@ def _predictions(
     if isinstance(data, Predictions):
         return data
     if outcome is None or probability is None:
-        raise refusal(
-            "needs the names of the outcome and probability columns", where="audit", hint="outcome=, probability="
-        )
+        raise unnamed(data)
     return read(data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, **options)

@@ -9,6 +9,7 @@ from typing import Any
 
 from miscal.carriers.summary import Summary
 from miscal.data.errors import refusal
+from miscal.data.sources import unnamed
 from miscal.data.vectors import library_of
 from miscal.engines.batches import batches_of, is_lazy
 from miscal.engines.rows import Door
@@ -98,9 +99,7 @@ def audit_large(
         made = audit_of(Seen(Summary.load(fspath(data)), {}, {}), source=source or name, **common)
         return made.suppressed(suppress_below) if suppress_below else made
     if outcome is None or probability is None:
-        raise refusal(
-            "needs the names of the outcome and probability columns", where="audit", hint="outcome=, probability="
-        )
+        raise unnamed(data)
     if cluster is not None:
         raise refusal(
             "needs all rows of a cluster together", where="'cluster'", got="a stream has one batch at a time",

@@ -61,7 +61,7 @@ def multicalibration_error(
         Fewest rows of a generated subpopulation; those that are given count whatever their size.
     min_information : float
         Leave out subpopulations with Σw²p(1-p) below this times their largest squared weight.
-    nominal : names or positions
+    nominal : names, positions, or a truth value for each column
         Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
     normalise : bool
         False: the largest D_k, without the scale ("multi-ablate" in the paper).

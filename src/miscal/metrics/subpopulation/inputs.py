@@ -76,6 +76,13 @@ def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:
     if nominal is None:
         return {name for name in names if columns[name].nominal}
     items: list[Any] = [nominal] if isinstance(nominal, (str, int)) else list(nominal)
+    if items and all(isinstance(item, (bool, np.bool_)) for item in items):
+        if len(items) != len(names):
+            raise refusal(
+                f"must have one truth value for each of the {len(names)} columns",
+                where="'nominal'", got=f"it has {len(items)}",
+            )  # fmt: skip
+        return {name for name, chosen in zip(names, items, strict=True) if chosen}
     return {_column_name(item, names) for item in items}
 
 
