@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import miscal
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the extension mathml beside this file
 
 project = "miscal"
 author = "The miscal developers"
 copyright = "2026, The miscal developers"
 release = getattr(miscal, "__version__", "0.1.0")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+html_math_renderer = "mathml"
 myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

@@ -85,7 +85,9 @@ def field_relative_calibration_error(
     zero : "epsilon" or "drop"
         What becomes of levels without events. NaN, with a warning, where "drop" leaves none.
 
-    Other parameters are those of `field_calibration_error`.
+    Notes
+    -----
+    The other parameters are those of `field_calibration_error`.
 
     Examples
     --------
