@@ -23,6 +23,7 @@ class Spec:
 
     by: ClassVar[tuple[str, str]]
     subject: ClassVar[str | None] = None
+    in_parts: ClassVar[tuple[str, str] | None] = None  # what measures a table that is not loaded
 
     def run(self, predictions: Predictions) -> Result:
         """Measure."""
@@ -82,6 +83,7 @@ class Subpopulation(Spec):
     """Multi-calibration over subpopulations: see `by_subpopulation`."""
 
     by: ClassVar = ("miscal.metrics.subpopulation.result", "by_subpopulation")
+    in_parts: ClassVar = ("miscal.metrics.subpopulation.streamed", "subpopulations_in_parts")
     subject: ClassVar = "columns"
     columns: str | Sequence[str] | None = None
     subpopulations: Any = 1000
@@ -143,7 +145,9 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     ----------
     p : Predictions, a path, or a frame of any library
     specs : Score(...), Variable("age"), Field("state"), ...
-    read_options : for a path or frame, what `miscal.read` takes (outcome=, probability=, ...)
+    read_options : for a path or frame, what `miscal.read` takes (outcome=, probability=, ...); with memory="1GB", and
+        for folders, patterns and Spark frames always, the table is read in parts: subpopulations are exact or bounded,
+        neighbourhoods are those of a sample, and all else is what `miscal.audit` gives
 
     Examples
     --------
@@ -152,18 +156,44 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     >>> [result.kind for result in miscal.measure(p, miscal.Score(bins=2), miscal.Field("sex"))]
     ['score', 'field']
     """
-    predictions = p if isinstance(p, Predictions) else _read(p, read_options)
     for spec in specs:
         if not isinstance(spec, Spec):
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
+    if not isinstance(p, Predictions) and _in_parts(p, read_options.get("memory")):
+        return [measure_in_parts(spec, p, read_options) for spec in specs]
+    predictions = p if isinstance(p, Predictions) else _read(p, read_options)
     return [spec.run(predictions) for spec in specs]
+
+
+def _in_parts(source: Any, memory: Any) -> bool:
+    from miscal.engines.runners import in_parts
+
+    return in_parts(source, memory)
+
+
+def measure_in_parts(spec: Spec, source: Any, options: dict[str, Any]) -> Result:
+    """Measure a table that is not loaded."""
+    _check_named(source, options)
+    if spec.in_parts is None:
+        name = type(spec).__name__
+        hint = "miscal.audit(..., memory=) has its result; or load the table"
+        raise refusal("is not measured by itself where a table is read in parts", where=name, hint=hint)
+    module, name = spec.in_parts
+    own = {item.name: getattr(spec, item.name) for item in fields(spec)}
+    subject = own.pop(str(spec.subject))
+    result: Result = getattr(import_module(module), name)(source, subject, **own, **options)
+    return result
 
 
 def _read(source: Any, options: dict[str, Any]) -> Predictions:
     from miscal.data.sources import read
 
+    _check_named(source, options)
+    return read(source, **options)
+
+
+def _check_named(source: Any, options: dict[str, Any]) -> None:
     missing = [name for name in ("outcome", "probability") if name not in options]
     if missing:
         kind = "a path" if isinstance(source, (str, Path)) else "a frame"
         raise refusal(f"needs {' and '.join(missing)}", where="measure", got=f"data is {kind}", hint="name the columns")
-    return read(source, **options)

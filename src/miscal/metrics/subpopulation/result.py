@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,13 @@ def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
 
 
 def _result(
-    rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, settings: dict[str, Any], method: str
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    noise: MaximumNoise,
+    settings: dict[str, Any],
+    method: str,
+    curves: Callable[[np.ndarray], list[dict[str, Any]]] | None = None,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
     table = _table(rows, found, values, noise, order, str(settings["statistic"]))
@@ -164,7 +171,7 @@ def _result(
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
             "detectable": (noise.critical + POWER) * unit,
             "too_small": _small_table(found),
-            "cumulative": cumulative_curves(rows, found, order[:DRAWN]),
+            "cumulative": (curves or partial(cumulative_curves, rows, found))(order[:DRAWN]),
         },
     )
 
