@@ -1,9 +1,11 @@
 """How often the search over subpopulations alarms on calibrated data, and how often it finds a planted cell.
 
-    python studies/subpopulation_false_alarms.py [--quick] [--replications 1000]
+    python studies/subpopulation_false_alarms.py [--quick] [--seconds 800] [--fresh]
 
 Every data set is calibrated by design (but for the planted ones), so at level .05 about 5 in 100 may alarm. The p-value
-that most tools print, that of the worst subpopulation taken by itself, is counted beside ours.
+that most tools print, that of the worst subpopulation taken by itself, is counted beside ours. Data set number k is
+made from seed k, counts are kept after every few data sets, and a run goes on where the last one stopped: it can be
+cut into slices of `--seconds`, which change nothing. `--fresh` starts over.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
+from functools import partial
 
+import harness
 import numpy as np
-from scipy.stats import binom
 
 from miscal import Conjunctions, Predictions, ResidualLeaves, by_subpopulation
 from miscal.inference.brownian import brownian_range_p
 
-RESULTS = Path(__file__).parent / "results"
+NAME = "subpopulation_false_alarms"
 LEVEL = 0.05
 
 
@@ -75,38 +77,35 @@ def clusters(rng, n=2000):
 
 
 SCENARIOS = {
-    "plain": (plain, {}, 1.0),
-    "scores rounded to .1, rows sorted by outcome": (ties, {}, 1.0),
-    "weights from .2 to 2": (weights(lambda rng, n: rng.uniform(0.2, 2.0, n)), {}, 1.0),
-    "lognormal weights, 4,000 rows": (weights(lambda rng, n: rng.lognormal(0, 0.7, n), 4000), {}, 0.3),
-    "rate .01, 10,000 rows": (rare(0.01, 10_000), {}, 0.5),
-    "rate .001, 40,000 rows": (rare(0.001, 40_000), {}, 0.3),
-    "five rows a patient": (clusters, {}, 1.0),
-    "all pairs of levels and ranges": (plain, {"subpopulations": Conjunctions(2, 4)}, 1.0),
-    "leaves found on the other half": (plain, {"subpopulations": ResidualLeaves()}, 1.0),
-    "20,000 rows, Bonferroni": (lambda rng: plain(rng, 20_000), {"simulations": 20_000}, 0.5),
+    "plain": (plain, {}),
+    "scores rounded to .1, rows sorted by outcome": (ties, {}),
+    "weights from .2 to 2": (weights(lambda rng, n: rng.uniform(0.2, 2.0, n)), {}),
+    "lognormal weights, 4,000 rows": (weights(lambda rng, n: rng.lognormal(0, 0.7, n), 4000), {}),
+    "the same, sd 1, information floor of 1": (
+        weights(lambda rng, n: rng.lognormal(0, 1.0, n), 4000),
+        {"min_information": 1.0},
+    ),
+    "rate .01, 10,000 rows": (rare(0.01, 10_000), {}),
+    "rate .001, 40,000 rows": (rare(0.001, 40_000), {}),
+    "five rows a patient": (clusters, {}),
+    "all pairs of levels and ranges": (plain, {"subpopulations": Conjunctions(2, 4)}),
+    "leaves found on the other half": (plain, {"subpopulations": ResidualLeaves()}),
+    "20,000 rows, Bonferroni": (lambda rng: plain(rng, 20_000), {"simulations": 20_000}),
 }
+SEARCHES = {"1,000 by random paths": 1000, "pairs of levels and ranges": Conjunctions(2, 4)}
+SIGMAS = (4, 6, 8)
 
 
-def false_alarms(name, replications):
-    make, options, share = SCENARIOS[name]
-    count = max(20, int(replications * share))
-    alarms, alone, tested, started = 0, 0, [], time.process_time()
-    for seed in range(count):
-        result = by_subpopulation(
-            make(np.random.default_rng([seed, 1])), random_state=seed, **{"simulations": 199, **options}
-        )
-        alarms += result.p_value <= LEVEL
-        alone += brownian_range_p(result.extra["worst"][0]["deviations"]) <= LEVEL
-        tested.append(result.settings["tested"])
+def false_alarm(name, seed):
+    """One calibrated data set."""
+    make, options = SCENARIOS[name]
+    data = make(np.random.default_rng([seed, 1]))
+    result = by_subpopulation(data, random_state=seed, **{"simulations": 199, **options})
     return {
-        "data": name,
-        "data_sets": count,
-        "subpopulations": int(np.mean(tested)),
-        "alarms": int(alarms),
-        "limit": int(binom.isf(0.001, count, LEVEL)),
-        "alarms_of_the_worst_by_itself": int(alone),
-        "cpu_s": round(time.process_time() - started, 1),
+        "alarms": int(result.p_value <= LEVEL),
+        "alarms_of_the_worst_by_itself": int(brownian_range_p(result.extra["worst"][0]["deviations"]) <= LEVEL),
+        "tested": int(result.settings["tested"]),
+        "too_small": int(result.settings["too_small"]),
     }
 
 
@@ -122,73 +121,129 @@ def planted(rng, sigma, n=5000):
     return Predictions(rng.random(n) < truth, score, columns=columns), inside
 
 
-def power(sigma, subpopulations, words, replications):
-    found, near, first = 0, 0, 0
-    for seed in range(replications):
-        p, inside = planted(np.random.default_rng([seed, 2]), sigma)
-        result = by_subpopulation(p, simulations=199, subpopulations=subpopulations, random_state=seed)
-        worst = result.extra["worst"][0]
-        found += result.p_value <= LEVEL
-        first += result.p_value <= LEVEL and "CA" in worst["definition"] and worst["gap"] < 0
-        near += result.p_value <= LEVEL and worst["rows"] < 4 * inside.sum()
-    return {"planted_sigma": sigma, "search": words, "data_sets": replications, "found": int(found),
-            "worst_names_the_state": int(first), "worst_is_as_small": int(near)}  # fmt: skip
+def power(sigma, search, seed):
+    """One data set with a planted cell."""
+    p, inside = planted(np.random.default_rng([seed, 2]), sigma)
+    result = by_subpopulation(p, simulations=199, subpopulations=SEARCHES[search], random_state=seed)
+    worst, real = result.extra["worst"][0], result.p_value <= LEVEL
+    return {
+        "found": int(real),
+        "worst_names_the_state": int(real and "CA" in worst["definition"] and worst["gap"] < 0),
+        "worst_is_as_small": int(real and worst["rows"] < 4 * inside.sum()),
+    }
+
+
+def no_weight(_rng, _n):
+    """All rows count alike."""
+
+
+WEIGHTS = {
+    "none": no_weight,
+    "from .2 to 2": lambda rng, n: rng.uniform(0.2, 2.0, n),
+    "lognormal, sd .5": lambda rng, n: rng.lognormal(0, 0.5, n),
+    "lognormal, sd 1": lambda rng, n: rng.lognormal(0, 1.0, n),
+    "lognormal, sd 1.5": lambda rng, n: rng.lognormal(0, 1.5, n),
+}
+
+
+def judged(words, n):
+    """How many of all pairs of levels and ranges the information floor leaves, and how small they may be."""
+    data = weights(WEIGHTS[words], n)(np.random.default_rng([0, 3]))
+    result = by_subpopulation(data, subpopulations=Conjunctions(2, 4), simulations=0)
+    return {
+        "weights": words,
+        "rows": n,
+        "of": result.settings["tested"] + result.settings["too_small"] - 1,
+        "judged": result.settings["tested"] - 1,
+        "fewest_rows_judged": int(result.table["rows"].min()),
+        "information_of_all_rows": round(float(result.extra["full"]["information"]), 1),
+    }
+
+
+FALSE_ALARMS = {
+    "data": "calibrated data",
+    "data_sets": "data sets",
+    "subpopulations": "subpopulations",
+    "alarms": "alarms at .05",
+    "limit": "at most",
+    "alarms_of_the_worst_by_itself": "worst by itself",
+}
+POWER = {
+    "planted_sigma": "planted, in sigma",
+    "search": "search",
+    "data_sets": "data sets",
+    "found": "found",
+    "worst_names_the_state": "names the planted state",
+    "worst_is_as_small": "no larger than 4 cells",
+}
+FLOOR = {
+    "weights": "weights",
+    "rows": "rows",
+    "information_of_all_rows": "information of all rows",
+    "of": "pairs of levels and ranges",
+    "judged": "judged",
+    "fewest_rows_judged": "fewest rows judged",
+}
 
 
 def markdown(document):
-    lines = [
-        "| calibrated data | data sets | subpopulations | alarms at .05 | at most | worst by itself |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['data']} | {row['data_sets']} | {row['subpopulations']} | {row['alarms']} | {row['limit']} | "
-        f"{row['alarms_of_the_worst_by_itself']} |"
-        for row in document["false_alarms"]
-    ]
-    lines += [
-        "",
-        "| planted | search | data sets | found | names the planted state | no larger than 4 cells |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in document["power"]:
-        lines.append(
-            f"| {row['planted_sigma']} sigma | {row['search']} | {row['data_sets']} | {row['found']} | "
-            f"{row['worst_names_the_state']} | {row['worst_is_as_small']} |"
-        )
-    return "\n".join(lines) + "\n"
+    alarms = [row | {"subpopulations": round(row["tested"] / row["data_sets"])} for row in document["false_alarms"]]
+    tables = [harness.markdown(alarms, FALSE_ALARMS), harness.markdown(document["power"], POWER)]
+    return "\n\n".join([*tables, harness.markdown(document["floor"], FLOOR)])
+
+
+class Slice:
+    """Counts that go on from those kept, until the time is up."""
+
+    def __init__(self, seconds, fresh, write):
+        kept = harness.RESULTS / f"{NAME}.json"
+        self.document = {"level": LEVEL, "false_alarms": [], "power": [], "floor": []}
+        if write and not fresh and kept.exists():
+            self.document = json.loads(kept.read_text())
+        self.end, self.write = time.monotonic() + seconds, write
+
+    def go_on(self, table, keys, data_sets, one):
+        """Add data sets to a row of counts; each depends on its number alone."""
+        rows = self.document[table]
+        row = next((row for row in rows if all(row[name] == keys[name] for name in keys)), None)
+        if row is None:
+            row = {**keys, "data_sets": 0, "cpu_s": 0.0}
+            rows.append(row)
+        while row["data_sets"] < data_sets and time.monotonic() < self.end:
+            started = time.process_time()
+            for seed in range(row["data_sets"], min(row["data_sets"] + 20, data_sets)):
+                for name, value in one(seed).items():
+                    row[name] = row.get(name, 0) + value
+                row["data_sets"] += 1
+            row["cpu_s"] = round(row["cpu_s"] + time.process_time() - started, 1)
+            if table == "false_alarms":
+                row["limit"] = harness.alarm_limit(row["data_sets"], LEVEL)
+            self.save()
+
+    def save(self):
+        """Keep what there is."""
+        for table in ("false_alarms", "power"):  # a row that has not begun has no counts to show
+            self.document[table] = [row for row in self.document[table] if row["data_sets"]]
+        if self.write:
+            harness.write(NAME, self.document, markdown(self.document))
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--resume", action="store_true", help="keep the rows of the results that are there")
-    parser.add_argument("--replications", type=int, default=120)
+    parser.add_argument("--fresh", action="store_true", help="forget the counts that were kept")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    count = 20 if options.quick else options.replications
-    document = {"level": LEVEL, "false_alarms": [], "power": []}
-    kept = RESULTS / "subpopulation_false_alarms.json"
-    if options.resume and kept.exists():
-        document = json.loads(kept.read_text())
-    done = {row["data"] for row in document["false_alarms"]}
+    calibrated, off = (20, 20) if options.quick else (1000, 500)
+    part = Slice(options.seconds, options.fresh, write=not options.quick)
+    part.document["floor"] = [judged(words, n) for n in (2_000, 20_000) for words in WEIGHTS]
     for name in SCENARIOS:
-        if name not in done:
-            document["false_alarms"].append(false_alarms(name, count))
-            report(document["false_alarms"][-1], document, options.quick)
-    done = {(row["planted_sigma"], row["search"]) for row in document["power"]}
-    for sigma in (4, 6, 8):
-        for words, asked in (("1,000 by random paths", 1000), ("pairs of levels and ranges", Conjunctions(2, 4))):
-            if (sigma, words) not in done:
-                document["power"].append(power(sigma, asked, words, max(20, count // 3)))
-                report(document["power"][-1], document, options.quick)
-
-
-def report(row, document, quick):
-    print(row, flush=True)
-    if not quick:
-        RESULTS.mkdir(exist_ok=True)
-        document["false_alarms"].sort(key=lambda r: list(SCENARIOS).index(r["data"]))
-        (RESULTS / "subpopulation_false_alarms.json").write_text(json.dumps(document, indent=1) + "\n")
-        (RESULTS / "subpopulation_false_alarms.md").write_text(markdown(document))
+        part.go_on("false_alarms", {"data": name}, calibrated, partial(false_alarm, name))
+    for sigma in SIGMAS:
+        for search in SEARCHES:
+            part.go_on("power", {"planted_sigma": sigma, "search": search}, off, partial(power, sigma, search))
+    part.save()
+    print(markdown(part.document))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ class _Notice(event.Listener):  # type: ignore[misc]
     said = False
 
     def on_start(self, started: Any) -> None:
-        if self.said or started.data["dispatcher"].py_func.__module__.partition(".")[0] != PACKAGE:
+        module = started.data["dispatcher"].py_func.__module__ or ""  # none for a function made by exec
+        if self.said or module.partition(".")[0] != PACKAGE:
             return
         self.said = True
         if os.environ.get("MISCAL_QUIET", "") in ("", "0"):
