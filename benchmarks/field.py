@@ -1,35 +1,20 @@
-"""Field-level calibration against numpy, polars, DuckDB, pandas and fairlearn; ILPS and Neural Calibration by rate.
+"""Field-level calibration against numpy, polars, DuckDB, pandas and fairlearn; memory of a stream; line-plot scaling.
 
-Run as a script to print the table. CPU seconds of the process, the best of a few interleaved repeats; nothing here is
-an assertion. `MISCAL_THREADS=1` and one polars/DuckDB thread make the comparison core for core; the CPU time of all
-threads is counted in any case.
+Peers are given the one sum of y - p that Field-ECE needs, and in rows of their own the three sums that Field-ECE and
+Field-RCE need together, which is what ours always makes. polars and DuckDB run on one thread, as ours does.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
-import time
 from pathlib import Path
 
-os.environ.setdefault("MISCAL_THREADS", "1")
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
-
+import harness
 import numpy as np
 
 from miscal.metrics import field_calibration_error
 
-
-def cpu_seconds(functions, repeats):
-    """Best CPU seconds of each function, called in turn."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(repeats):
-        for name, function in functions.items():
-            start = time.process_time()
-            function()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
+EPSILON = 0.01
 
 
 def made(rows, levels, seed=0):
@@ -39,8 +24,14 @@ def made(rows, levels, seed=0):
     return rng.integers(0, levels, rows, dtype=np.int32), p, y
 
 
-def peers_of_codes(z, p, y, levels):
+def one_thread():
     import duckdb
+
+    return duckdb.connect(config={"threads": 1})
+
+
+def one_sum(z, p, y, levels):
+    """Peers that make the sum of y - p alone; numpy makes three."""
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -48,19 +39,12 @@ def peers_of_codes(z, p, y, levels):
     rows = z.size
     frame, table = pl.DataFrame({"z": z, "p": p, "y": y}), pa.table({"z": z, "p": p, "y": y})
     framed = pd.DataFrame({"z": z, "p": p, "y": y})
-    link = duckdb.connect(config={"threads": 1})
+    link = one_thread()
     link.register("t", table)
-
-    def three():
-        off = np.bincount(z, weights=y - p, minlength=levels)
-        np.bincount(z, weights=y, minlength=levels)
-        np.bincount(z, minlength=levels)
-        return np.abs(off).sum() / rows
-
     wide = z.astype(np.int64)
     gap = (pl.col("y").cast(pl.Float64) - pl.col("p")).sum().alias("d")
     return {
-        "np.bincount, three sums": three,
+        "np.bincount, three sums": lambda: three_bincounts(z, p, y, levels),
         "np.bincount, one sum, int64 codes": lambda: np.abs(np.bincount(wide, y - p, levels)).sum() / rows,
         "polars group_by": lambda: frame.lazy().group_by("z").agg(gap).select(pl.col("d").abs().sum() / rows).collect(),
         "DuckDB group by": lambda: link.sql(
@@ -70,109 +54,168 @@ def peers_of_codes(z, p, y, levels):
     }
 
 
+def three_bincounts(z, p, y, levels):
+    off = np.abs(np.bincount(z, weights=y - p, minlength=levels))
+    events, size = np.bincount(z, weights=y, minlength=levels), np.bincount(z, minlength=levels)
+    relative = np.divide(size * off, events + EPSILON * size, out=np.zeros(levels), where=size > 0)
+    return off.sum() / z.size, relative.sum() / z.size
+
+
+def three_sums(z, p, y):
+    """Peers that make rows, events and the sum of y - p, and both errors from them."""
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    rows = z.size
+    frame, table = pl.DataFrame({"z": z, "p": p, "y": y}), pa.table({"z": z, "p": p, "y": y})
+    framed = pd.DataFrame({"z": z, "p": p, "y": y})
+    link = one_thread()
+    link.register("t", table)
+    off, events, size = pl.col("d").abs(), pl.col("events"), pl.col("size")
+
+    def by_polars():
+        sums = (
+            (pl.col("y").cast(pl.Float64) - pl.col("p")).sum().alias("d"),
+            pl.col("y").cast(pl.Int64).sum().alias("events"),
+            pl.len().alias("size"),
+        )
+        relative = (size * off / (events + EPSILON * size)).sum() / rows
+        return frame.lazy().group_by("z").agg(*sums).select(off.sum() / rows, relative.alias("relative")).collect()
+
+    def by_duckdb():
+        return link.sql(
+            f"select sum(abs(d)), sum(n * abs(d) / (e + {EPSILON} * n)) "
+            "from (select sum(y - p) d, sum(y) e, count(*) n from t group by z)"
+        ).fetchall()
+
+    def by_pandas():
+        grouped = pd.DataFrame({"d": framed.y - framed.p, "y": framed.y}).groupby(framed.z, sort=False)
+        sums, count = grouped.sum(), grouped.size()
+        return sums.d.abs().sum() / rows, (count * sums.d.abs() / (sums.y + EPSILON * count)).sum() / rows
+
+    return {"polars group_by": by_polars, "DuckDB group by": by_duckdb, "pandas groupby": by_pandas}
+
+
 def code_rows(quick):
     size, levels = (10**6, 10**5) if quick else (10**7, 10**5)
     z, p, y = made(size, levels)
-    functions = {"ours": lambda: field_calibration_error(y, p, z), **peers_of_codes(z, p, y, levels)}
-    times = cpu_seconds(functions, 2 if quick else 4)
-    goals = {"np.bincount, three sums": 3.0, "np.bincount, one sum, int64 codes": None}
-    return [
-        row(
-            "Field-ECE, integer codes",
-            f"{size:.0e} x {levels:.0e} levels",
-            times["ours"],
-            peer,
-            times[peer],
-            goals.get(peer, 5.0),
-        )
-        for peer in functions
-        if peer != "ours"
-    ]
+    peers = one_sum(z, p, y, levels)
+    goals = dict.fromkeys(peers, 5.0) | {"np.bincount, three sums": 3.0, "np.bincount, one sum, int64 codes": np.nan}
+    options = {"repeats": 2 if quick else 6, "note": f"{levels:,} levels"}
+
+    def ours():
+        return field_calibration_error(y, p, z)
+
+    found = harness.against("Field-ECE from integer codes; peers: one sum", size, ours, peers, goals=goals, **options)
+    peers = three_sums(z, p, y)
+    return found + harness.against(
+        "Field-ECE from integer codes; peers: the three sums of Field-ECE and Field-RCE",
+        size,
+        ours,
+        peers,
+        goals=dict.fromkeys(peers, 5.0),
+        **options,
+    )
 
 
-def row(operation, size, ours, peer, theirs, goal, note=""):
-    ratio = None if theirs is None else theirs / ours
-    return {
-        "operation": operation,
-        "size": size,
-        "ours_cpu_s": ours,
-        "peer": peer,
-        "peer_cpu_s": theirs,
-        "ratio": ratio,
-        "goal": goal,
-        "note": note,
-    }
+def text_table(size, levels, path):
+    """Write outcomes, probabilities and a field of text, a million rows a row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = pa.array([f"advertiser {k:06d}" for k in range(levels)])
+    group = 1 << 20
+    writer = None
+    for start in range(0, size, group):
+        z, p, y = made(min(group, size - start), levels, seed=start)
+        part = pa.table({"z": names.take(pa.array(z)), "p": p, "y": y})
+        writer = writer or pq.ParquetWriter(path, part.schema)
+        writer.write_table(part, row_group_size=group)
+    writer.close()
 
 
 def string_rows(quick):
     """From text in Parquet to the error, end to end."""
-    import duckdb
     import polars as pl
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     size, levels = (5 * 10**5, 10**4) if quick else (5 * 10**6, 10**4)
-    z, p, y = made(size, levels)
-    names = pa.array([f"advertiser {k:06d}" for k in range(levels)])
-    link = duckdb.connect(config={"threads": 1})
+    link = one_thread()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "rows.parquet")
-        pq.write_table(pa.table({"z": names.take(pa.array(z)), "p": p, "y": y}), path, row_group_size=1 << 20)
+        text_table(size, levels, path)
 
         def ours():
-            read = pq.read_table(path, use_threads=False, read_dictionary=["z"])
+            # Text in Parquet mostly is a dictionary already: its codes are read, and no text is made from them.
+            read = pq.ParquetFile(path, read_dictionary=["z"], memory_map=True).read(use_threads=False)
             return field_calibration_error(read["y"], read["p"], read["z"])
 
         gap = (pl.col("y").cast(pl.Float64) - pl.col("p")).sum().alias("d")
-        functions = {
-            "ours": ours,
-            "polars scan, streaming": lambda: (
-                pl.scan_parquet(path)
-                .group_by("z")
-                .agg(gap)
-                .select(pl.col("d").abs().sum() / size)
-                .collect(engine="streaming")
-            ),
+        lazy = pl.scan_parquet(path).group_by("z").agg(gap).select(pl.col("d").abs().sum() / size)
+        peers = {
+            "polars scan, streaming": lambda: lazy.collect(engine="streaming"),
             "DuckDB read_parquet": lambda: link.sql(
                 f"select sum(abs(d)) from (select sum(y - p) d from read_parquet('{path}') group by z)"
             ).fetchall(),
         }
-        times = cpu_seconds(functions, 2 if quick else 3)
-    return [
-        row("Field-ECE, text in Parquet", f"{size:.0e} x {levels:.0e} levels", times["ours"], peer, times[peer], 1.0)
-        for peer in functions
-        if peer != "ours"
-    ]
+        return harness.against(
+            "Field-ECE, text in Parquet, end to end; peers: one sum",
+            size,
+            ours,
+            peers,
+            goals=dict.fromkeys(peers, 1.0),
+            repeats=2 if quick else 5,
+            note=f"{levels:,} levels",
+        )
+
+
+def stream_rows(quick):
+    """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
+    from miscal.engines.rows import Door
+    from miscal.report.large import runner_of
+    from miscal.report.streamed import summarise
+
+    levels = 10**5
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in (10**5, 10**6) if quick else (10**6, 10**7):
+            path = str(Path(folder) / f"{size}.parquet")
+            text_table(size, levels, path)
+
+            def streamed(path=path):
+                door = Door(outcome="y", probability="p")
+                return summarise(runner_of(path, "600MB", door), door, by=["z"], sample=0)
+
+            note = f"{levels:,} levels, all that an audit of the field keeps; peak memory to compare over rows"
+            found += harness.against("field streamed from Parquet", size, streamed, {}, repeats=1, note=note)
+    return found
 
 
 def fairlearn_rows(quick):
     size, levels = (10**5, 500) if quick else (10**6, 500)
     z, p, y = made(size, levels)
+    note = f"{levels} levels"
     try:
         from fairlearn.metrics import MetricFrame
     except ImportError:
-        return [
-            row(
-                "Field-ECE, fairlearn",
-                f"{size:.0e} x {levels}",
-                None,
-                "fairlearn MetricFrame",
-                None,
-                100.0,
-                "not installed",
-            )
-        ]
+        return harness.against(
+            "Field-ECE", size, lambda: field_calibration_error(y, p, z), {}, note=f"{note}; fairlearn is not installed"
+        )
 
     def theirs():
         frame = MetricFrame(metrics={"d": lambda a, b: (a - b).sum()}, y_true=y, y_pred=p, sensitive_features=z)
         return frame.by_group["d"].abs().sum() / size
 
-    times = cpu_seconds({"ours": lambda: field_calibration_error(y, p, z), "theirs": theirs}, 2)
-    return [
-        row(
-            "Field-ECE", f"{size:.0e} x {levels} levels", times["ours"], "fairlearn MetricFrame", times["theirs"], 100.0
-        )
-    ]
+    return harness.against(
+        "Field-ECE",
+        size,
+        lambda: field_calibration_error(y, p, z),
+        {"fairlearn MetricFrame": theirs},
+        goals={"fairlearn MetricFrame": 100.0},
+        repeats=2,
+        note=note,
+    )
 
 
 def fit_rows(quick):
@@ -184,35 +227,36 @@ def fit_rows(quick):
 
     size = 10**5 if quick else 10**6
     z, p, y = made(size, size // 10)
-    IsotonicLinePlotScaling().fit(p[:1000], y[:1000])
-    functions = {
-        "ours": lambda: IsotonicLinePlotScaling().fit(p, y),
-        "theirs": lambda: IsotonicRegression().fit(p, y),
-    }
-    times = cpu_seconds(functions, 2)
     data = miscal.Predictions(y, p, columns={"z": z})
-    whole = cpu_seconds({"ours": lambda: miscal.by_field(data, "z")}, 1)
-    note = "goal: within 2 s; the peer fits another map"
     return [
-        row("ILPS fit", f"{size:.0e}", times["ours"], "scikit-learn isotonic", times["theirs"], None, note),
-        row("by_field, every test", f"{size:.0e} x {size // 10:.0e} levels", whole["ours"], "", None, None, "no peer"),
+        *harness.against(
+            "line-plot scaling, fit",
+            size,
+            lambda: IsotonicLinePlotScaling().fit(p, y),
+            {"scikit-learn isotonic": lambda: IsotonicRegression().fit(p, y)},
+            repeats=2,
+            note="goal: within 2 s; the peer fits another map",
+        ),
+        *harness.against(
+            "by_field, every test",
+            size,
+            lambda: miscal.by_field(data, "z"),
+            {},
+            repeats=1,
+            note=f"{size // 10:,} levels; no peer",
+        ),
     ]
 
 
 def rows(quick: bool = False) -> list[dict]:
-    z, p, y = made(1000, 10)
-    field_calibration_error(y, p, z)  # compile
-    return [*code_rows(quick), *string_rows(quick), *fairlearn_rows(quick), *fit_rows(quick)]
-
-
-def shown(table):
-    def text(value):
-        return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    names = list(table[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    return "\n".join(lines + ["| " + " | ".join(text(entry[name]) for name in names) + " |" for entry in table])
+    return [
+        *code_rows(quick),
+        *string_rows(quick),
+        *stream_rows(quick),
+        *fairlearn_rows(quick),
+        *fit_rows(quick),
+    ]
 
 
 if __name__ == "__main__":
-    print(shown(rows(quick="--quick" in sys.argv)))
+    harness.main("field", rows)

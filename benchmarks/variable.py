@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import harness
 import numpy as np
-
-from benchmarks.harness import timed
 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
@@ -34,7 +33,7 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
             return errors
 
         assert np.allclose(ours(), peer(), rtol=0, atol=1e-9)
-        best = timed({"miscal": ours, "pandas": peer}, repeats=2)
+        best = harness.timed({"miscal": ours, "pandas": peer}, repeats=2)
         mine, theirs = best["miscal"]["cpu_s"], best["pandas"]["cpu_s"]
         found.append(
             {
@@ -58,5 +57,4 @@ def _column(rng: np.random.Generator, k: int, size: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print({name: value for name, value in row.items() if value})
+    harness.main("variable", rows)

@@ -35,7 +35,7 @@ def count_outside(values: Floats, low: float, high: float) -> int:
 
 def span(values: Array) -> tuple[int, int]:
     """Smallest and largest of a non-empty vector of integers."""
-    if values.size < SMALL or values.dtype not in (np.int64, np.uint8):
+    if values.size < SMALL or values.dtype not in (np.int32, np.int64, np.uint8):
         return int(values.min()), int(values.max())
     from miscal.kernels import checks, threads
 

@@ -78,27 +78,37 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
     if not (pair.plain and pair.binary):
         return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
-    from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
-
-    cells = pooling.cells.count
     quick = _quick_bins(pooling)
+    if quick is None:
+        return _level_means(pair, pooling)
 
     def work(start: int, stop: int) -> tuple[np.ndarray]:
-        predicted, observed = pair.predicted[start:stop], pair.observed[start:stop]
-        result = np.zeros((cells, 4), np.int64)
-        if quick is None:
-            packed = np.zeros((cells, 2), np.uint64)
-            coded_means(_locked(pooling.codes(start, stop)), _locked(predicted), _locked(observed), packed)
-            unpacked_means(packed, result)
-        else:
-            quick(start, stop, predicted, observed, result)
+        result = np.zeros((pooling.cells.count, 4), np.int64)
+        quick(start, stop, pair.predicted[start:stop], pair.observed[start:stop], result)
         return (result,)
 
-    block = _block(cells)
-    if quick is None:  # whole numbers: no partition changes a bit, so one block a thread spares adding many cells up
-        block = min(max(block, -(-pair.rows // thread_count())), PACKED_ROWS)
-    (sums,) = _added(over_blocks(pair.rows, work, block))
+    (sums,) = _added(over_blocks(pair.rows, work, _block(pooling.cells.count)))
     return mean_tally_of(sums, pooling.cells)
+
+
+def _level_means(pair: Pair, pooling: Pooling) -> Tally:
+    from miscal.kernels.levels import add_levels, level_means
+    from miscal.kernels.sums import PACKED_ROWS
+
+    cells = pooling.cells.count
+
+    def work(start: int, stop: int) -> np.ndarray:
+        packed = np.zeros(2 * cells, np.uint64)
+        rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
+        level_means(*map(_locked, rows), packed)
+        return packed
+
+    # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
+    block = min(max(_block(cells), -(-pair.rows // thread_count())), PACKED_ROWS)
+    counts, limbs = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS), 2), np.int64)
+    for packed in over_blocks(pair.rows, work, block):
+        add_levels(packed, counts, limbs)
+    return Tally(cells=pooling.cells, counts=counts, limbs=limbs, sums=None, columns=MEAN_COLUMNS)
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
