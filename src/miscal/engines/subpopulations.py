@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import Covariate, Definition, interval_condition, path_definition
+from miscal.pooling.subpopulations import Covariate, Definition, Known, interval_condition, path_definition
 
 NOTHING = np.empty(0)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
@@ -197,7 +197,7 @@ class PathSearch:
         self.small: list[tuple[int, int]] = []
         self.splits: dict[int, np.ndarray] = {}
         self.stats: dict[tuple[int, int], np.ndarray] = {}
-        self.shuffles: dict[int, dict[int, np.ndarray]] = {}
+        self.naming: tuple[int, dict[int, np.ndarray], Known] = (-1, {}, {})  # of one path at a time
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -262,11 +262,11 @@ class PathSearch:
         from miscal.kernels.subpopulation import path_seed, shuffled
 
         splits = self.splits[path][: level + 1]
-        if path not in self.shuffles:
+        if path != self.naming[0]:
             own = np.uint64(path_seed(self.seed, path))
             columns = [j for j in set(self.splits[path][:, 0].tolist()) if self.covariates[j].nominal]
-            self.shuffles = {path: {j: shuffled(own, j, self.levels[j]) for j in columns}}  # one path's at a time
-        return path_definition(self.covariates, splits, self.shuffles[path])
+            self.naming = (path, {j: shuffled(own, j, self.levels[j]) for j in columns}, {})
+        return path_definition(self.covariates, splits, *self.naming[1:])
 
     def lists(self, chosen: np.ndarray) -> Lists:
         """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""

@@ -183,6 +183,12 @@ class Among:
 Condition = Range | Among
 
 
+@lru_cache(maxsize=1 << 12)
+def _condition_words(condition: Condition, shown: int) -> str:
+    """Neighbours on a path share all conditions but one."""
+    return condition.words(shown)
+
+
 @dataclass(frozen=True)
 class Definition:
     """Which rows belong: a conjunction of conditions, or a name that the user gave."""
@@ -199,7 +205,7 @@ class Definition:
         """All of it; `pooling.expressions.rows_where` reads it back."""
         if self.given is not None:
             return self.given
-        return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
+        return " and ".join(_condition_words(condition, shown) for condition in self.conditions) or FULL
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -238,13 +244,26 @@ def _among(one: Covariate, inside: np.ndarray) -> Among:
     )
 
 
-def path_definition(covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray]) -> Definition:
-    """The conjunction that a path of splits (column, threshold, side) amounts to."""
-    bounds: dict[int, list[int]] = {}
+Known = dict[tuple[int, int, int], Condition]
+
+
+def path_definition(
+    covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray], known: Known
+) -> Definition:
+    """The conjunction that a path of splits (column, threshold, side) amounts to.
+
+    known : conditions of this path's levels, by column and codes; new ones are added
+    """
+    bounds: dict[int, tuple[int, int]] = {}
     for column, threshold, upper in splits.tolist():
-        low, high = bounds.setdefault(column, [0, covariates[column].count])
-        bounds[column] = [max(low, threshold), high] if upper else [low, min(high, threshold)]
-    made = [interval_condition(covariates[j], low, high, shuffles.get(j)) for j, (low, high) in bounds.items()]
+        low, high = bounds.get(column) or (0, covariates[column].count)
+        bounds[column] = (max(low, threshold), high) if upper else (low, min(high, threshold))
+    made = []
+    for j, (low, high) in bounds.items():
+        condition = known.get((j, low, high))
+        if condition is None:
+            condition = known[j, low, high] = interval_condition(covariates[j], low, high, shuffles.get(j))
+        made.append(condition)
     return Definition(tuple(made))
 
 

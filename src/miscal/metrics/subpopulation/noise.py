@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from miscal.engines.subpopulations import Ordered, Search
+from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import NullSummary, seminorm_interval
 from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.inference.maxima import FLOOR_DRAWS, max_statistic_p
 from miscal.inference.nulls import seed_of
-from miscal.kernels.threads import over_blocks
+from miscal.kernels.threads import over_blocks, thread_count
 from miscal.metrics.subpopulation.scale import deviations, noise_scales
 from miscal.pairs import Pair
 
 LIMIT = 2e8  # rows times draws above which nothing is simulated
 LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
 LANES = 16  # draws that walk together
+MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
+RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 EVENTS = 25.0  # expected events on both sides that the Brownian range needs
 
@@ -64,24 +67,20 @@ def maximum_noise(
 def _simulated(
     rows: Ordered, found: Search, values: np.ndarray, pair: Pair, flips: bool, draws: int, statistic: str, state: Any
 ) -> MaximumNoise:
-    from miscal.kernels.subpopulation_draws import simulated_maxima
-
     scale = noise_scales(found.stats)
     lists = found.lists(np.arange(scale.size))
     source = Steps(rows, pair, flips, seed_of(state))
     made: list[np.ndarray] = []
+    if not flips and pair.count is None and _rare(rows, found):
+        run, block = partial(_event_maxima, rows, lists, scale, statistic, source.seed), MANY_LANES
+    else:
+        run, block = partial(_walked_maxima, rows, lists, scale, statistic, source), 4 * LANES
 
     def simulate(first: int, count: int) -> np.ndarray:
-        def work(start: int, stop: int) -> np.ndarray:
-            maxima = np.empty(stop - start)
-            steps = source.block(first + start, stop - start)
-            simulated_maxima(rows.signed, lists.members, lists.offsets, scale, statistic == "mean", steps, maxima)
-            return maxima
-
-        made.append(np.concatenate(over_blocks(count, work, LANES)))
+        made.append(run(first, count))
         return made[-1]
 
-    summary = max_statistic_p(float(values.max()), simulate, draws, block=4 * LANES)
+    summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
     maxima = np.sort(np.concatenate(made))
     reached = maxima.size - np.searchsorted(maxima, values - 1e-12 * np.abs(values), side="left")
     unit = deviations(found.stats)[0]
@@ -94,6 +93,43 @@ def _simulated(
         f"(1 + {summary.draws})."
     )
     return MaximumNoise(summary, (1.0 + reached) / (1.0 + maxima.size), critical, average, method)
+
+
+def _walked_maxima(
+    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, source: Steps, first: int, count: int
+) -> np.ndarray:
+    from miscal.kernels.subpopulation_draws import simulated_maxima
+
+    def work(start: int, stop: int) -> np.ndarray:
+        maxima = np.empty(stop - start)
+        steps = source.block(first + start, stop - start)
+        simulated_maxima(rows.signed, lists.members, lists.offsets, scale, statistic == "mean", steps, maxima)
+        return maxima
+
+    return np.concatenate(over_blocks(count, work, LANES))
+
+
+def _event_maxima(
+    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
+) -> np.ndarray:
+    """As `_walked_maxima`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
+    from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima
+
+    events = bernoulli_events(rows.signed, first, seed, count)
+
+    def work(start: int, stop: int) -> np.ndarray:
+        maxima = np.empty(count)
+        some = (lists.members, lists.offsets[start : stop + 1], scale[start:stop])
+        event_maxima(rows.signed, rows.weight, *some, statistic == "mean", *events, maxima)
+        return maxima
+
+    parts = over_blocks(scale.size, work, -(-scale.size // thread_count()))
+    return np.asarray(np.max(parts, axis=0))
+
+
+def _rare(rows: Ordered, found: Search) -> bool:
+    """Whether looking up the events of all rows costs less than walking over the rows of a subpopulation."""
+    return RARE * float(np.abs(rows.signed).sum()) < float(found.stats[:, 0].mean())
 
 
 class Steps:
