@@ -48,8 +48,8 @@ def planted(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def both(planted):
-    options = {"outcome": "y", "probability": "p"}
-    return miscal.audit(planted, memory="500MB", **options), miscal.audit(planted, effort="quick", **options)
+    options = {"outcome": "y", "probability": "p", "effort": "quick"}
+    return miscal.audit(planted, memory="500MB", **options), miscal.audit(planted, **options)
 
 
 def test_the_results_of_a_stream_are_those_of_memory(both):

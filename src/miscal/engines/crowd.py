@@ -56,7 +56,7 @@ class CrowdState:
         self.top = np.zeros(cells)
         self.spans = np.empty((buckets, 2))
         self.spans[:, 0], self.spans[:, 1] = np.inf, -np.inf
-        self.seen = np.zeros(sum(one.count for one in job.members.rules.columns), bool)
+        self.seen = np.zeros(sum(one.named for one in job.members.rules.columns), bool)
         self.rows = np.zeros(1, np.int64)
         # Smallest and largest weight of non-events and events, as in the first pass of a scan.
         self.weights = np.array([[np.inf, -np.inf, 0.0]] * 2)
@@ -65,8 +65,8 @@ class CrowdState:
         from miscal.kernels.subpopulation_stream import bucket_spans
 
         members = self.job.members
-        slots = members.slots(batch)
-        self._see(slots)
+        slots, seen = members.slots(batch)
+        self.seen |= seen
         codes = self.job.score.codes(batch.pair.predicted)
         bucket_spans(codes, batch.pair.predicted, self.spans)
         self.rows += batch.rows
@@ -75,13 +75,6 @@ class CrowdState:
             self._atoms(batch, codes, slots)
         else:
             self._lists(batch, codes, slots)
-
-    def _see(self, slots: list[np.ndarray]) -> None:
-        start = 0
-        for one, own in zip(self.job.members.rules.columns, slots, strict=True):
-            if one.nominal:
-                self.seen[start : start + one.count][own] = True
-            start += one.count
 
     def _weights(self, batch: Batch) -> None:
         pair = batch.pair
@@ -168,7 +161,7 @@ class CrowdState:
             for place, level in enumerate(one.levels):
                 if not self.seen[start + place]:
                     return one.name, level
-            start += one.count
+            start += one.named
         return None
 
 
@@ -208,7 +201,7 @@ class PullState:
     def add(self, batch: Batch) -> None:
         members = self.job.members
         self.rows += batch.rows
-        slots = members.slots(batch)
+        slots, _ = members.slots(batch)
         codes = self.job.score.codes(batch.pair.predicted)
         if members.by_atoms:
             cells = members.atoms_of(slots, batch.rows)

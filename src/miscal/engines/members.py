@@ -29,6 +29,7 @@ class Members:
     rules: Compiled
     most_atoms: int = MOST_ATOMS
     wanted: tuple[int, ...] | None = None
+    many: bool = False  # atoms even where there are many more of them than of subpopulations
 
     @property
     def count(self) -> int:
@@ -38,7 +39,7 @@ class Members:
     @cached_property
     def by_atoms(self) -> bool:
         """Whether the cells are atoms."""
-        return self.rules.atoms <= min(self.most_atoms, 4 * self.count + 64)
+        return self.rules.atoms <= (self.most_atoms if self.many else min(self.most_atoms, 4 * self.count + 64))
 
     @property
     def cells(self) -> int:
@@ -89,9 +90,16 @@ class Members:
                 k = self.parents[k]
         return found
 
-    def slots(self, batch: Batch) -> list[np.ndarray]:
-        """The slot of each row in each column, int32."""
-        return [column_slots(one, batch) for one in self.rules.columns]
+    def slots(self, batch: Batch) -> tuple[list[np.ndarray], np.ndarray]:
+        """The slot of each row in each column, int32; and which named levels occur, over all columns."""
+        found, seen = [], []
+        for one in self.rules.columns:
+            own = column_slots(one, batch)
+            seen.append(np.zeros(one.named, bool))
+            if one.nominal:
+                seen[-1][own] = True
+            found.append(own if one.merged is None else one.merged[own])
+        return found, np.concatenate(seen) if seen else np.zeros(0, bool)
 
     def atoms_of(self, slots: list[np.ndarray], rows: int) -> np.ndarray:
         """The atom of each row."""
@@ -127,7 +135,7 @@ class Members:
 
 
 def column_slots(one: Slots, batch: Batch) -> np.ndarray:
-    """The slots of a batch's rows in one column."""
+    """The slots of a batch's rows in one column, before any are merged."""
     from miscal.kernels.subpopulation_stream import number_slots
 
     if not one.nominal:
@@ -141,7 +149,7 @@ def column_slots(one: Slots, batch: Batch) -> np.ndarray:
     codes, names = batch.levels(one.name)
     found = pc.index_in(names, value_set=pa.array(one.levels, pa.string()), skip_nulls=True)
     table = found.fill_null(len(one.levels)).to_numpy(zero_copy_only=False).astype(np.int32)
-    missing = np.int32(one.count - 1)
+    missing = np.int32(one.named - 1)
     if names.null_count:
         table[np.asarray(names.is_null())] = missing
     return np.asarray(np.append(table, missing)[codes])  # the last entry serves code -1

@@ -39,7 +39,9 @@ class State(Protocol):
 class Job(Protocol):
     """What a pass adds."""
 
-    door: Door
+    @property
+    def door(self) -> Door:
+        """How its batches are opened."""
 
     @property
     def columns(self) -> list[str]:

@@ -14,8 +14,9 @@ from miscal.data.errors import refusal
 from miscal.engines.batches import TypesChanged
 from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts, Given, KeyMap, Profile, Pulled, Quantiles, VariableRanges, finer
-from miscal.engines.plan import SCORE, FieldCells, FirstPass, FirstState, SecondPass, SecondState
+from miscal.engines.plan import SCORE, FieldCells, FirstPass, FirstState, Job, SecondPass, SecondState
 from miscal.engines.rows import Door
+from miscal.engines.together import run_together
 from miscal.engines.walking import stream_walk
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
@@ -23,6 +24,7 @@ from miscal.pooling.cells import Cells, Levels, Ranges
 
 Request = Quantiles | Given | VariableRanges
 Requests = Callable[[str, str, Profile, bool], dict[str, Request]]
+Beside = Callable[[KeyMap, np.ndarray], Sequence[Job]]  # jobs that share the second pass, given the mended scores
 BUDGET = 1_000_000  # rows pulled for one key, or for the small levels of one field
 MOST_ROUNDS = 5
 SMALL_CELL = 200
@@ -85,6 +87,7 @@ class Scanned:
     outcome_weights: bool
     target: str
     passes: int
+    beside: list[Any] = field(default_factory=list)  # states of the jobs that shared the second pass
 
 
 def scan(
@@ -99,12 +102,23 @@ def scan(
     sample: int = SAMPLE,
     buckets: int | None = None,
     mend: Callable[[Tally], np.ndarray] | None = None,
+    beside: Beside | None = None,
 ) -> Scanned:
     """Read a table twice (once more where a column is so uneven that its buckets must be cut again)."""
     while True:
         try:
             return _Scan(
-                runner, door, list(variables), list(fields), requests, most_levels, budget, sample, buckets, mend
+                runner,
+                door,
+                list(variables),
+                list(fields),
+                requests,
+                most_levels,
+                budget,
+                sample,
+                buckets,
+                mend,
+                beside,
             ).run()
         except TypesChanged:
             runner.passes = 0
@@ -123,11 +137,12 @@ class _Scan:
         sample: int,
         buckets: int | None,
         mend: Callable[[Tally], np.ndarray] | None,
+        beside: Beside | None,
     ) -> None:
         self.runner, self.door, self.variables, self.fields = runner, door, variables, fields
         self.requests, self.most_levels, self.budget, self.sample = requests, most_levels, budget, sample
         self.buckets = buckets or _buckets(runner.rows)
-        self.mend = mend
+        self.mend, self.beside = mend, beside
         self.kinds = {SCORE: "score", **{name: runner.kinds[name] for name in variables}}
 
     def run(self) -> Scanned:
@@ -150,10 +165,7 @@ class _Scan:
         self.asked: dict[str, dict[str, Request]] = {}
         self._cut(first, list(maps))
         self._refine(first)
-        step = max(1, int(first.totals[0]) // max(self.sample, 1)) if self.sample else 0
-        keys = {key: (self.maps[key], self.cuts[key]) for key in self.maps}
-        cells = {name: self._field_cells(each) for name, each in first.fields.items()}
-        second: SecondState = self.runner.run(SecondPass(self.door, keys, cells, self.score_map, mended, step))
+        second, others = self._second(first, mended)
         self._check_rows(first, second)
         results = {key: self._key(key, second) for key in self.maps}
         return Scanned(
@@ -170,7 +182,17 @@ class _Scan:
             outcome_weights=first.outcome_weights,
             target=target,
             passes=self.runner.passes,
+            beside=others,
         )
+
+    def _second(self, first: FirstState, mended: np.ndarray) -> tuple[SecondState, list[Any]]:
+        """The second pass, and the states of the jobs that share it."""
+        step = max(1, int(first.totals[0]) // max(self.sample, 1)) if self.sample else 0
+        keys = {key: (self.maps[key], self.cuts[key]) for key in self.maps}
+        cells = {name: self._field_cells(each) for name, each in first.fields.items()}
+        job = SecondPass(self.door, keys, cells, self.score_map, mended, step)
+        more = [] if self.beside is None else self.beside(self.score_map, mended)
+        return run_together(self.runner, job, more)
 
     def _check_rows(self, first: FirstState, second: SecondState) -> None:
         if int(second.rows[0]) != int(first.totals[0]):

@@ -9,7 +9,7 @@ columns hold at the row's slots: what an expression means is asked of `pooling.e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,28 +29,35 @@ class Slots:
 
     numbers : named numbers in order; slot 2j + 1 is the j-th, slot 2j what lies before it; the last slot is missing
     levels : named levels of a nominal column, one slot each, then one for all others; the last slot is missing
+    merged : the slot that stands for each of these, where no expression tells some of them apart
     """
 
     name: str
     kind: str
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0))
     levels: tuple[str, ...] = ()
+    merged: np.ndarray | None = None
 
     @property
     def nominal(self) -> bool:
         return self.kind in NOMINAL
 
     @property
+    def named(self) -> int:
+        """How many slots before any are merged."""
+        return len(self.levels) + 2 if self.nominal else 2 * self.numbers.size + 2
+
+    @property
     def count(self) -> int:
         """How many slots."""
-        return len(self.levels) + 2 if self.nominal else 2 * self.numbers.size + 2
+        return self.named if self.merged is None else int(self.merged.max()) + 1
 
     def representatives(self) -> Column:
         """A column with one row a slot."""
         if self.nominal:
             codes = np.append(np.arange(len(self.levels) + 1), -1).astype(np.int32)
             return Column(self.name, "category", codes, (*self.levels, OTHER))
-        values = np.empty(self.count)
+        values = np.empty(self.named)
         values[1:-1:2] = self.numbers
         values[2:-2:2] = self.numbers[:-1] / 2 + self.numbers[1:] / 2
         values[0], values[-2], values[-1] = -np.inf, np.inf, np.nan
@@ -140,7 +147,20 @@ def compiled(expressions: Sequence[str], kinds: dict[str, str]) -> Compiled:
     for text in expressions:
         found = _Tabling(text, columns, False).tables()
         tables.append({place[name]: np.ascontiguousarray(table) for name, table in found.items()})
-    return Compiled(slots, tuple(tables))
+    return _merged(slots, tables)
+
+
+def _merged(slots: tuple[Slots, ...], tables: list[dict[int, np.ndarray]]) -> Compiled:
+    """Slots that belong to the same tables become one."""
+    made = []
+    for j, one in enumerate(slots):
+        own = [table[j] for table in tables if j in table]
+        _, first, merged = np.unique(np.stack(own), axis=1, return_index=True, return_inverse=True)
+        made.append(replace(one, merged=merged.reshape(-1).astype(np.int32)))
+        for table in tables:
+            if j in table:
+                table[j] = table[j][first]
+    return Compiled(tuple(made), tuple(tables))
 
 
 def _slots(name: str, kind: str, values: set[Any]) -> Slots:

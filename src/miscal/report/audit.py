@@ -68,8 +68,9 @@ def audit(
         too, and a wider search): units of work, not of time, so that a seed gives the same answer anywhere
     suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
     source : what the page calls the data; the file's name by default
-    memory : read the table in parts and stay below this much memory, such as "600MB"; score and columns are then looked
-        at in full, pairs of columns and subpopulations are not. Tables too large to load are always read so
+    memory : read the table in parts and stay below this much memory, such as "600MB"; pairs of columns and
+        subpopulations are then chosen on a few batches and measured on all rows, neighbourhoods are those of a sample.
+        Tables too large to load are always read so
     progress : called with what is being looked at, how many steps are done, and how many there are
 
     Returns
@@ -92,8 +93,8 @@ def audit(
     if is_large(data, memory):
         return audit_large(
             data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, by=by,
-            ignore=ignore, target=target, level=level, random_state=random_state, suppress_below=suppress_below,
-            source=source, memory=memory, progress=progress, **read_options,
+            ignore=ignore, target=target, level=level, effort=effort, random_state=random_state,
+            suppress_below=suppress_below, source=source, memory=memory, progress=progress, **read_options,
         )  # fmt: skip
     predictions = _predictions(data, outcome, probability, weight, count, cluster, read_options)
     columns, aside = chosen_columns(predictions, by, ignore)

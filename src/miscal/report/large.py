@@ -11,15 +11,14 @@ from miscal.carriers.summary import Summary
 from miscal.data.errors import refusal
 from miscal.data.sources import unnamed
 from miscal.data.vectors import library_of
-from miscal.engines.batches import batches_of, is_lazy
+from miscal.engines.batches import is_lazy
+from miscal.engines.crowd_search import Limits
 from miscal.engines.rows import Door
-from miscal.engines.stream import Stream, batch_rows, memory_bytes
-from miscal.kernels.threads import thread_count
+from miscal.engines.runners import DEFAULT, runner_for, sums_bytes
 from miscal.report.record import Audit
 from miscal.report.streamed import Seen, audit_of, summarise
 
 TALLY = ".tally"
-DEFAULT = "1GB"
 LOADED = 12  # bytes in memory for each byte of a decoded table, while it is audited
 TEXT = 3  # bytes decoded for each byte of CSV
 
@@ -75,6 +74,7 @@ def audit_large(
     ignore: Sequence[str] = (),
     target: str | int = "auto",
     level: float = 0.05,
+    effort: str = "normal",
     random_state: int = 0,
     suppress_below: int = 0,
     source: str | None = None,
@@ -112,23 +112,16 @@ def audit_large(
         )
     door = Door(outcome, probability, weight, count, target=target, **options)
     runner = runner_of(data, memory, door, progress)
-    seen = summarise(runner, door, by=by, ignore=ignore, most_levels=most_levels)
+    limits = Limits(sums_bytes(runner, memory), passes=3)
+    chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
+    seen = summarise(runner, door, random_state=random_state, **chosen)
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **common)
     return found.suppressed(suppress_below) if suppress_below else found
 
 
 def runner_of(data: Any, memory: Any, door: Door, progress: Callable[[str, int, int], None] | None = None) -> Any:
     """Who reads the table: a cluster for its own frames, this process for everything else."""
-    if library_of(data) == "pyspark":
-        from miscal.engines.spark import Cluster
-
-        return Cluster(data)
-    ceiling = memory_bytes(memory or DEFAULT)
-    columns = len(batches_of(data).kinds)
-    threads = min(thread_count(), max(1, ceiling // (256 << 20)))
-    stream = Stream(batches_of(data, batch_rows(ceiling, columns, threads)), threads)
-    if progress is not None:
-        stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
+    stream = runner_for(data, memory, progress=progress)
     missing = [name for name in door.columns if name not in stream.kinds]
     if missing:
         from miscal.data.errors import nearest

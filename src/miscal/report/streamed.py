@@ -1,7 +1,8 @@
 """The audit of a table beyond memory, and of carriers without rows: the same document from tallies.
 
 Every sum, every test of a cell and every walk is exact. Which findings explain which others is told from a sample of
-rows that the settings state. Pairs of columns, subpopulations and neighbourhoods are not searched.
+rows that the settings state. Pairs of columns and conjunctions are chosen on a few batches and measured on all rows;
+neighbourhoods are those of the sample.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from miscal.carriers.summary import FieldSums, Summary, VariableSums
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
+from miscal.engines.crowd_search import Limits
 from miscal.engines.keys import Profile
 from miscal.engines.rows import Door
 from miscal.engines.scan import SAMPLE, Runner, Scanned, scan
@@ -35,6 +37,8 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges
 from miscal.report.asked import columns_of, requests_like, requests_of, set_aside
 from miscal.report.chosen import FEW, IDENTIFIER_SHARE
+from miscal.report.crossed import CrossedSums, SampledGroup, all_sums
+from miscal.report.crossing import crossing_of
 from miscal.report.document import document_of
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
@@ -47,16 +51,6 @@ from miscal.results import Result
 CURVE_POINTS = 100
 CURVE_ROWS = 20_000
 NOMINAL = ("category", "boolean")
-LEFT_OUT = "pairs of columns, subpopulations and neighbourhoods are not searched in a stream"
-
-
-class SampledGroup(Group):
-    """Cells whose sums are those of all rows and whose members are those of a sample."""
-
-    def members(self, box: Any) -> np.ndarray:
-        """Rows of the sample; one stands in for cells that it missed, so that averages over them exist."""
-        found = super().members(box)
-        return found if found.size else np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +61,7 @@ class Seen:
     sample: dict[str, np.ndarray]
     small: dict[str, dict[str, np.ndarray]]
     passes: int = 0
+    crossed: CrossedSums | None = None
 
 
 def summarise(
@@ -78,9 +73,13 @@ def summarise(
     like: Summary | None = None,
     most_levels: int = 1_000_000,
     sample: int = SAMPLE,
+    effort: str = "quick",
+    random_state: int = 0,
+    limits: Limits | None = None,
 ) -> Seen:
-    """Scan a table into a summary, with the edges of another one if given."""
+    """Scan a table into a summary, with the edges of another one if given; `effort` says what is crossed beside it."""
     names, aside = columns_of(runner, door, by, ignore)
+    crossing = crossing_of(runner, door, names, effort, random_state, limits or Limits())
     scanned = scan(
         runner,
         door,
@@ -90,8 +89,13 @@ def summarise(
         most_levels=most_levels,
         sample=sample,
         mend=mended_scores,
+        beside=None if crossing is None else crossing.jobs,
     )
-    return _seen(scanned, door, aside, explicit=bool(by))
+    seen = _seen(scanned, door, aside, explicit=bool(by))
+    if crossing is None or not scanned.beside:
+        return seen
+    crowd = scanned.beside[1] if len(scanned.beside) > 1 else None
+    return replace(seen, crossed=CrossedSums(crossing, scanned.beside[0], crowd, runner, scanned.weighted))
 
 
 def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit: bool) -> Seen:
@@ -179,14 +183,26 @@ def audit_of(
     if looked.columns:
         beyond = looked.groups[0].beyond
         looked.whole.beyond = Sums(*(getattr(beyond, word).sum(keepdims=True) for word in NAMES))
-    tests.adjust()
+    _search(looked, seen, tests, random_state, say)
     heads = findings_of(looked, tests, random_state)
     heads.sort(key=lambda entry: -entry[0])
     found = [finding for _, items in heads for finding in items]
     document = _document(looked, seen, tests, found, level, random_state, source, settings or {})
-    results = [score, *(result for _, result, _ in looked.columns)]
+    results = [score, *(result for _, result, _ in looked.columns), *looked.further]
     carriers = {"score": summary.score, **{f"{r.kind}:{c.name}": r.extra["tally"] for c, r, _ in looked.columns}}
     return Audit(document, found, results, carriers)
+
+
+def _search(looked: Looked, seen: Seen, tests: Tests, random_state: int, say: Callable[[str], None]) -> None:
+    """Pairs and conjunctions, from what the second pass added."""
+    if seen.crossed is not None and len(looked.columns) > 1:
+        say("pairs of columns")
+        seen.crossed.look_at_pairs(looked, tests)
+        say("subpopulations")
+        extra = seen.crossed.look_at_subpopulations(looked, tests, random_state)
+        looked.further += [extra] if extra is not None else []
+        looked.places += [place for _, places in tests.searched.values() for place in places]
+    tests.adjust()
 
 
 def _document(
@@ -202,16 +218,16 @@ def _document(
     summary, sampled = seen.summary, looked.rows.raw
     stated = {
         "level": level,
-        "effort": "quick",
+        "effort": "quick" if seen.crossed is None else "normal",
         "random_state": random_state,
         "target": str(summary.about["target"]),
         "tests": tests.total,
         "families": {name: tests.size(name) for name in tests.names},
         "stream": {
-            "passes": seen.passes,
+            "passes": seen.passes if seen.crossed is None else seen.crossed.runner.passes,
             "sample_rows": int(sampled.rows) if seen.sample else 0,
             "tables": summary.parts,
-            "left_out": LEFT_OUT,
+            **_crossed_words(seen),
         },
     }
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
@@ -224,13 +240,22 @@ def _document(
     return made
 
 
+def _crossed_words(seen: Seen) -> dict[str, Any]:
+    if seen.crossed is None:
+        return {"left_out": "pairs of columns, subpopulations and neighbourhoods"}
+    crossing = seen.crossed.crossing
+    return {
+        "pairs_crossed": len(crossing.pairs),
+        "pairs_left_out": len(crossing.skipped),
+        "subpopulations": len(crossing.definitions),
+        "chosen_on_rows": crossing.rows,
+        "left_out": "neighbourhoods",
+    }
+
+
 def _sums(tally: Tally) -> Sums:
     """The first cell's sums as arrays of one entry."""
     return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64)[:1] for word in NAMES))
-
-
-def _all_sums(tally: Tally) -> Sums:
-    return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64) for word in NAMES))
 
 
 def _rows(seen: Seen, noise: Noise) -> Rows:
@@ -262,8 +287,8 @@ def _variable(
     codes = bin_index(np.nan_to_num(values), cells.edges).astype(np.int16)
     codes[np.isnan(values)] = cells.count - 1
     part = Part(column, codes, (), cells.edges, cells.missing)
-    raw = _all_sums(each.fine)
-    group = SampledGroup((part,), result.kind, raw, _all_sums(each.beyond), rows.p_values(raw))
+    raw = all_sums(each.fine)
+    group = SampledGroup((part,), result.kind, raw, all_sums(each.beyond), rows.p_values(raw))
     ends = result.extra.get("range")
     if ends is not None:
         low, high = bin_index(np.asarray(ends, dtype=np.float64), cells.edges).tolist()
@@ -292,9 +317,10 @@ def _field(
     cells = each.tally.cells
     assert isinstance(cells, Levels)
     codes = seen.sample.get(f"f:{name}", np.zeros(rows.raw.rows, np.int64))
-    column = Column(name, "category", codes.astype(np.int32), tuple(cells.names))
+    known = np.where(codes < len(cells.names), codes, -1).astype(np.int32)
+    column = Column(name, "category", known, tuple(cells.names))
     small = small_rows(each.tally, seen.small.get(name, {}))
     result = field_result(name, each.tally, rows.noise, small, target=target, random_state=random_state)
     part = Part(column, codes, tuple(cells.names), None, cells.missing)
     p_value = np.asarray(result.table["p_value"], dtype=float)
-    return column, result, SampledGroup((part,), "field", _all_sums(each.tally), _all_sums(each.beyond), p_value)
+    return column, result, SampledGroup((part,), "field", all_sums(each.tally), all_sums(each.beyond), p_value)

@@ -13,7 +13,7 @@ from miscal.engines.subpopulations import ordered
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.pairs import Pair
 from miscal.pooling.slots import NOMINAL
-from miscal.pooling.subpopulations import Conjunctions, RandomPaths
+from miscal.pooling.subpopulations import Conjunctions, Definition, RandomPaths
 
 MOST_LEVELS = 1000  # a column of more levels is used only if it was named
 
@@ -53,8 +53,8 @@ def generated(
     nominal: Any,
     least: int,
     random_state: Any,
-) -> tuple[dict[str, str], list[str]]:
-    """Expressions by their short words, and the columns used."""
+) -> tuple[dict[str, Definition], list[str]]:
+    """Definitions by their short words, and the columns used."""
     if not batches:
         return {}, names
     columns = sample_columns(batches, names, kinds)
@@ -63,23 +63,23 @@ def generated(
     ]
     if not used:
         raise refusal("needs columns to make subpopulations from", where="'columns'", got="got none that can be used")
-    pair = _joined([batch.pair for batch in batches])
+    pair = joined([batch.pair for batch in batches])
     asked = Asked(columns, used, Kept(pair.rows), nominal, least, 0.0, random_state, naming=True)
     found = asked.search(ordered(pair), subpopulations)
-    definitions = [found.define(k) for k in range(1, len(found.stats))]
-    made: dict[str, str] = {}
-    for one in definitions:
-        text, name = one.words(), one.name
-        made[name if name not in made else text] = text
+    made: dict[str, Definition] = {}
+    for one in (found.define(k) for k in range(1, len(found.stats))):
+        made[one.name if one.name not in made else one.words()] = one
     return made, used
 
 
-def _joined(pairs: list[Pair]) -> Pair:
-    def joined(word: str) -> np.ndarray | None:
+def joined(pairs: list[Pair]) -> Pair:
+    """The pairs of several batches as one."""
+
+    def whole(word: str) -> np.ndarray | None:
         pieces = [getattr(pair, word) for pair in pairs]
         return None if pieces[0] is None else np.concatenate(pieces)
 
-    predicted, observed = joined("predicted"), joined("observed")
+    predicted, observed = whole("predicted"), whole("observed")
     assert predicted is not None
     assert observed is not None
-    return Pair(predicted, observed, joined("weight"), joined("count"), None, pairs[0].target)
+    return Pair(predicted, observed, whole("weight"), whole("count"), None, pairs[0].target)

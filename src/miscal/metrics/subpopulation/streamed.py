@@ -89,7 +89,7 @@ def subpopulations_in_parts(
     crowd = crowd_of(runner, asked.door, rules, scores, limits)
     if "sample_rows" not in stated:
         _check_levels(crowd)
-    found = _Found(crowd, list(expressions), float(min_information))
+    found = Found(crowd, list(expressions), float(min_information))
     if statistic == "range":
         tracks = Settling(runner, asked.door, crowd, found.scale(), scores).run(limits)
         found.settle(tracks)
@@ -132,11 +132,11 @@ class _Asked:
         if is_generator(self.subpopulations):
             batches, scores = score_sample(self.runner, self.door, self.names)
             self._named(batches)
-            made, names = generated(
+            made, self.names = generated(
                 batches, self.names, self._given, self.kinds, self.subpopulations, nominal, least, state
             )
-            self.names = names
-            return made, {"sample_rows": int(scores.size)}, scores
+            expressions = {name: one.words() for name, one in made.items()}
+            return expressions, {"sample_rows": int(scores.size)}, scores
         batches, scores = score_sample(self.runner, self.door)
         self._named(batches)
         return given(self.subpopulations), {}, scores
@@ -204,7 +204,7 @@ def _no_lists(chosen: np.ndarray) -> Lists:
     raise refusal("are not in memory", where=f"the rows of {chosen.size} subpopulations", got="the table is a stream")
 
 
-class _Found:
+class Found:
     """Subpopulations of a crowd, equal ones merged, those with too little information apart."""
 
     def __init__(self, crowd: Crowd, names: list[str], least: float) -> None:
