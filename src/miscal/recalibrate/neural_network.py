@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ from torch import nn
 
 from miscal.data.errors import refusal
 from miscal.kernels.threads import thread_count
-from miscal.recalibrate.neural_inputs import Inputs
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.neural_inputs import Inputs
 
 CHUNK = 1 << 18  # rows that are brought to the device at a time
 THREADED = 2e8  # products in a batch from which several threads help
