@@ -5,8 +5,8 @@
 Synthetic rows of the shape of the loans: ten categories with up to 33,600 levels, 14 numbers, two layers of 200. Times
 are of one epoch, CPU seconds of one thread or elapsed seconds on a GPU. The floor is what this machine needs at the
 least: the products of the layers forward and back (6 a weight and row) at the rate of a large float32 product, and
-Adam's reads and writes of all weights (28 bytes each and step) at the rate of a large copy, both measured here. Where there is
-a GPU the results go to results/neural_device.*, so that a run on another machine leaves them alone.
+Adam's reads and writes of all weights (28 bytes each and step) at the rate of a large copy, both measured here. Where
+there is a GPU the results go to results/neural_device.*, so that a run on another machine leaves them alone.
 """
 
 from __future__ import annotations
