@@ -40,11 +40,23 @@ def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | No
     ]  # fmt: skip
     for each in beside:
         made[type(each).__name__] = (each.fit(p, y, X), 0.3, row)
+    many = 20 * rows  # a bin then holds some ten thousand rows to compare with
+    q = rng.beta(2, 4, many)
+    Z = {"age": rng.integers(20, 80, many), "state": rng.choice([f"s{i}" for i in range(50)], many)}
+    large = recalibrate.LocalRecalibration().fit(q, (rng.random(many) < q).astype(int), Z)
+    made[f"LocalRecalibration, {many:,} rows"] = (large, 0.3, row)
     several = rng.dirichlet(np.ones(10), rows)
     label = np.array([rng.choice(10, p=q) for q in several[:2000]])
     for name in ("TemperatureScaling", "VectorScaling", "DirichletCalibration", "IsotonicCalibration"):
         each = getattr(recalibrate, name)().fit(several[:2000], label)
         made[f"{name}, 10 classes"] = (each, several[0].tolist(), None)
+    beside = [
+        recalibrate.VariableTree(), recalibrate.AugmentedLogistic(), recalibrate.MulticalibrationBoost(rounds=1),
+        recalibrate.GroupWise(recalibrate.TemperatureScaling(), columns=["state"]), recalibrate.LocalRecalibration(),
+    ]  # fmt: skip
+    some = {name: values[:2000] for name, values in X.items()}
+    for each in beside:
+        made[f"{type(each).__name__}, 10 classes"] = (each.fit(several[:2000], label, some), several[0].tolist(), row)
     return made
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import duckdb
 import numpy as np
 import pytest
@@ -102,51 +100,6 @@ def test_columns_and_classes(rows: tuple[np.ndarray, np.ndarray]) -> None:
         to_sql(tree)
     with pytest.raises(MiscalError, match="two classes"):
         to_sql(scaled)
-
-
-BESIDE = {
-    "tree": recalibrate.VariableTree(min_leaf=0.05),
-    "tree of words": recalibrate.VariableTree(columns=["state"]),
-    "augmented": recalibrate.AugmentedLogistic(degree=2),
-    "augmented on probability": recalibrate.AugmentedLogistic(on="probability", l2=1.0),
-    "augmented beta": recalibrate.AugmentedBeta(degree=2),
-    "boosting": recalibrate.MulticalibrationBoost(rounds=2),
-    "groups": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]),
-    "groups in groups": recalibrate.GroupWise(recalibrate.BetaCalibration(), columns=["state", "floor"], min_rows=30),
-    "groups, global": recalibrate.GroupWise(
-        recalibrate.PlattScaling(), columns=["state", "floor"], handle_unknown="global"
-    ),
-    "groups, identity": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"], handle_unknown="identity"),
-}
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_one_row_with_its_columns(name: str, rows: tuple[np.ndarray, np.ndarray]) -> None:
-    """Missing, unseen and extreme values too: the quick way gives what the table's way gives."""
-    from sklearn.base import clone
-
-    p, y = rows
-    rng = np.random.default_rng(7)
-    state = [
-        None if u < 0.05 else s for s, u in zip(rng.choice(["a", "b", "c"], p.size), rng.random(p.size), strict=True)
-    ]
-    age = np.where(rng.random(p.size) < 0.05, np.nan, rng.uniform(20, 80, p.size))
-    made = clone(BESIDE[name]).fit(p, y, {"age": age, "state": state, "floor": rng.integers(0, 4, p.size)})
-    for own in (made, Recalibrator.from_json(made.to_json())):
-        for score in (0.0, 1.0, 0.2, 0.77):
-            for state_ in ("a", "b", "never seen", None):
-                for age_ in (25.5, -1e9, 1e9, math.nan, None):
-                    row = {"age": age_, "state": state_, "floor": int(10 * score) % 5}
-                    table = {key: [value] for key, value in row.items()}
-                    expected = own.predict_proba([score], table)[0]
-                    np.testing.assert_allclose(own.apply_one(score, row), expected, rtol=0, atol=1e-12)
-    numpy_row = {"age": np.float64(30.0), "state": "a", "floor": np.int64(1)}  # types of numpy go the general way
-    plain = {"age": 30.0, "state": "a", "floor": 1}
-    np.testing.assert_allclose(made.apply_one(0.3, numpy_row), made.apply_one(0.3, plain), rtol=0, atol=1e-12)
-    with pytest.raises(MiscalError):
-        made.apply_one(0.3, {"floors": 1})
-    with pytest.raises(MiscalError):
-        made.apply_one(0.3)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan")])

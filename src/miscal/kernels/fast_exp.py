@@ -24,7 +24,9 @@ SMALLEST = -708.0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _float_of_bits(typing_context: Any, bits: Any) -> Any:
+def float_of_bits(typing_context: Any, bits: Any) -> Any:
+    """Read the bits of an int64 as a float64."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
 
@@ -32,7 +34,9 @@ def _float_of_bits(typing_context: Any, bits: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _bits_of_float(typing_context: Any, number: Any) -> Any:
+def bits_of_float(typing_context: Any, number: Any) -> Any:
+    """Read the bits of a float64 as an int64."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
 
@@ -40,8 +44,8 @@ def _bits_of_float(typing_context: Any, number: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
-def exponential(x):
-    """Return exp(x) for x <= 700; exactly 0 below -708, where the result would lose digits."""
+def held_exponential(x):
+    """Return exp(x) for x <= 700; below -708, where the result would lose digits, it stays at exp(-708)."""
     bounded = max(x, SMALLEST)
     shifted = bounded * INVERSE_LN2 + MAGIC
     whole = shifted - MAGIC
@@ -60,7 +64,13 @@ def exponential(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power = p * _float_of_bits((_bits_of_float(shifted) + 1023) << 52)
+    return p * float_of_bits((bits_of_float(shifted) + 1023) << 52)
+
+
+@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
+def exponential(x):
+    """Return exp(x) for x <= 700; exactly 0 below -708."""
+    power = held_exponential(x)
     return power if x >= SMALLEST else 0.0
 
 

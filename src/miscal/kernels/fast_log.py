@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numba
 
-from miscal.kernels.fast_exp import _bits_of_float, _float_of_bits
+from miscal.kernels.fast_exp import bits_of_float, float_of_bits
 
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 LN2 = 0.6931471805599453
@@ -20,9 +20,9 @@ vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"}, er
 @numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"}, error_model="numpy")
 def logarithm(x):
     """Return log(x) of a positive, normal number."""
-    bits = _bits_of_float(x)
+    bits = bits_of_float(x)
     exponent = (bits - HALF_ROOT) >> 52
-    m = _float_of_bits(bits - (exponent << 52))
+    m = float_of_bits(bits - (exponent << 52))
     f = (m - 1.0) / (m + 1.0)
     s = f * f
     series = 1.0 / 19.0

@@ -13,7 +13,8 @@ Names and values of more than one word stand in `backticks` and "quotes". A comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -30,6 +31,17 @@ _COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
+@dataclass(frozen=True)
+class Condition:
+    """One condition on one column, its values still the words of the text."""
+
+    column: str
+    sign: str  # "<", "<=", ">", ">=", "in" or "missing"
+    values: tuple[str, ...] = ()
+    negated: bool = False  # of "in" and "missing"
+    or_missing: bool = False
+
+
 def rows_where(text: str, columns: Columns, *, strict: bool = True) -> np.ndarray:
     """Truth value of an expression at each row; levels that the column does not have are refused if `strict`.
 
@@ -37,14 +49,40 @@ def rows_where(text: str, columns: Columns, *, strict: bool = True) -> np.ndarra
     >>> rows_where("age < 50 and state in {NV, TX}", table).tolist()
     [False, True, False]
     """
+    found = [_Rows(text, columns.find(one.column), strict).satisfying(one) for one in conditions(text, columns)]
+    return np.asarray(np.logical_and.reduce(found))
+
+
+def conditions(text: str, names: Container[str]) -> list[Condition]:
+    """The conditions of an expression, all of which must hold; a word among `names` is a column, never a number."""
     if not isinstance(text, str) or not text.strip():
         raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
-    return _Reader(text, columns, strict).read()
+    return _Reader(text, names).read()
+
+
+def number_of(word: str) -> float | None:
+    """A number or a date (in days) as a float; None where the word is neither."""
+    try:
+        return float(word)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        return None
+    return float(np.datetime64(moment, "us").astype(np.int64)) / 86_400_000_000
+
+
+def _bad(text: str, got: str) -> MiscalError:
+    hint = "such as: age < 31 and state in {CA, NV}"
+    return refusal("cannot be understood", where=f"the expression {text!r}", got=got, hint=hint)
 
 
 class _Reader:
-    def __init__(self, text: str, columns: Columns, strict: bool) -> None:
-        self.text, self.columns, self.strict, self.place = text, columns, strict, 0
+    """Text to conditions."""
+
+    def __init__(self, text: str, names: Container[str]) -> None:
+        self.text, self.names, self.place = text, names, 0
         self.tokens: list[tuple[str, str]] = []
         at = 0
         while at < len(text.rstrip()):
@@ -57,8 +95,7 @@ class _Reader:
             at = found.end()
 
     def bad(self, got: str) -> MiscalError:
-        hint = "such as: age < 31 and state in {CA, NV}"
-        return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
+        return _bad(self.text, got)
 
     def look(self, ahead: int = 0) -> tuple[str, str]:
         place = self.place + ahead
@@ -75,89 +112,59 @@ class _Reader:
             raise self.bad(f"expected {' or '.join(repr(w) for w in words)}, got {word!r}")
         return word
 
-    def read(self) -> np.ndarray:
-        rows = self.clause()
+    def read(self) -> list[Condition]:
+        found = self.clause()
         while self.look()[0] != "end":
             self.expect("and")
-            rows = rows & self.clause()
-        return rows
+            found += self.clause()
+        return found
 
-    def clause(self) -> np.ndarray:
+    def clause(self) -> list[Condition]:
         if self.look() == ("mark", "("):
             self.take()
-            start = self.place
-            rows = self.clause()
+            found = self.clause()
             if self.look() == ("word", "or"):
                 self.take()
                 self.expect("missing")
-                column = self.column_of(start)
-                rows = rows | column.missing
+                found = [replace(one, or_missing=True) for one in found]
             self.expect(")")
-            return rows
+            return found
         if self.look(1)[1] in _COMPARE and self.is_number(self.look()):
-            low, sign = self.take(), self.take()[1]
+            low, sign = self.take()[1], self.take()[1]
             column = self.column()
-            rows = self.compare(column, _MIRROR[sign], low)
+            found = [Condition(column, _MIRROR[sign], (low,))]
             if self.look()[1] in _COMPARE:
-                sign = self.take()[1]
-                rows = rows & self.compare(column, sign, self.take())
-            return rows
-        return self.about(self.column())
-
-    def column_of(self, start: int) -> Column:
-        """The column of the clause that began at a token."""
-        ahead = 2 if self.tokens[start + 1][1] in _COMPARE and self.is_number(self.tokens[start]) else 0
-        return self.columns.find(self.tokens[start + ahead][1])
+                found.append(Condition(column, self.take()[1], (self.take()[1],)))
+            return found
+        return [self.about(self.column())]
 
     def is_number(self, token: tuple[str, str]) -> bool:
-        return token[0] == "word" and token[1] not in self.columns and self.number(token) is not None
+        return token[0] == "word" and token[1] not in self.names and number_of(token[1]) is not None
 
-    def number(self, token: tuple[str, str]) -> float | None:
-        try:
-            return float(token[1])
-        except ValueError:
-            pass
-        try:
-            moment = datetime.fromisoformat(token[1])
-        except ValueError:
-            return None
-        return float(np.datetime64(moment, "us").astype(np.int64)) / 86_400_000_000
-
-    def column(self) -> Column:
+    def column(self) -> str:
         kind, word = self.take()
         if kind not in {"name", "word"}:
             raise self.bad(f"expected a column, got {word!r}")
-        return self.columns.find(word)
+        return word
 
-    def about(self, column: Column) -> np.ndarray:
+    def about(self, column: str) -> Condition:
         sign = self.take()[1]
         if sign in _COMPARE:
-            return self.compare(column, sign, self.take())
-        if sign in {"=", "=="}:
-            return self.among(column, [self.value()])
-        if sign == "!=":
-            return ~self.among(column, [self.value()])
+            return Condition(column, sign, (self.take()[1],))
+        if sign in {"=", "==", "!="}:
+            return Condition(column, "in", (self.value(),), negated=sign == "!=")
         if sign == "is":
-            missing = column.missing
-            if self.look()[1] == "not":
+            negated = self.look()[1] == "not"
+            if negated:
                 self.take()
-                missing = ~missing
             self.expect("missing")
-            return missing
+            return Condition(column, "missing", negated=negated)
         if sign == "not":
             self.expect("in")
-            return ~self.among(column, self.values())
+            return Condition(column, "in", self.values(), negated=True)
         if sign == "in":
-            return self.among(column, self.values())
+            return Condition(column, "in", self.values())
         raise self.bad(f"{sign!r} is not a condition")
-
-    def compare(self, column: Column, sign: str, token: tuple[str, str]) -> np.ndarray:
-        number = self.number(token)
-        if number is None or column.nominal:
-            got = f"{column.name!r} holds levels" if column.nominal else f"{token[1]!r} is not a number"
-            raise self.bad(got)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(_COMPARE[sign](column.values, number))
 
     def value(self) -> str:
         """One value; words up to the next mark belong together."""
@@ -169,22 +176,52 @@ class _Reader:
             words.append(self.take()[1])
         return " ".join(words)
 
-    def values(self) -> list[str]:
+    def values(self) -> tuple[str, ...]:
         self.expect("{")
         found = [self.value()]
         while self.expect(",", "}") == ",":
             found.append(self.value())
-        return found
+        return tuple(found)
 
-    def among(self, column: Column, values: list[str]) -> np.ndarray:
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a column that satisfy a condition."""
+
+    text: str
+    column: Column
+    strict: bool
+
+    def satisfying(self, one: Condition) -> np.ndarray:
+        if one.sign == "missing":
+            rows = self.column.missing
+        elif one.sign == "in":
+            rows = self.among(one.values)
+        else:
+            rows = self.compared(one.sign, one.values[0])
+        rows = ~rows if one.negated else rows
+        return rows | self.column.missing if one.or_missing else rows
+
+    def compared(self, sign: str, word: str) -> np.ndarray:
+        number = number_of(word)
+        if number is None or self.column.nominal:
+            got = f"{self.column.name!r} holds levels" if self.column.nominal else f"{word!r} is not a number"
+            raise _bad(self.text, got)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(_COMPARE[sign](self.column.values, number))
+
+    def among(self, values: tuple[str, ...]) -> np.ndarray:
+        column = self.column
         if not column.nominal:
-            numbers = [self.number(("word", value)) for value in values]
+            numbers = [number_of(value) for value in values]
             if any(number is None for number in numbers):
-                raise self.bad(f"{column.name!r} holds numbers, and {values} are not")
+                if len(column) and column.missing.all():  # nothing but missing values has no type
+                    return np.zeros(len(column), bool)
+                raise _bad(self.text, f"{column.name!r} holds numbers, and {list(values)} are not")
             return np.isin(column.values, np.array(numbers, dtype=np.float64))
         names = [str(level) for level in column.levels]
         unknown = [value for value in values if value not in names]
         if unknown and self.strict:
-            raise self.bad(f"{column.name!r} has no level {unknown[0]!r}")
+            raise _bad(self.text, f"{column.name!r} has no level {unknown[0]!r}")
         chosen = np.array([name in set(values) for name in names] + [False])
         return np.asarray(chosen[column.values])

@@ -126,12 +126,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
         if not self.is_fitted():
             raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
-        probability = self._probability(y_prob)
-        if self.identity_:
-            return as_rows(probability)
-        if not self.uses_columns:
-            return self._map(probability)
-        return self._map_beside(probability, columns_of(X, len(probability), type(self).__name__))
+        return self.mapped(self.checked(y_prob), X)
 
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
         """Recalibrated probabilities of one row, quickly: for a service.
@@ -228,7 +223,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         sample = Sample(checked.probability, checked.outcome, checked.weight, columns, checked.n_classes)
         return sample, label_array(checked.classes)
 
-    def _probability(self, y_prob: Any) -> Floats:
+    def mapped(self, probability: Floats, X: Any = None) -> Floats:
+        """What `predict_proba` gives for probabilities that are already checked."""
+        if self.identity_:
+            return as_rows(probability)
+        if not self.uses_columns:
+            return self._map(probability)
+        return self._map_beside(probability, columns_of(X, len(probability), type(self).__name__))
+
+    def checked(self, y_prob: Any) -> Floats:
+        """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
         probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
         found = 2 if probability.ndim == 1 else probability.shape[1]
         if found != self.n_classes_:

@@ -131,29 +131,25 @@ class BinAndCycle(Recalibrator):
     def _bins(self, score: Floats) -> Integers:
         return np.clip(np.ceil(score * self.bins).astype(np.int64) - 1, 0, self.bins - 1)
 
+    def visits(self) -> tuple[Integers, Integers]:
+        """The subpopulation of each visit, and where its shifts begin: those of one visit have rising bins."""
+        new = (np.diff(self.shift_of_) != 0) | (np.diff(self.shift_bin_) <= 0)
+        first = np.flatnonzero(np.append(True, new)) if self.shifts_.size else np.empty(0, np.int64)
+        return self.shift_of_[first], np.append(first, self.shifts_.size).astype(np.int64)
+
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         score = probability.copy()
+        visit_of, starts = self.visits()
         members: dict[int, Any] = {}
-        start = 0
-        while start < len(self.shifts_):
-            k = int(self.shift_of_[start])
-            stop = start
-            shift = np.zeros(self.bins)
-            # Shifts of one visit to a subpopulation have rising bins; they are made at once.
-            while (
-                stop < len(self.shifts_)
-                and self.shift_of_[stop] == k
-                and (stop == start or self.shift_bin_[stop] > self.shift_bin_[stop - 1])
-            ):
-                shift[self.shift_bin_[stop]] = self.shifts_[stop]
-                stop += 1
+        for k, start, stop in zip(visit_of.tolist(), starts[:-1], starts[1:], strict=True):
             if k not in members:
                 name = str(self.subpopulations_[k])
                 inside = np.ones(len(score), bool) if name == EVERYONE else rows_where(name, columns, strict=False)
                 members[k] = np.flatnonzero(inside)
+            shift = np.zeros(self.bins)
+            shift[self.shift_bin_[start:stop]] = self.shifts_[start:stop]
             rows = members[k]
             score[rows] = np.clip(score[rows] + shift[self._bins(score[rows])], 0.0, 1.0)
-            start = stop
         return pairs(score)
 
     def _summary(self) -> str:

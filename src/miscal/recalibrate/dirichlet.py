@@ -10,12 +10,11 @@ from miscal.data.errors import warn
 from miscal.recalibrate import parameters
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.logistic import SEPARATED
-from miscal.recalibrate.newton import Evaluate, EvaluateProducts, Products, minimise, minimise_large
+from miscal.recalibrate.newton import Evaluate, minimise
 from miscal.recalibrate.softmax import BLOCK, Rows, logs_of, softmax, summed, thinned
 from miscal.recalibrate.state import Field
 
 MOST_DENSE = 1200  # parameters: beyond it the Hessian is not formed
-MOST_KEPT = 1 << 23  # probabilities held between products with the Hessian
 
 
 class DirichletCalibration(Recalibrator):
@@ -101,12 +100,14 @@ class DirichletCalibration(Recalibrator):
 
 def _solved(rows: Rows, start: Floats, penalty: Floats) -> tuple[Floats, bool]:
     if penalty.size > MOST_DENSE:
-        return minimise_large(_products(rows, penalty), start), False
+        from miscal.recalibrate.dirichlet_large import large_fit
+
+        return large_fit(rows, start, penalty), False
     best = minimise(_evaluator(rows, penalty.shape[0]), start, penalty.reshape(-1), 1.0)
     return best.theta, best.separated
 
 
-def _block(rows: Rows, theta: Floats, start: int, stop: int) -> tuple[Floats, Floats, Floats, float, Floats]:
+def block_of(rows: Rows, theta: Floats, start: int, stop: int) -> tuple[Floats, Floats, Floats, float, Floats]:
     """Features with a last column of ones, probabilities and weighted residuals of the free classes, loss, weights."""
     logs, happened, weight = rows.block(start, stop)
     features = np.concatenate([logs, np.ones((len(logs), 1))], axis=1)
@@ -127,7 +128,7 @@ def _evaluator(rows: Rows, free: int) -> Evaluate:
         matrix = theta.reshape(free, width)
 
         def work(start: int, stop: int) -> tuple[float, Floats, Floats]:
-            features, likely, off, loss, weight = _block(rows, matrix, start, stop)
+            features, likely, off, loss, weight = block_of(rows, matrix, start, stop)
             both = (likely[:, :, None] * features[:, None, :]).reshape(len(features), -1)
             hessian = -both.T @ (both * weight[:, None])
             for k in range(free):
@@ -137,41 +138,5 @@ def _evaluator(rows: Rows, free: int) -> Evaluate:
 
         loss, gradient, hessian = summed(rows.size, work)
         return float(loss), gradient, hessian
-
-    return evaluate
-
-
-def _products(rows: Rows, penalty: Floats) -> EvaluateProducts:
-    shape = penalty.shape
-
-    def evaluate(theta: Floats) -> Products:
-        matrix = theta.reshape(shape)
-        kept: dict[int, tuple[Floats, Floats]] = {}  # features and weighted probabilities of each block, if they fit
-
-        def slope(start: int, stop: int) -> tuple[float, Floats, Floats]:
-            features, likely, off, loss, weight = _block(rows, matrix, start, stop)
-            weighted = likely * weight[:, None]
-            if rows.size * rows.classes <= MOST_KEPT:
-                kept[start] = features, likely
-            return loss, off.T @ features, (weighted * (1.0 - likely)).T @ (features * features)
-
-        loss, gradient, diagonal = summed(rows.size, slope)
-
-        def product(direction: Floats) -> Floats:
-            along = direction.reshape(shape)
-
-            def work(start: int, stop: int) -> tuple[Floats]:
-                features, likely = kept[start] if start in kept else _block(rows, matrix, start, stop)[:2]
-                change = features @ along.T
-                change -= (likely * change).sum(axis=1, keepdims=True)
-                change *= likely
-                if rows.weight is not None:
-                    change *= rows.weight[start:stop, None]
-                return (change.T @ features,)
-
-            return (summed(rows.size, work)[0] / rows.total + penalty * along).reshape(-1)
-
-        value = float(loss) + 0.5 * float((penalty * matrix * matrix).sum())
-        return value, (gradient + penalty * matrix).reshape(-1), (diagonal + penalty).reshape(-1), product
 
     return evaluate

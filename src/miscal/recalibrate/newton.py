@@ -14,12 +14,18 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Evaluate: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
-Products: TypeAlias = tuple[float, Floats, Floats, Callable[[Floats], Floats]]  # loss, gradient, diagonal, H times
+Solve: TypeAlias = Callable[[Floats], Floats]
+# Loss, gradient, a function that makes an approximate inverse of the Hessian, and the Hessian times a vector.
+# The last in single precision if asked.
+Products: TypeAlias = tuple[float, Floats, Callable[[], Solve], Callable[[Floats, bool], Floats]]
 EvaluateProducts: TypeAlias = Callable[[Floats], Products]
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 MOST_PRODUCTS = 500  # with the Hessian, to a step
+ROUGH = 1e-4  # what is left of the gradient after a step in single precision
+NEAR = 1e-6  # gradients from which a step should leave little, unless rounding is in the way
+WORTH_RENEWING = 40  # products after which an approximate inverse is made anew
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 SMALL_GRADIENT = 1e-13  # of the mean loss
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
@@ -102,14 +108,22 @@ def _descend(
 
 # ------------------------------------------------------------------------------------------------- many parameters
 def minimise_large(evaluate: EvaluateProducts, start: Floats) -> Floats:
-    """Minimise a smooth convex loss by Newton's method, each step by conjugate gradients: no Hessian is formed."""
+    """Minimise a smooth convex loss by Newton's method, each step by conjugate gradients: no Hessian is formed.
+
+    Loss and gradient are exact; products with the Hessian are made in single precision as long as the gradient falls
+    quickly with them, so that rounding moves the steps but not where they end.
+    """
     theta = np.array(start, dtype=np.float64)
-    loss, gradient, diagonal, product = evaluate(theta)
+    loss, gradient, near_inverse, product = evaluate(theta)
+    inverse, used, roughly = near_inverse(), 0, True
+    length = float(np.linalg.norm(gradient))
     for _ in range(MOST_STEPS):
-        length = float(np.linalg.norm(gradient))
         if length <= SMALL_GRADIENT:
             break
-        step = _conjugate_gradients(product, gradient, np.maximum(diagonal, 1e-300), min(0.1, length) * length)
+        if used > WORTH_RENEWING:
+            inverse = near_inverse()
+        small = max(min(0.1, length), ROUGH if roughly else 0.0) * length
+        step, used = _conjugate_gradients(lambda x: product(x, roughly), gradient, inverse, small)  # noqa: B023
         size = 1.0
         for _ in range(MOST_HALVINGS):
             there = theta - size * step
@@ -119,20 +133,24 @@ def minimise_large(evaluate: EvaluateProducts, start: Floats) -> Floats:
             size *= 0.5
         else:
             break
-        theta, (loss, gradient, diagonal, product) = there, new
+        theta, (loss, gradient, near_inverse, product) = there, new
+        before, length = length, float(np.linalg.norm(gradient))
+        roughly = roughly and (length > NEAR or length < 0.3 * before)
     return theta
 
 
 def _conjugate_gradients(
-    product: Callable[[Floats], Floats], gradient: Floats, diagonal: Floats, small: float
-) -> Floats:
-    """Solve H step = gradient until the rest is small, preconditioned by the diagonal of H."""
+    product: Callable[[Floats], Floats], gradient: Floats, near_inverse: Solve, small: float
+) -> tuple[Floats, int]:
+    """Solve H step = gradient until the rest is small, given an approximate inverse of H; also the products used."""
     step = np.zeros(len(gradient))
     rest = gradient.copy()
-    scaled = rest / diagonal
+    scaled = near_inverse(rest)
     along = scaled.copy()
     squared = float(rest @ scaled)
-    for _ in range(MOST_PRODUCTS):
+    used = 0
+    while used < MOST_PRODUCTS:
+        used += 1
         image = product(along)
         curvature = float(along @ image)
         if curvature <= 0.0:
@@ -142,7 +160,7 @@ def _conjugate_gradients(
         rest -= share * image
         if float(np.linalg.norm(rest)) <= small:
             break
-        scaled = rest / diagonal
+        scaled = near_inverse(rest)
         before, squared = squared, float(rest @ scaled)
         along = scaled + (squared / before) * along
-    return step if step.any() else gradient.copy()
+    return (step if step.any() else gradient.copy()), used

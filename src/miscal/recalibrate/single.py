@@ -11,21 +11,23 @@ from weakref import WeakKeyDictionary
 from miscal.data.errors import MiscalError, refusal
 from miscal.recalibrate import formula as nodes
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.beside import Beside, General, beside_of
+from miscal.recalibrate.beside import Beside, beside_of
+from miscal.recalibrate.beside_classes import Several, several_of
+from miscal.recalibrate.row import General
 
 Function = Callable[[float], float]
 
-_functions: WeakKeyDictionary[Recalibrator, tuple[Function | None, Beside | None]] = WeakKeyDictionary()
+_functions: WeakKeyDictionary[Recalibrator, tuple[Function | None, Beside | None, Several | None]] = WeakKeyDictionary()
 
 
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     try:
-        function, beside = _functions[recalibrator]
+        function, beside, several = _functions[recalibrator]
     except KeyError:
-        function, beside = _functions[recalibrator] = _functions_of(recalibrator)
+        function, beside, several = _functions[recalibrator] = _functions_of(recalibrator)
     if not isinstance(y_prob, (int, float)):
-        return _general(recalibrator, y_prob, x)
+        return _of_classes(recalibrator, several, y_prob, x)
     if not 0.0 <= y_prob <= 1.0:
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
     if function is not None:
@@ -40,6 +42,23 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | No
     return 1.0 - event, event
 
 
+def _of_classes(
+    recalibrator: Recalibrator, several: Several | None, y_prob: Any, x: Mapping[str, Any] | None
+) -> tuple[float, ...]:
+    """One probability a class, checked as those of a table are."""
+    checked = recalibrator.checked([list(y_prob)])
+    if checked.ndim == 1:
+        return apply_one(recalibrator, float(checked[0]), x)
+    if not recalibrator.uses_columns:
+        return tuple(recalibrator.mapped(checked)[0].tolist())
+    if several is not None and x is not None:
+        try:
+            return tuple(several(checked[0].tolist(), x))
+        except (General, KeyError):
+            pass
+    return _general(recalibrator, y_prob, x)
+
+
 def _general(recalibrator: Recalibrator, y_prob: Any, x: Mapping[str, Any] | None) -> tuple[float, ...]:
     """A table of one row."""
     row = {name: [value] for name, value in x.items()} if x is not None else None
@@ -52,13 +71,13 @@ def forget(recalibrator: Recalibrator) -> None:
     _functions.pop(recalibrator, None)
 
 
-def _functions_of(recalibrator: Recalibrator) -> tuple[Function | None, Beside | None]:
+def _functions_of(recalibrator: Recalibrator) -> tuple[Function | None, Beside | None, Several | None]:
     if not recalibrator.is_fitted():
         raise refusal("is not fitted", where=type(recalibrator).__name__, hint="call fit(y_prob, y) first")
     try:
-        return function_of(nodes.formula(recalibrator)), None
-    except MiscalError:
-        return None, beside_of(recalibrator)  # no formula of the score alone
+        return function_of(nodes.formula(recalibrator)), None, None
+    except MiscalError:  # no formula of the score alone
+        return None, beside_of(recalibrator), several_of(recalibrator)
 
 
 def function_of(node: nodes.Node) -> Function:

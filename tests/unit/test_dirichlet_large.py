@@ -1,0 +1,59 @@
+"""Dirichlet calibration of many classes: the optimum, whatever the approximations on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miscal.recalibrate import DirichletCalibration, dirichlet, dirichlet_large
+
+CLASSES = 12
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    score = rng.normal(0, 2, (900, CLASSES))
+    likely = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+    y = (likely.cumsum(axis=1) < rng.random((900, 1))).sum(axis=1)
+    sharp = likely**2
+    return sharp / sharp.sum(axis=1, keepdims=True), y, rng.integers(1, 4, 900).astype(float)
+
+
+def gradient(made: DirichletCalibration, p: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Of the penalised mean loss, from its definition."""
+    features = np.column_stack([np.log(np.maximum(p, 1e-12)), np.ones(len(p))])
+    theta = np.column_stack([made.coefficients_, made.intercepts_])
+    scores = features @ theta.T
+    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+    likely /= likely.sum(axis=1, keepdims=True)
+    off = (likely - np.eye(CLASSES)[y]) * weight[:, None]
+    penalty = np.full(theta.shape, 2 * made.l2)
+    penalty[:, -1] = 2 * (made.l2 if made.intercept_l2 is None else made.intercept_l2)
+    free = CLASSES - 1 if made.reference else CLASSES
+    return (off.T @ features / weight.sum() + penalty * theta)[:free]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"l2": 1e-5, "intercept_l2": 1e-2}, {"reference": False, "l2": 1e-2}],
+    ids=["default", "intercepts apart", "no reference"],
+)
+def test_the_gradient_vanishes(
+    rows: tuple[np.ndarray, ...], options: dict[str, Any], blocks: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p, y, weight = rows
+    weight = weight if weighted else np.ones(len(y))
+    dense = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
+    monkeypatch.setattr(dirichlet, "MOST_DENSE", 1)
+    monkeypatch.setattr(dirichlet_large, "MOST_BLOCKS", 1 << 24 if blocks else 0)
+    monkeypatch.setattr(dirichlet_large, "MOST_KEPT", 1 << 23 if blocks else 0)
+    large = DirichletCalibration(**options).fit(p, y, sample_weight=weight)
+    assert np.linalg.norm(gradient(large, p, y, weight)) < 2e-13
+    # Strongly convex: the optimum is within the gradient's length over twice the penalty.
+    np.testing.assert_allclose(large.coefficients_, dense.coefficients_, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(large.predict_proba(p), dense.predict_proba(p), rtol=0, atol=1e-8)

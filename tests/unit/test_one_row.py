@@ -1,0 +1,115 @@
+"""One row with its columns: the quick way gives what a table of one row gives, and is taken."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miscal import recalibrate
+from miscal.data.errors import MiscalError
+from miscal.recalibrate import Recalibrator
+from miscal.recalibrate.beside import beside_of
+from miscal.recalibrate.beside_classes import several_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    p = rng.beta(1, 3, 3000)
+    return p, (rng.random(3000) < p**1.5).astype(int)
+
+
+BESIDE = {
+    "tree": recalibrate.VariableTree(min_leaf=0.05),
+    "tree of words": recalibrate.VariableTree(columns=["state"]),
+    "augmented": recalibrate.AugmentedLogistic(degree=2),
+    "augmented on probability": recalibrate.AugmentedLogistic(on="probability", l2=1.0),
+    "augmented beta": recalibrate.AugmentedBeta(degree=2),
+    "boosting": recalibrate.MulticalibrationBoost(rounds=2),
+    "groups": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]),
+    "groups in groups": recalibrate.GroupWise(recalibrate.BetaCalibration(), columns=["state", "floor"], min_rows=30),
+    "groups, global": recalibrate.GroupWise(
+        recalibrate.PlattScaling(), columns=["state", "floor"], handle_unknown="global"
+    ),
+    "cycle": recalibrate.BinAndCycle(min_rows=20, tolerance=0.005),
+    "local": recalibrate.LocalRecalibration(),
+    "local, standard, gaussian": recalibrate.LocalRecalibration(kernel="gaussian", scale="standard", bandwidth=0.5),
+    "local, components": recalibrate.LocalRecalibration(reduce="pca", scale="standard", dimensions=3),
+    "local, all alike": recalibrate.LocalRecalibration(bandwidth=1e300),
+    "local, nearest": recalibrate.LocalRecalibration(bandwidth=1e-9, scale="standard"),
+    "local, groups": recalibrate.LocalRecalibration(kernel="group", columns=["state", "floor", "member"]),
+    "local, top": recalibrate.LocalRecalibration(target="top", bins=[0.0, 0.4, 0.7, 1.0]),
+    "groups, identity": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"], handle_unknown="identity"),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_one_row_with_its_columns(name: str, rows: tuple[np.ndarray, np.ndarray]) -> None:
+    """Missing, unseen and extreme values too: the quick way gives what the table's way gives."""
+    from sklearn.base import clone
+
+    p, y = rows
+    rng = np.random.default_rng(7)
+    state = [
+        None if u < 0.05 else s for s, u in zip(rng.choice(["a", "b", "c"], p.size), rng.random(p.size), strict=True)
+    ]
+    age = np.where(rng.random(p.size) < 0.05, np.nan, rng.uniform(20, 80, p.size))
+    X = {"age": age, "state": state, "floor": rng.integers(0, 4, p.size), "member": rng.random(p.size) < 0.4}
+    made = clone(BESIDE[name]).fit(p, y, X)
+    assert (beside_of(made) is None) == (name == "groups, identity")  # the quick way is there
+    for own in (made, Recalibrator.from_json(made.to_json())):
+        for score in (0.0, 1.0, 0.2, 0.77):
+            for state_ in ("a", "b", "never seen", None):
+                for age_ in (25.5, -1e6, 1e6, math.nan, None):
+                    row = {"age": age_, "state": state_, "floor": int(10 * score) % 5, "member": score > 0.5}
+                    table = {key: [value] for key, value in row.items()}
+                    expected = own.predict_proba([score], table)[0]
+                    np.testing.assert_allclose(own.apply_one(score, row), expected, rtol=0, atol=1e-12)
+    numpy_row = {"age": np.float64(30.0), "state": "a", "floor": np.int64(1), "member": np.True_}  # the general way
+    plain = {"age": 30.0, "state": "a", "floor": 1, "member": True}
+    np.testing.assert_allclose(made.apply_one(0.3, numpy_row), made.apply_one(0.3, plain), rtol=0, atol=1e-12)
+    with pytest.raises(MiscalError):
+        made.apply_one(0.3, {"floors": 1})
+    with pytest.raises(MiscalError):
+        made.apply_one(0.3)
+
+
+SEVERAL = {
+    "tree": recalibrate.VariableTree(leaf=recalibrate.TemperatureScaling()),
+    "augmented": recalibrate.AugmentedLogistic(degree=2),
+    "augmented beta": recalibrate.AugmentedBeta(),
+    "boosting": recalibrate.MulticalibrationBoost(rounds=1),
+    "groups": recalibrate.GroupWise(recalibrate.TemperatureScaling(), columns=["state", "floor"], min_rows=30),
+    "local": recalibrate.LocalRecalibration(),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_row_of_several_classes(name: str) -> None:
+    from sklearn.base import clone
+
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(4), 1500)
+    y = (p.cumsum(axis=1) < rng.random((1500, 1))).sum(axis=1)
+    X: dict[str, Any] = {"age": np.where(rng.random(1500) < 0.1, np.nan, rng.uniform(20, 80, 1500))}
+    X |= {"state": rng.choice(["a", "b", "c"], 1500), "floor": rng.integers(0, 3, 1500)}
+    made = clone(SEVERAL[name]).fit(p, y, X)
+    assert several_of(made) is not None
+    for score in ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0], p[3].tolist(), np.float32(p[4])):
+        for row in ({"age": 30, "state": "a", "floor": 1}, {"age": None, "state": "unseen", "floor": 9}):
+            expected = made.predict_proba([list(score)], {key: [value] for key, value in row.items()})[0]
+            np.testing.assert_allclose(made.apply_one(score, row), expected, rtol=0, atol=1e-12)
+    with pytest.raises(MiscalError, match="classes"):
+        made.apply_one([0.5, 0.5], row)
+    with pytest.raises(MiscalError):
+        made.apply_one([0.5, 0.5, 0.5, 0.5], row)
+
+
+def test_two_classes_given_as_two_probabilities(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    made = recalibrate.PlattScaling().fit(*rows)
+    assert made.apply_one([0.75, 0.25]) == made.apply_one(0.25)
