@@ -1,17 +1,26 @@
 """Does an audit find what was planted, first, and nothing where there is nothing?
 
-Each question on many seeds. A planted error in one level, range, pair, subpopulation or region, which came out at 6
-standard errors or more (planted at 7, so that it is between 6 and about 9): is the first finding it? Calibrated data:
-how many audits find anything? A score that is wrong everywhere: is it one general finding?
+Each question on 100 tables. A planted error in one level, range, pair, subpopulation or region of two variables: is the
+first finding it? Calibrated data: how many audits find anything? A score that is wrong everywhere, with the total wrong
+or right: is it one general finding?
 
-    python studies/audit_findings.py [--quick] [--only WORD]
+The rule of planting: the gap is chosen so that the place is expected to be 7 standard errors off, tables are drawn from
+seeds 0, 1, 2, ... and every one is audited. A table counts if its place came out at 6 standard errors or more, and
+tables are drawn until 100 count; those that came out below 6 are reported beside them, not passed over. The first
+finding is the planted place if it shares at least half of their joint rows.
+
+    python studies/audit_findings.py [--quick] [--only WORD] [--seconds 800]
+
+A run goes on where the last one stopped: what was audited already is in studies/results.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +30,13 @@ import miscal
 from miscal.datasets import calibrated, distorted, planted
 from miscal.datasets.records import Synthetic
 
-PLACES = ("field", "variable", "pair", "subpopulation", "neighbourhood")
+PLACES = ("field", "variable", "pair", "subpopulation")
+REGION = "neighbourhood"  # a disc in the plane of two numeric columns
 OVERLAP = 0.5  # rows in both over rows in either, for a finding to be the planted place
-SIGMA = 6.0
+SIGMA, PLANTED = 6.0, 7.0
+SLOPE = 0.7  # of the logit, where the score is wrong everywhere
 RESULTS = Path(__file__).parent / "results"
+Item = dict[str, Any]
 
 
 def gap_of(place: str, rows: int, sigma: float, seed: int) -> float:
@@ -48,19 +60,17 @@ def drawn(place: str, rows: int, sigma: float, seed: int, balanced: bool) -> tup
     return data, float(sign * np.sum(p - y) / np.sqrt(np.sum(p * (1 - p))))
 
 
-def planted_first(place: str, rows: int, sigma: float, seed: int, balanced: bool) -> dict[str, Any]:
-    """Audit one table with a planted error that came out at `sigma` or more; seeds that fell short are passed over."""
-    data, came_out = drawn(place, rows, sigma + 1.0, seed, balanced)
-    while came_out < sigma:
-        seed += 1000
-        data, came_out = drawn(place, rows, sigma + 1.0, seed, balanced)
+def planted_first(place: str, rows: int, seed: int, *, balanced: bool = False, effort: str = "normal") -> Item:
+    """Audit one table with a planted error; it counts if the error came out at `SIGMA` or more."""
+    data, came_out = drawn(place, rows, PLANTED, seed, balanced)
     predictions = data.predictions()
-    found = miscal.audit(predictions, effort="deep" if place == "neighbourhood" else "normal", random_state=seed)
+    found = miscal.audit(predictions, effort=effort, random_state=seed)
     real = [finding for finding in found.findings if finding.real]
     first = real[0] if real else None
     shared = overlap(found.rows_of(first, predictions), data.planted) if first is not None else 0.0
     return {
         "seed": seed,
+        "counts": came_out >= SIGMA,
         "sigma": round(came_out, 2),
         "first": first.where if first else None,
         "overlap": round(shared, 2),
@@ -77,76 +87,116 @@ def calibrated_alarms(rows: int, seed: int) -> dict[str, Any]:
     return {"seed": seed, "real": real[:3], "right": not real}
 
 
-def one_general(rows: int, seed: int) -> dict[str, Any]:
-    """Audit one table whose score is wrong everywhere."""
-    data = distorted(rows, slope=0.7, intercept=-0.3, random_state=seed)
+def one_general(rows: int, seed: int, *, total_right: bool = False) -> Item:
+    """Audit one table whose score is wrong everywhere: too extreme, and too high unless the total is right."""
+    intercept = balancing_intercept(rows, SLOPE, seed) if total_right else -0.3
+    data = distorted(rows, slope=SLOPE, intercept=intercept, random_state=seed)
     found = miscal.audit(data.predictions(), random_state=seed)
     heads = [finding for finding in found.findings if finding.real and not finding.parent]
     right = len(heads) == 1 and heads[0].kind == "score"
-    return {"seed": seed, "heads": [finding.where for finding in heads][:3], "right": right}
+    return {"seed": seed, "heads": [finding.where for finding in heads][:3], "gap": round(data.gap, 4), "right": right}
 
 
-def questions(seeds: int, rows: int) -> dict[str, Callable[[], list[dict[str, Any]]]]:
-    """What is asked, the cheap questions first: a deep audit simulates, and gets a quarter of the seeds."""
-    made: dict[str, Callable[[], list[dict[str, Any]]]] = {}
-    half, quarter = max(1, seeds // 2), max(1, seeds // 4)
+def balancing_intercept(rows: int, slope: float, seed: int) -> float:
+    """The intercept with which a distorted table's mean probability is the truth's."""
+    low, high = -3.0, 3.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        too_high = distorted(rows, slope=slope, intercept=middle, random_state=seed).gap > 0
+        low, high = (middle, high) if too_high else (low, middle)
+    return 0.5 * (low + high)
 
-    def ask(place: str, number: int, balanced: bool) -> Callable[[], list[dict[str, Any]]]:
-        return lambda: [planted_first(place, rows, SIGMA, seed, balanced) for seed in range(number)]
 
-    for place in PLACES[:-1]:
-        made[place] = ask(place, seeds, False)
-    made["calibrated"] = lambda: [calibrated_alarms(rows, 1000 + seed) for seed in range(seeds)]
-    made["wrong everywhere"] = lambda: [one_general(rows, 1000 + seed) for seed in range(seeds)]
-    made[PLACES[-1]] = ask(PLACES[-1], quarter, False)
-    for place in PLACES[:-1]:
-        made[f"{place}, total right"] = ask(place, half, True)
+def questions(rows: int, wanted: int) -> dict[str, tuple[int, Callable[[int], Item]]]:
+    """What is asked of how many tables; a region at the effort that searches planes, and at the normal one."""
+    made: dict[str, tuple[int, Callable[[int], Item]]] = {}
+    for place in PLACES:
+        made[place] = wanted, partial(planted_first, place, rows)
+    made["region"] = wanted, partial(planted_first, REGION, rows, effort="deep")
+    made["region, normal effort"] = wanted, partial(planted_first, REGION, rows)
+    for place in PLACES:
+        made[f"{place}, total right"] = wanted, partial(planted_first, place, rows, balanced=True)
+    made["calibrated"] = wanted, lambda seed: calibrated_alarms(rows, 1000 + seed)
+    made["wrong everywhere"] = wanted, lambda seed: one_general(rows, 1000 + seed)
+    made["wrong everywhere, total right"] = wanted, lambda seed: one_general(rows, 1000 + seed, total_right=True)
     return made
 
 
-def run(seeds: int, rows: int, only: str | None, write: bool) -> dict[str, Any]:
-    """Ask all questions, and write what is known after each."""
-    table: dict[str, Any] = {}
-    for name, question in questions(seeds, rows).items():
+def counted(made: list[Item]) -> list[Item]:
+    """The tables that count."""
+    return [item for item in made if item.get("counts", True)]
+
+
+def run(wanted: int, rows: int, only: str | None, seconds: float, known: dict[str, list[Item]], write: bool) -> None:
+    """Ask all questions, each until enough tables count, and write what is known after each table's audit."""
+    start = time.monotonic()
+    for name, (number, ask) in questions(rows, wanted).items():
         if only and only != name:
             continue
-        table[name] = summary(question())
-        print(name, table[name]["right"], "of", table[name]["of"], flush=True)
-        if write:
-            save(table, rows)
-    return table
+        made = known.setdefault(name, [])
+        while len(counted(made)) < number and time.monotonic() - start < seconds:
+            made.append(ask(len(made)))
+            if write and len(made) % 10 == 0:
+                save(known, rows)
+        entry = summary(made)
+        print(f"{name}: {entry['right']} of {entry['of']}", flush=True)
+    if write:
+        save(known, rows)
 
 
-def save(table: dict[str, Any], rows: int) -> None:
-    """Write the results as JSON and as a table."""
+def read(rows: int) -> dict[str, list[Item]]:
+    """What earlier runs at this size left."""
+    path = RESULTS / "audit_findings.json"
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    return stored["tables"] if stored.get("rows") == rows and "tables" in stored else {}
+
+
+def save(known: dict[str, list[Item]], rows: int) -> None:
+    """Write every table's result as JSON, and the counts as a table."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "audit_findings.json").write_text(json.dumps({"rows": rows, "table": table}, indent=1) + "\n")
-    lines = ["| question | right | of |", "|---|---:|---:|"]
-    lines += [f"| {name} | {entry['right']} | {entry['of']} |" for name, entry in table.items()]
-    (RESULTS / "audit_findings.md").write_text("\n".join(lines) + "\n")
+    ordered = {name: known[name] for name in questions(rows, 1) if known.get(name)}
+    lines = [f"  {json.dumps(name)}: [\n" + ",\n".join(f"   {json.dumps(item)}" for item in made) + "\n  ]"
+             for name, made in ordered.items()]  # fmt: skip
+    text = f'{{\n "rows": {rows},\n "tables": {{\n' + ",\n".join(lines) + "\n }\n}\n"
+    (RESULTS / "audit_findings.json").write_text(text)
+    table = [
+        "| question | right | of | standard errors of the place | came out below 6: right | of |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, made in ordered.items():
+        entry = summary(made)
+        words = ("right", "of", "sigma", "below_right", "below")
+        table.append(f"| {name} | {' | '.join(str(entry[word]) for word in words)} |")
+    (RESULTS / "audit_findings.md").write_text("\n".join(table) + "\n")
 
 
-def summary(made: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many were right, and what the others were."""
+def summary(made: list[Item]) -> dict[str, Any]:
+    """How many tables that count were right, how strong the places were, and how the weaker ones did."""
+    judged, below = counted(made), [item for item in made if not item.get("counts", True)]
+    sigma = [item["sigma"] for item in judged if "sigma" in item]
     return {
-        "right": sum(item["right"] for item in made),
-        "of": len(made),
-        "others": [item for item in made if not item["right"]],
+        "right": sum(item["right"] for item in judged),
+        "of": len(judged),
+        "sigma": f"{min(sigma):.1f} to {max(sigma):.1f}" if sigma else "",
+        "below": len(below) if sigma else "",
+        "below_right": sum(item["right"] for item in below) if sigma else "",
     }
 
 
 def main() -> None:
     """Run and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="20 seeds in place of 100")
-    parser.add_argument("--only", help="questions whose name has this word")
+    parser.add_argument("--quick", action="store_true", help="20 tables in place of 100; nothing is written")
+    parser.add_argument("--only", help="one question")
     parser.add_argument("--rows", type=int, default=6_000)
-    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long; the next run goes on")
+    parser.add_argument("--afresh", action="store_true", help="forget what earlier runs found")
     options = parser.parse_args()
-    seeds = options.seeds or (20 if options.quick else 100)
-    table = run(seeds, options.rows, options.only, write=not (options.only or options.seeds))
-    for name, entry in table.items():
-        for item in entry["others"][:8] if options.only else []:
+    known = {} if options.afresh or options.quick else read(options.rows)
+    wanted = 20 if options.quick else 100
+    run(wanted, options.rows, options.only, options.seconds, known, write=not options.quick)
+    for name, made in known.items():
+        for item in [item for item in counted(made) if not item["right"]][:8] if options.only else []:
             print(name, item)
 
 

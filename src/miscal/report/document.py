@@ -14,6 +14,7 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.report.findings import Finding
+from miscal.report.notes import notes_of
 from miscal.report.search.groups import Group
 from miscal.report.search.looking import Looked
 from miscal.report.search.places import Tests
@@ -64,6 +65,8 @@ def document_of(
         "settings": settings,
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
+        "unlisted": sum(looked.left for looked in every),
+        "notes": notes_of(first),
         "clean": [
             _clean(column, result, group, first, tests)
             for column, result, group in first.columns

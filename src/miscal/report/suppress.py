@@ -46,7 +46,9 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
 def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
     made = copy.deepcopy(dict(result))
     table = made["table"]
-    hidden = hidden_cells([_rows(rows) for rows in table.get("rows", [])], below)
+    counts = [_rows(rows) for rows in table.get("rows", [])]
+    hidden = hidden_cells(counts, below)
+    _coarsen(made, counts, below)
     if hidden.any():
         for name, values in table.items():
             if name not in KEPT:
@@ -56,8 +58,63 @@ def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
     for name in ("histogram", "density"):
         bars = made["extra"].get(name)
         if bars:
-            counts = np.asarray(bars["rows"], dtype=float)
-            bars["rows"] = np.where((counts > 0) & (counts < below), 0.0, counts).tolist()
+            bar_rows = np.asarray(bars["rows"], dtype=float)
+            bars["rows"] = np.where((bar_rows > 0) & (bar_rows < below), 0.0, bar_rows).tolist()
+    return made
+
+
+def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:
+    """Thin running totals until every step holds at least `below` rows; the full resolution would show single rows.
+
+    A step of a running total is a share of weight: where rows have weights nobody can say how many it holds, and the
+    curve is left out.
+    """
+    extra, table = made["extra"], made["table"]
+    curves = extra.pop("cumulative", None)
+    weighted = [_rows(weight) for weight in table.get("weight", counts)] != counts
+    if isinstance(curves, Mapping) and not weighted:
+        extra["cumulative"] = coarsened(curves, float(np.nansum(counts)), below)
+    elif isinstance(curves, list) and not weighted:
+        sizes = dict(zip(table.get("label", []), counts, strict=False))
+        kept = [(curve, sizes.get(curve.get("label"), math.nan)) for curve in curves]
+        extra["cumulative"] = [coarsened(curve, rows, below) for curve, rows in kept if rows >= below]
+    if isinstance(extra.get("worst"), list):
+        extra["worst"] = [item for item in extra["worst"] if not _rows(item.get("rows")) < below]
+    if isinstance(extra.get("too_small"), Mapping):
+        extra.pop("too_small")
+    if isinstance(extra.get("grid"), Mapping):
+        extra["grid"] = _hidden_grid(extra["grid"], below)
+
+
+def coarsened(curve: Mapping[str, Any], rows: float, below: int) -> dict[str, Any]:
+    """A running total at steps of at least `below` rows, its end kept.
+
+    >>> coarsened({"x": [0.0, 0.1, 0.5, 1.0], "y": [0.0, 0.3, 0.2, 0.1]}, 20, 10)
+    {'x': [0.0, 0.5, 1.0], 'y': [0.0, 0.2, 0.1]}
+    """
+    share = [float(x) for x in curve["x"]]
+    keep = [0]
+    for place in range(1, len(share)):
+        if (share[place] - share[keep[-1]]) * rows >= below - 1e-9:
+            keep.append(place)
+    last = len(share) - 1
+    if keep[-1] != last:  # the last step would be too small: join it to the one before
+        keep = [*(keep[:-1] if len(keep) > 1 else keep), last]
+    return {
+        name: [values[k] for k in keep] if isinstance(values, list) and len(values) == len(share) else values
+        for name, values in curve.items()
+    }
+
+
+def _hidden_grid(grid: Mapping[str, Any], below: int) -> dict[str, Any]:
+    """The map without the cells of few rows."""
+    small = [[0 < _rows(rows) < below for rows in line] for line in grid["rows"]]
+    made = dict(grid)
+    for name in ("gap", "deviations", "rows"):
+        made[name] = [
+            [None if hide else value for value, hide in zip(line, hidden, strict=True)]
+            for line, hidden in zip(grid[name], small, strict=True)
+        ]
     return made
 
 

@@ -62,7 +62,7 @@ def by_variable(
         if curve and not np.isnan(columns[0].values).all():
             smooth = curve_of(compared, columns[0].values, {"grid": CURVE_POINTS, "random_state": random_state})
             extra["curve"] = smooth.frame()
-            extra["density"] = _density(columns[0].values, compared, integer=columns[0].integer)
+            extra["density"] = density_of(columns[0].values, compared, integer=columns[0].integer)
     return Result(
         name=f"Calibration by {variable if isinstance(variable, str) else ' and '.join(variable)}",
         kind="variable",
@@ -85,7 +85,7 @@ def by_variable(
     )
 
 
-def _density(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
+def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
     low, high = np.quantile(values[known], [0.01, 0.99])

@@ -23,6 +23,7 @@ _LEAD = (
     "Each column on its own: how far predicted and happened are apart, on average over its ranges or levels, and what "
     "noise alone would show on these rows. Bars are values, their ticks the noise."
 )
+_CURVES = "Curves are smooth averages of what happened, with bands that hold point by point 95 times in 100"
 _KINDS = {"variable": "by range", "field": "by level"}
 
 
@@ -90,12 +91,21 @@ def columns(document: Document, budget: int) -> Safe:
     return tag(
         "section",
         tag("h2", "Column by column"),
-        tag("p", _LEAD, class_="lead"),
+        tag("p", _LEAD, _curves(every), class_="lead"),
         _table(every, drawn),
         tag("div", figures, class_="grid", data_searched="columns-table"),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
         id="columns",
     )
+
+
+def _curves(every: list[Entry]) -> str:
+    """What the curves are, and of how many rows where that is not all of them."""
+    extras = [mapping(entry.result.get("extra")) for entry in every]
+    if not any(extra.get("curve") for extra in extras):
+        return ""
+    sampled = max((finite(extra.get("curve_rows")) for extra in extras if extra.get("curve_rows")), default=0.0)
+    return f" {_CURVES}{f', from {words.count(sampled)} rows drawn at random' if sampled else ''}."
 
 
 def _table(every: list[Entry], drawn: set[str]) -> Safe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,13 @@ from miscal.report.markup import Safe, tag
 from miscal.report.reading import Document, items, mapping
 from miscal.report.words import finite
 
-MOST_DRAWN = 2
+MOST_DRAWN = 4
+FULL = "full population"
 MOST_LISTED = 60
 _LEAD = (
-    "Combinations of two and three columns, searched for the one that is furthest off in standard deviations of its "
-    "own noise. The p-value allows for having searched them all."
+    "Combinations of up to three columns, searched for the one whose running total strays furthest. M is that largest "
+    "range in standard deviations of noise, each subpopulation scaled by its own size; its p-value allows for having "
+    "searched them all."
 )
 _MAP = (
     "The gap around each point of the plane, averaged over its neighbours. Orange: predicted too high. Blue: too low. "
@@ -42,14 +45,53 @@ def _one(result: Mapping[str, Any]) -> Safe:
     extra, table = mapping(result.get("extra")), mapping(result.get("table"))
     curves = [mapping(curve) for curve in items(extra.get("cumulative"))]
     drawn = [
-        figure(svg.cumulative({"extra": {"cumulative": curve}}), heading=str(curve.get("label", "")))
-        for curve in [curve for curve in curves if curve.get("label") != "full population"][:MOST_DRAWN]
+        figure(
+            svg.cumulative({"extra": {"cumulative": curve}}),
+            _curve_words(table, curve.get("label")),
+            heading="The whole table" if curve.get("label") == FULL else str(curve.get("label", "")),
+        )
+        for curve in curves[:MOST_DRAWN]
         if svg.has_cumulative({"extra": {"cumulative": curve}})
     ]
-    many = len(items(table.get("label")))
-    verdict = f"{words.plural(many, 'subpopulation')} judged; {words.p_value(result.get('p_value'))} for the worst."
     listed = tag("details", tag("summary", "Show the subpopulations furthest off"), _table(table))
-    return tag("div", tag("p", verdict), tag("div", drawn, class_="pair") if drawn else None, listed)
+    band = "The shaded band is where noise alone keeps each point of a line 95 times in 100."
+    return tag(
+        "div",
+        tag("p", _judged(result)),
+        tag("p", band, class_="quiet") if drawn else None,
+        tag("div", drawn, class_="pair") if drawn else None,
+        listed,
+    )
+
+
+def _judged(result: Mapping[str, Any]) -> str:
+    """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
+    extra, table = mapping(result.get("extra")), mapping(result.get("table"))
+    many, worst = len(items(table.get("label"))), finite([*items(table.get("deviations")), None][0])
+    name_ = str([*items(table.get("label")), ""][0])
+    noise = finite(extra.get("null_mean"))
+    text = f"{words.plural(many, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+    text += f" ({name_ if name_ != FULL else 'the whole table'}); {words.p_value(result.get('p_value'))}."
+    if not math.isnan(noise):
+        text += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
+    return f"{text} {result.get('method', '')}".strip()
+
+
+def _curve_words(table: Mapping[str, Any], label: object) -> str:
+    """Rows, rates and deviations of the subpopulation that a curve belongs to."""
+    names = [str(item) for item in items(table.get("label"))]
+    if str(label) not in names:
+        return ""
+    k = names.index(str(label))
+
+    def at(name: str) -> Any:
+        return [*items(table.get(name)), *[None] * len(names)][k]
+
+    return (
+        f"{words.count(at('rows'))} rows, {words.percent(at('predicted'))} predicted, {words.percent(at('observed'))} "
+        f"happened; range {words.number(at('deviations'))} standard deviations, "
+        f"{words.p_value(at('p_adjusted'), 'adjusted p')}."
+    )
 
 
 def _table(table: Mapping[str, Any]) -> Safe:

@@ -11,11 +11,13 @@ from miscal.report import svg, words
 from miscal.report.blocks.figures import data_block, slug
 from miscal.report.blocks.tables import Column, sheet
 from miscal.report.markup import Safe, name, tag
+from miscal.report.measures import level
 from miscal.report.reading import Document, items, mapping
 from miscal.report.words import finite
 
 Finding = Mapping[str, Any]
-MOST_CARDS = 12
+MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
+MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _LISTED = ("code", "kind", "where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
 
 
@@ -25,10 +27,12 @@ def findings(document: Document) -> Safe:
     real = [f for f in every if f.get("real", True)]
     doubtful = [f for f in every if not f.get("real", True)]
     heads = [f for f in real if not _parent(f, real)]
-    children = {id(head): [f for f in real if f is not head and _parent(f, real) is head] for head in heads}
+    families = _families(heads)
     if heads:
-        domain = _shared_domain(heads[:MOST_CARDS])
-        cards = [_card(number, f, children[id(f)], domain) for number, f in enumerate(heads[:MOST_CARDS], 1)]
+        shown = families[:MOST_CARDS]
+        domain = _shared_domain([family[0] for family in shown])
+        spans = _spans(len(shown))
+        cards = [_card(n, family, real, domain, spans[n - 1], document) for n, family in enumerate(shown, 1)]
         body = tag("ol", cards, class_="cards")
     else:
         body = tag("p", "Nothing that was looked at is off beyond noise.", class_="quiet")
@@ -37,11 +41,39 @@ def findings(document: Document) -> Safe:
         tag("h2", "Where it is wrong"),
         _legend() if heads else None,
         body,
-        _rest("Further findings", heads[MOST_CARDS:], open_=False),
+        _rest("Further findings", [f for family in families[MOST_CARDS:] for f in family], open_=False),
+        _unlisted(document),
+        [tag("p", name(note, 600), class_="note") for note in items(document.get("notes"))],
         _rest("Largest gaps within noise", doubtful, open_=False),
         _download(every) if every else None,
         id="findings",
     )
+
+
+def _families(heads: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings of the same columns together, in the order of the first of each."""
+    found: dict[object, list[Finding]] = {}
+    for number, head in enumerate(heads):
+        columns = tuple(str(column) for column in items(head.get("columns")))
+        found.setdefault(columns or number, []).append(head)
+    return list(found.values())
+
+
+def _spans(many: int) -> list[str]:
+    """How wide each card is, so that the last row is full: the first all of it, then thirds, and halves at the end."""
+    rest = many - 1
+    halves = {0: 0, 1: 4, 2: 2}[rest % 3] if rest != 1 else 0
+    return ["wide", *["wide" if rest == 1 else "half" if rest - i <= halves else "third" for i in range(rest)]][:many]
+
+
+def _unlisted(document: Document) -> Safe | None:
+    number = finite(document.get("unlisted"))
+    if not number > 0:
+        return None
+    many = words.plural(int(number), "smaller or overlapping place is", "smaller or overlapping places are")
+    text = f"The list ends here. {many} still off when all of these are put right; "
+    text += "each is listed under the place it shares most rows with."
+    return tag("p", text, class_="note")
 
 
 def _parent(finding: Finding, among: Sequence[Finding]) -> Finding | None:
@@ -74,19 +106,55 @@ def _legend() -> Safe:
     )
 
 
-def _card(number: int, finding: Finding, explained: Sequence[Finding], domain: tuple[float, float] | None) -> Safe:
+def _card(
+    number: int,
+    family: Sequence[Finding],
+    real: Sequence[Finding],
+    domain: tuple[float, float] | None,
+    span: str,
+    document: Document,
+) -> Safe:
+    finding = family[0]
+    explained = [f for f in real if any(f is not head and _parent(f, real) is head for head in family)]
+    numbers = [finite(head.get("explains")) for head in family if head.get("explains")]
     off = finite(finding.get("events_off", finding.get("gap")))
     return tag(
         "li",
         tag("p", _badge(finding), class_="badge"),
         tag("h3", name(_unbroken(finding.get("where", "")), 140)),
         tag("p", sentence(finding), class_="said"),
-        svg.gap_card(finding, domain).svg,
+        _plot(finding, domain, document),
         tag("p", strength(finding), class_="quiet"),
-        _explained(explained, int(finite(finding.get("explains")) if finding.get("explains") else 0)),
-        class_=f"card {'over' if off >= 0 else 'under'}",
+        _alike(family[1:]),
+        _explained(explained, int(sum(numbers)), many=len(family) > 1),
+        class_=f"card {span} {'over' if off >= 0 else 'under'}",
         id=slug(finding.get("where", ""), f"finding-{number}"),
     )
+
+
+def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
+    """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
+    results = items(mapping(document.get("sections")).get("score"))
+    if finding.get("kind") == "score" and finding.get("where") == "the whole table" and results:
+        drawn = svg.gap_by_score(mapping(results[0]), level(document))
+        if drawn.svg:
+            return drawn.svg
+    return svg.gap_card(finding, domain).svg
+
+
+def _alike(others: Sequence[Finding]) -> Safe | None:
+    """Other places of the same columns."""
+    if not others:
+        return None
+    listed = [tag("li", name(f.get("where", ""), 100), ": ", sentence(f)) for f in others[:MOST_ALIKE]]
+    more = len(others) - len(listed)
+    rest = tag("p", f"and {more:,} more like it, in the CSV and the JSON", class_="quiet") if more > 0 else None
+    summary = f"{words.plural(len(others), 'more place')} of the same {'column' if _single(others[0]) else 'columns'}"
+    return tag("details", tag("summary", summary), tag("ul", listed), rest)
+
+
+def _single(finding: Finding) -> bool:
+    return len(items(finding.get("columns"))) == 1
 
 
 def _badge(finding: Finding) -> str:
@@ -134,12 +202,12 @@ def _unbroken(where: object) -> str:
     return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", str(where))
 
 
-def _explained(explained: Sequence[Finding], number: int = 0) -> Safe | None:
+def _explained(explained: Sequence[Finding], number: int = 0, *, many: bool = False) -> Safe | None:
     if not explained:
         return None
     more = number - len(explained)
     listed = [tag("li", name(f.get("where", ""), 100), ": ", words.points(f.get("gap"))) for f in explained]
-    words_ = f"{words.plural(max(number, len(listed)), 'other place')} explained by this one"
+    words_ = f"{words.plural(max(number, len(listed)), 'other place')} explained by {'these' if many else 'this one'}"
     rest = tag("p", f"and {more:,} more", class_="quiet") if more > 0 else None
     return tag("details", tag("summary", words_), tag("ul", listed), rest)
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from miscal.inference.adjust import adjusted_z
-from miscal.report.search.groups import Group, Rows
+from miscal.report.search.groups import Group, Rows, cluster_sums
 from miscal.report.search.places import Place, Tests, box_place, deviation_beyond
 from miscal.report.search.ranges import best_boxes
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
-MOST = 15  # places taken; what is left is listed under the one taken that it shares most rows with
+MOST = 40  # places taken; what is left is listed under the one taken that it shares most rows with
+MOST_KINDS = 15  # columns and combinations of columns that they may belong to
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
 
 
@@ -31,32 +32,38 @@ class Taken:
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
-    def __init__(self, rows: Rows, tests: Tests, places: Sequence[Place], groups: Sequence[Group]) -> None:
+    def __init__(
+        self, rows: Rows, tests: Tests, places: Sequence[Place], groups: Sequence[Group], *, stretches: bool = True
+    ) -> None:
         self.rows, self.tests = rows, tests
         self.open = list(places)
+        self.left = 0  # places still off when the list was stopped
         variance = rows.variance(groups[0].beyond) if groups else np.ones(1)
         self.total = float(variance.sum())
         self.critical = adjusted_z(tests.total, tests.level)
-        self.searched = [g for g in groups if g.ordered]
+        self.searched = [g for g in groups if g.ordered and stretches]
         self.off = {id(g): g.beyond.predicted - g.beyond.observed for g in self.searched}
         self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
         self.fixed = {id(place): float((place.beyond.predicted - place.beyond.observed)[0]) for place in self.open}
         self.spread = {id(place): self._deviation(place) for place in self.open}
 
     def _deviation(self, place: Place) -> float:
+        if self.rows.raw.cluster is not None:
+            return max(cluster_sums(self.rows.beyond, place.rows)[1], 1e-150)
         return deviation_beyond(float(self.rows.variance(place.beyond)[0]), self.total)
 
     def run(self) -> list[Taken]:
         """Take places until none is significant any more."""
         taken: list[Taken] = []
-        while len(taken) < MOST:
-            candidates = self._candidates()
-            if not candidates:
-                break
+        kinds: set[tuple[str, ...]] = set()
+        while candidates := self._candidates():
             place, bound = self._choose(candidates)
-            if taken and bound < LEAST * taken[0].bound:
+            too_many = len(taken) >= MOST or (place.names not in kinds and len(kinds) >= MOST_KINDS)
+            if too_many or (taken and bound < LEAST * taken[0].bound):
+                self.left = len(candidates)
                 break
-            taken.append(Taken(place, bound, self._put_right(place)))
+            kinds.add(place.names)
+            taken.append(Taken(place, bound, self.put_right(place)))
         self._share_out(taken)
         return taken
 
@@ -135,9 +142,10 @@ class Explainer:
         off = abs(float((place.raw.predicted - place.raw.observed)[0]))
         return min(left, off - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])))
 
-    def _put_right(self, place: Place) -> list[Place]:
+    def put_right(self, place: Place) -> list[Place]:
         """Take the gap of a place out of its rows; the places that are not off any more are explained by it."""
-        gap = self.fixed[id(place)] / float(place.beyond.weight[0])
+        off = self.fixed.get(id(place), float((place.beyond.predicted - place.beyond.observed)[0]))
+        gap = off / float(place.beyond.weight[0])
         overlap = Overlap(self.rows, place.rows)
         for group in self.searched:
             self.off[id(group)] = self.off[id(group)] - gap * overlap.cells(group)

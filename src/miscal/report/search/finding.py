@@ -23,7 +23,11 @@ def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
     """Findings of one target, each head with those that it explains, with what orders the heads."""
     real = real_places(looked, tests)
     specific = [place for place in real if place.specific]
-    taken = Explainer(looked.rows, tests, specific, looked.groups).run()
+    explainer = Explainer(looked.rows, tests, specific, looked.groups)
+    taken = explainer.run()
+    looked.left = explainer.left
+    if not _is_real(looked, tests):
+        taken += _as_predicted(looked, tests, real, taken)
     ordered: Ordered = []
     listed = {place.key for item in taken for place in (item.place, *item.explains)}
     for item in taken:
@@ -34,14 +38,39 @@ def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
     return ordered
 
 
+def _is_real(looked: Looked, tests: Tests) -> bool:
+    return looked.whole is not None and looked.whole.adjusted <= tests.level
+
+
+def _as_predicted(looked: Looked, tests: Tests, real: list[Place], taken: list[Taken]) -> list[Taken]:
+    """The general places that explain the others when the whole table is not off: judged as predicted.
+
+    What the places taken explain as predicted is added to them.
+    """
+    listed = {place.key for item in taken for place in (item.place, *item.explains)}
+    general = [place for place in real if place.key not in listed]
+    bare = [replace(place, beyond=place.raw) for place in general]
+    original = {id(made): place for made, place in zip(bare, general, strict=True)}
+    groups = [replace(group, beyond=group.raw) for group in looked.groups]
+    rows = replace(looked.rows, beyond=looked.rows.raw)
+    explainer = Explainer(rows, tests, bare, groups, stretches=False)
+    for item in taken:
+        item.explains += [
+            original[id(place)] for place in explainer.put_right(replace(item.place, beyond=item.place.raw))
+        ]
+    further = explainer.run()
+    looked.left += explainer.left
+    return [Taken(original[id(f.place)], f.bound, [original[id(p)] for p in f.explains]) for f in further]
+
+
 def _head(looked: Looked, tests: Tests, item: Taken) -> list[Finding]:
-    head = finding(looked, tests, item.place, specific=True)
+    head = finding(looked, tests, item.place, specific=item.place.specific)
     seen = {head.where}
     children: list[Finding] = []
     for place in sorted(item.explains, key=lambda p: p.adjusted):
         if len(children) >= CHILDREN:
             break
-        child = finding(looked, tests, place, specific=True, parent=head.where)
+        child = finding(looked, tests, place, specific=place.specific, parent=head.where)
         same_rows = (child.rows, child.weight, child.predicted) == (head.rows, head.weight, head.predicted)
         if child.where not in seen and not same_rows:
             seen.add(child.where)
@@ -59,7 +88,7 @@ def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) 
     least = max(found.interval[0], -found.interval[1], 0.0) * found.weight
     low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
     after = score_after(looked, [item.place for item in taken], random_state) if taken else 0.0
-    if tests.bonferroni("columns", after) > tests.level:
+    if tests.bonferroni(place.family, after) > tests.level:
         return -math.inf, finding(looked, tests, place, specific=False, parent=taken[0].place.words)
     return max(least, low), found
 
@@ -109,14 +138,13 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
     interval = _interval(place, rows, number, tests.level, gap, error)
     group = place.group
     name = f"{place.words} (class {looked.name})" if looked.name and place.kind != "score" else place.words
-    columns = place.columns or (tuple(part.name for part in group.parts) if group else ())
     levels = place.levels or (group.levels(place.box) if group else ())
     real = bool(place.adjusted <= tests.level)
     return Finding(
         code=CODES[place.kind],
         kind=place.kind,
         where=name,
-        columns=columns,
+        columns=place.names,
         levels=levels,
         rows=int(raw.rows[0]),
         weight=weight,

@@ -60,9 +60,15 @@ class Rows:
 
         if pair.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
-        sums = np.bincount(pair.cluster[rows], _residual(pair, rows))
-        noise = float(np.sqrt(np.sum(sums * sums)))
-        return float(2.0 * ndtr(-abs(float(sums.sum())) / noise)) if noise > 0 else 1.0
+        total, noise = cluster_sums(pair, rows)
+        return float(2.0 * ndtr(-abs(total) / noise)) if noise > 0 else 1.0
+
+
+def cluster_sums(pair: Pair, rows: np.ndarray) -> tuple[float, float]:
+    """Sum of the residuals of some rows, and its standard deviation when clusters flip their signs."""
+    assert pair.cluster is not None
+    sums = np.bincount(pair.cluster[rows], _residual(pair, rows))
+    return float(sums.sum()), float(np.sqrt(np.sum(sums * sums)))
 
 
 def replace_noise(sums: Sums, spread: float) -> Sums:

@@ -20,6 +20,7 @@ from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable
 from miscal.pairs import pair
 from miscal.pooling.bins import bin_index
+from miscal.report.search.curves import curve_rows, with_curve
 from miscal.report.search.groups import Group, Rows, cluster_spread, group_of
 from miscal.report.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.report.search.places import (
@@ -46,6 +47,7 @@ class Looked:
     """What was seen for one target.
 
     name : the class, where there are several targets;  columns : each with its result and group
+    left : places still off when the list of findings was stopped
     """
 
     target: str | int
@@ -57,6 +59,7 @@ class Looked:
     places: list[Place] = field(default_factory=list)
     whole: Place | None = None
     further: list[Result] = field(default_factory=list)
+    left: int = 0
 
     @property
     def groups(self) -> list[Group]:
@@ -92,10 +95,15 @@ def look(
     )
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
     looked = Looked(target, name, rows, score)
+    chosen = curve_rows(compared.rows, random_state)
     for column in columns:
         say(column.name)
-        part = parts.setdefault(column.name, fine_part(column, compared.weight, compared.count))
-        result = _result(predictions, column, target, effort, random_state)
+        part = parts.get(column.name)
+        if part is None:
+            part = parts[column.name] = fine_part(column, compared.weight, compared.count)
+        result = _result(predictions, column, target, random_state)
+        if effort != "quick" and not column.nominal:
+            result = with_curve(result, compared, column, chosen)
         p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
         group = group_of([part], result.kind, rows, p_value)
         if group.ordered:
@@ -104,14 +112,14 @@ def look(
     return looked
 
 
-def _result(predictions: Predictions, column: Column, target: str | int, effort: str, random_state: int) -> Result:
+def _result(predictions: Predictions, column: Column, target: str | int, random_state: int) -> Result:
     options: dict[str, Any] = {"target": target, "random_state": random_state}
     if column.nominal:
         return by_field(predictions, column.name, **options)
     months = month_edges(column.values) if column.kind == "date" else None
     if months is not None:
         options["bins"] = months
-    return by_variable(predictions, column.name, curve=effort != "quick", **options)
+    return by_variable(predictions, column.name, curve=False, **options)
 
 
 def _walk(result: Result, part: Part) -> tuple[float, int, int] | None:
@@ -176,9 +184,11 @@ def _one_tells_the_other(group: Group) -> bool:
 def test_columns(looked: Looked, tests: Tests) -> None:
     """Test the score and every column."""
     family = "columns"
-    kuiper = looked.score.extra["kuiper_noise"]["p_value"]
-    looked.whole = _whole(looked, float(kuiper))
-    tests.add(family, float(kuiper), looked.whole)
+    kuiper = looked.score.extra["kuiper_noise"]
+    # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
+    whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
+    looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
+    tests.add(whole, float(kuiper["p_value"]), looked.whole)
     judged([g for g in looked.groups if not g.ordered], looked.rows, tests.level)
     looked.places += add_cells(tests, looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
@@ -196,13 +206,13 @@ def test_pairs(looked: Looked, tests: Tests) -> None:
     looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
 
 
-def _whole(looked: Looked, p_value: float) -> Place:
+def _whole(looked: Looked, p_value: float, family: str) -> Place:
     from miscal.report.search.groups import sums_of
 
     every = np.arange(looked.rows.raw.rows)
     raw, beyond = sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every)
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(None, (), p_value, 0.0, "columns", raw, beyond, 1, every, "score", words)
+    return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
 
 
 def real_places(looked: Looked, tests: Tests) -> list[Place]:

@@ -59,6 +59,11 @@ class Place:
         return self.own_words or (self.group.words(self.box) if self.group else "")
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that define it."""
+        return self.columns or (tuple(part.name for part in self.group.parts) if self.group else ())
+
+    @property
     def key(self) -> tuple[int, Box]:
         return id(self.group if self.group is not None else self), self.box
 
@@ -250,7 +255,7 @@ def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Test
         z = abs(off_beyond(place)) / deviation_beyond(variance, total)
         chance = 2.0 * float(ndtr(-z))
         if rows.raw.cluster is not None:
-            chance = max(chance, rows.exact_p(rows.beyond, place.rows, chance))
+            chance = rows.exact_p(rows.beyond, place.rows, 0.0)
         elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
             chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
         same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import ordered
+from miscal.metrics.subpopulation.curves import cumulative_curve
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation
 from miscal.metrics.subpopulation.scale import scaled_errors
@@ -29,6 +31,9 @@ LEAST_DRAWS = 199
 PLACES = 60  # worst subpopulations that become places
 FAMILY = "subpopulations"
 INFORMATION, LEAST = 5.0, 10
+DRAWN, LOOKED_AT = 3, 40  # worst subpopulations drawn, among so many
+ALIKE = 0.5  # rows shared from which two are drawn once
+POINTS = 200
 
 
 def look_at_subpopulations(
@@ -54,8 +59,40 @@ def look_at_subpopulations(
         predictions, names, simulations=draws, target=looked.target, random_state=random_state, **asked
     )
     factor = left_out(fit, chosen)
-    tests.add_searched(FAMILY, int(result.table.rows * factor), _places(predictions, looked, names, result, factor))
-    return result
+    seen = _Seen(predictions, looked, names, result)
+    tests.add_searched(FAMILY, int(result.table.rows * factor), _places(seen, looked, result, factor))
+    return replace(result, extra={**result.extra, "cumulative": seen.curves()})
+
+
+class _Seen:
+    """The search once more, without noise: which rows a subpopulation of the result's table has."""
+
+    def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
+        self.rows = ordered(looked.rows.raw)
+        seed = int(result.settings["random_state"])
+        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
+        self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
+        self.order = np.argsort(-scaled_errors(self.found.stats, "range"), kind="stable")
+
+    def members(self, number: int) -> np.ndarray:
+        """Places of its rows in the order of the score."""
+        return np.asarray(self.found.lists(np.array([number])).list(0))
+
+    def curves(self) -> list[dict[str, Any]]:
+        """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
+        kept: list[tuple[int, np.ndarray]] = []
+        for number in self.order[:LOOKED_AT].tolist():
+            own = self.members(number)
+            if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
+                kept.append((number, own))
+        drawn = [(0, self.members(0)), *kept]
+        return [{"label": self.found.define(k).name, **cumulative_curve(self.rows, own, POINTS)} for k, own in drawn]
+
+
+def _shared(one: np.ndarray, two: np.ndarray) -> float:
+    """Rows in both over rows in either."""
+    both = np.intersect1d(one, two, assume_unique=True).size
+    return both / max(one.size + two.size - both, 1)
 
 
 def left_out(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
@@ -77,24 +114,17 @@ def _conjunctions(sizes: list[int]) -> float:
     return sum(sums[1:])
 
 
-def _places(predictions: Predictions, looked: Looked, names: list[str], result: Result, factor: float) -> list[Place]:
+def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:
     """The worst subpopulations of two columns or more, with their rows."""
-    rows = ordered(looked.rows.raw)
-    kept = Kept(predictions.rows)
-    asked = Asked(
-        predictions.columns, names, kept, None, LEAST, INFORMATION, int(result.settings["random_state"]), naming=True
-    )
-    found = asked.search(rows, Conjunctions(DEPTH, HALVES))
-    order = np.argsort(-scaled_errors(found.stats, "range"), kind="stable")
     places: list[Place] = []
     for place, p in enumerate(np.asarray(result.table["p_adjusted"], dtype=float)):
         if not p * factor <= 0.2 or len(places) >= PLACES:
             break
-        k = int(order[place])
-        definition = found.define(k)
+        k = int(seen.order[place])
+        definition = seen.found.define(k)
         if k == 0 or len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
             continue
-        members = np.sort(rows.order[found.lists(np.array([k])).list(0)]).astype(np.int64)
+        members = np.sort(seen.rows.order[seen.members(k)]).astype(np.int64)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         chance = min(1.0, p * factor)
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)

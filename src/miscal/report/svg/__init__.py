@@ -5,7 +5,7 @@
 
 from miscal.report.svg.cumulative import cumulative, has_cumulative
 from miscal.report.svg.field import field_funnel, field_levels
-from miscal.report.svg.gap import card_domain, gap_card, strength_bar
+from miscal.report.svg.gap import card_domain, gap_by_score, gap_card, strength_bar
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.neighbourhood import neighbourhood
 from miscal.report.svg.score import histogram, reliability
@@ -17,6 +17,7 @@ __all__ = [
     "cumulative",
     "field_funnel",
     "field_levels",
+    "gap_by_score",
     "gap_card",
     "has_cumulative",
     "histogram",

@@ -58,7 +58,7 @@ def cumulative(result: Mapping[str, Any]) -> Figure:
     y = Scale(*nice(float(shaded.min()), float(shaded.max())), 364.0, 24.0)
     drawn = [
         axes.left(y, _LEFT, _RIGHT),
-        marks.text(_LEFT, 12, "Predicted minus happened, so far (share of all rows)", "label"),
+        marks.text(_LEFT, 12, "Predicted minus happened, so far (share of the rows)", "label"),
         marks.band(x(walk.share), y(walk.low), y(walk.high)),
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
         marks.line(x(walk.share), y(walk.total), "walk"),

@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from miscal.report import words
 from miscal.report.markup import Safe, ellipsis, tag
-from miscal.report.reading import items
+from miscal.report.reading import cells, items
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
+from miscal.report.svg.score import tip, way
 from miscal.report.words import finite
 
 
@@ -53,6 +56,34 @@ def gap_card(finding: Mapping[str, Any], domain: tuple[float, float] | None = No
     }
     table |= {"gap_low": [_or_none(low)], "gap_high": [_or_none(high)]}
     return Figure("gap", title, description, svg, table)
+
+
+def gap_by_score(result: Mapping[str, Any], level: float = 0.05) -> Figure:
+    """Draw the gap of each bin of the score as a bar: up is predicted too high, down too low."""
+    bins = cells(result)
+    title = "Predicted minus happened, from the lowest scores to the highest"
+    if not len(bins) or not np.isfinite(bins.gap).any():
+        return Figure("gap", title, "There is nothing to draw.", Safe(""))
+    gaps = np.nan_to_num(bins.gap)
+    y = Scale(*nice(min(float(gaps.min()), 0.0), max(float(gaps.max()), 0.0)), 84.0, 18.0)
+    edges = np.linspace(44.0, 310.0, len(bins) + 1)
+    beyond = bins.beyond(level)
+    drawn = [axes.left(y, 44.0, 310.0, spacing=30.0)]
+    for i, gap in enumerate(gaps.tolist()):
+        ends = sorted((y.at(0.0), y.at(gap)))
+        class_ = f"column {way(gap, bool(beyond[i]))}"
+        drawn.append(
+            marks.bar(edges[i] + 1, ends[0], edges[i + 1] - edges[i] - 2, max(ends[1] - ends[0], 0.6), class_,
+                      tip(bins, i, "score "))
+        )  # fmt: skip
+    drawn += [
+        marks.segment(44.0, y.at(0.0), 310.0, y.at(0.0), "zero"),
+        marks.text(44, 10, "Predicted minus happened, by score", "tick"),
+        marks.text(44, 100, "lowest scores", "tick"),
+        marks.text(310, 100, "highest", "tick", "end"),
+    ]
+    description = f"{len(bins)} bins of the score, {int(beyond.sum())} of them beyond noise."
+    return Figure("gap", title, description, marks.drawing("gap", title, description, 320, 106, *drawn))
 
 
 def _or_none(value: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.report.markup import Safe, ellipsis
-from miscal.report.reading import Cells, cells, column_name, edge_writer, is_integer, mapping
+from miscal.report.reading import Cells, cells, column_name, edge_writer, floats, is_integer, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
@@ -31,12 +31,14 @@ def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     edges = np.linspace(_LEFT + 4, _RIGHT, many + 1)
     middle = (edges[:-1] + edges[1:]) / 2
     low, high = _observed_interval(ranges)
-    y = Scale(*_domain(ranges, low, high), _FLOOR, _TOP)
+    curve = _smooth(result)
+    y = Scale(*_domain(ranges, low, high, curve), _FLOOR, _TOP)
     beyond = ranges.beyond(level)
     drawn = [
         axes.left(y, _LEFT, _RIGHT, spacing=36.0),
-        marks.text(_LEFT, 10, "Happened (dots), predicted (line)", "label"),
+        marks.text(_LEFT, 10, f"Happened ({'dots, smooth curve' if curve else 'dots'}), predicted (steps)", "label"),
     ]
+    drawn += _curve(curve, ranges, edges, y, shift=0.5 if is_integer(result) else 0.0)
     if len(ranges):
         drawn.append(marks.step(edges, y(ranges.predicted), "predicted"))
     for i in range(len(ranges)):
@@ -57,13 +59,41 @@ def variable(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     return Figure("variable", title, description, svg, ranges.table())
 
 
+def _smooth(result: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The smooth curve of what happened with its band; empty where the audit has none."""
+    given = mapping(mapping(result.get("extra")).get("curve"))
+    names = ("value", "observed", "observed_low", "observed_high")
+    curve = {name: floats(given.get(name)) for name in names}
+    return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
+
+
+def _curve(
+    curve: dict[str, np.ndarray[Any, Any]], ranges: Cells, edges: np.ndarray[Any, Any], y: Scale, *, shift: float
+) -> list[Safe]:
+    """The curve and its band on the axis of equally wide ranges: each value stands where its range puts it."""
+    known = np.flatnonzero(np.isfinite(ranges.low) & np.isfinite(ranges.high) & (ranges.high > ranges.low))
+    if not curve or not len(known):
+        return []
+    starts = np.append(ranges.low[known], ranges.high[known[-1]]) + 0.0
+    starts[0] -= 2 * shift  # the lowest whole number belongs to the first range
+    x = np.interp(curve["value"] - shift, starts, np.append(edges[known], edges[known[-1] + 1]))
+    low, high = (np.clip(curve[name], y.low, y.high) for name in ("observed_low", "observed_high"))
+    return [
+        marks.band(x, y(low), y(high)),
+        marks.line(x, y(np.clip(curve["observed"], y.low, y.high)), "smooth"),
+    ]
+
+
 def _observed_interval(ranges: Cells) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The interval of the gap, drawn around what happened: predicted minus the gap's bounds."""
     return np.maximum(ranges.predicted - ranges.gap_high, 0.0), np.minimum(ranges.predicted - ranges.gap_low, 1.0)
 
 
-def _domain(ranges: Cells, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> tuple[float, float]:
-    drawn = np.concatenate([ranges.predicted, ranges.observed, low, high])
+def _domain(
+    ranges: Cells, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any], curve: dict[str, np.ndarray[Any, Any]]
+) -> tuple[float, float]:
+    smooth = np.clip(curve.get("observed", np.empty(0)), 0.0, 1.0)
+    drawn = np.concatenate([ranges.predicted, ranges.observed, low, high, smooth])
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
         return 0.0, 1.0

@@ -1,0 +1,49 @@
+"""What a reader should know before trusting the noise: rows that err together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miscal.report.search.looking import Looked
+
+LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
+TOGETHER = 2.0  # times the variance of independent rows
+
+
+def notes_of(looked: Looked) -> list[str]:
+    """One sentence for each date column whose days err together, unless clusters were given."""
+    if looked.rows.raw.cluster is not None:
+        return []
+    made = []
+    for column, _, _ in looked.columns:
+        if column.kind != "date" or len(column) != looked.rows.raw.rows:
+            continue
+        times = together(looked, np.asarray(column.values, dtype=np.float64))
+        if times >= TOGETHER:
+            made.append(
+                f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
+                "independent rows. Beyond noise means beyond the noise of these rows; for what will hold on other "
+                f"days, audit with {column.name} as the cluster."
+            )
+    return made
+
+
+def together(looked: Looked, days: np.ndarray) -> float:
+    """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
+    pair = looked.rows.beyond
+    known = ~np.isnan(days)
+    if not known.any():
+        return 0.0
+    code = (np.floor(days[known]) - np.floor(days[known].min())).astype(np.int64)
+    weight = np.ones(pair.rows) if pair.first is None else pair.first
+    second = weight if pair.second is None else pair.second
+    predicted = pair.predicted[known]
+    rows = np.bincount(code)
+    full = np.count_nonzero(rows)
+    if full < LEAST_DAYS or known.sum() < LEAST_ROWS * full:
+        return 0.0
+    sums = np.bincount(code, weight[known] * (predicted - pair.observed[known]))
+    size = np.bincount(code, weight[known])
+    sums -= size * (sums.sum() / size.sum())
+    noise = float(np.sum(second[known] * predicted * (1.0 - predicted)))
+    return float(np.sum(sums * sums)) / max(noise, 1e-300)

@@ -1,0 +1,60 @@
+"""The smooth curve of what happened along a variable, with its band, where the page's figure draws it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.data.errors import MiscalError
+from miscal.metrics.variable.curve import curve_of
+from miscal.metrics.variable.result import density_of
+from miscal.pairs import Pair
+from miscal.results import Result
+
+MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
+IN_A_RANGE = 6  # points of the curve in each range
+SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
+LEAST_RANGES, LEAST_ROWS = 4, 100
+
+
+def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
+    """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
+    if rows <= MOST_ROWS:
+        return None
+    return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
+
+
+def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray | None) -> Result:
+    """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
+    values = column.values if chosen is None else column.values[chosen]
+    known = np.flatnonzero(~np.isnan(values))
+    grid = curve_grid(np.asarray(result.table["low"], float), np.asarray(result.table["high"], float))
+    if known.size < LEAST_ROWS or not grid.size:
+        return result
+    rows = known if chosen is None else chosen[known]
+    taken = compared if rows.size == compared.rows else compared.take(rows)
+    seed = int(result.settings["random_state"])
+    try:
+        smooth = curve_of(taken, values[known], {"grid": grid, "span": SPAN, "random_state": seed})
+    except MiscalError:  # values that cannot carry a curve: the ranges stay
+        return result
+    said = {} if chosen is None else {"curve_rows": int(known.size)}
+    density = density_of(values[known], taken, integer=column.integer)
+    return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
+
+
+def curve_grid(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Points at equal steps within every range; none where there are too few ranges for a curve.
+
+    >>> curve_grid(np.array([0.0, 1.0]), np.array([1.0, 2.0])).size
+    0
+    """
+    wide = np.isfinite(low) & np.isfinite(high) & (high > low)
+    if np.count_nonzero(wide) < LEAST_RANGES:
+        return np.empty(0)
+    part = (np.arange(IN_A_RANGE) + 0.5) / IN_A_RANGE
+    points = np.unique(low[wide, None] + (high - low)[wide, None] * part)
+    # In the outer halves of the first and last range a curve follows a handful of rows.
+    return points[IN_A_RANGE // 2 : -(IN_A_RANGE // 2)]

@@ -1,0 +1,141 @@
+"""The sections of an audit's page: subpopulations, curves, cards that belong together, clusters, suppression."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import miscal
+from miscal.datasets import flights, planted
+from miscal.report.blocks.findings import _families, _spans, findings
+from miscal.report.html import to_html
+from miscal.report.json import plain
+from miscal.report.suppress import coarsened
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    data = planted(8000, place="subpopulation", gap=0.12, random_state=3)
+    return miscal.audit(data.predictions(), random_state=3)
+
+
+def test_the_page_says_m_with_its_p_value_and_draws_the_whole_and_the_worst(found: Any) -> None:
+    section = found.document["sections"]["subpopulation"][0]
+    page = to_html(plain(found.document))
+    block = page.split('id="subpopulations"')[1].split("</section>")[0]
+    deviations = section["table"]["deviations"][0]
+    assert f"M = {deviations:.1f}" in block or f"M = {deviations:.2f}" in block
+    assert "p ≤ 0.001" in block
+    labels = [curve["label"] for curve in section["extra"]["cumulative"]]
+    assert labels[0] == "full population"
+    assert 2 <= len(labels) <= 4
+    assert block.count("<svg") == len(labels)
+    assert "The whole table" in block
+
+
+def test_the_worst_subpopulations_drawn_are_not_the_same_rows(found: Any) -> None:
+    section = found.document["sections"]["subpopulation"][0]
+    table = section["table"]
+    rows = {label: (n, p) for label, n, p in zip(table["label"], table["rows"], table["predicted"], strict=True)}
+    drawn = [rows[curve["label"]] for curve in section["extra"]["cumulative"]]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_a_saved_audit_shows_the_same_page(found: Any, tmp_path: Path) -> None:
+    found.save(tmp_path / "audit.miscal")
+    again = miscal.Audit.load(tmp_path / "audit.miscal")
+    assert to_html(plain(again.document)) == to_html(plain(found.document))
+
+
+def test_variables_have_a_curve_with_a_band_that_the_figure_draws(found: Any) -> None:
+    age = next(r for r in found.document["sections"]["variable"] if r["settings"]["column"] == "age")
+    curve = {name: np.asarray(values, float) for name, values in dict(age["extra"]["curve"]).items()}
+    assert (curve["observed_low"] < curve["observed"]).all()
+    assert (curve["observed"] < curve["observed_high"]).all()
+    page = to_html(plain(found.document))
+    assert page.count('class="line smooth"') == len(found.document["sections"]["variable"])
+
+
+def test_findings_of_the_same_columns_share_a_card() -> None:
+    heads = [{"columns": ["a"], "where": "a 1"}, {"columns": ["b"], "where": "b"}, {"columns": ["a"], "where": "a 2"}]
+    assert [[f["where"] for f in family] for family in _families(heads)] == [["a 1", "a 2"], ["b"]]
+    every = [
+        {"columns": ["a"], "where": f"a {k}", "real": True, "rows": 10, "weight": 10.0, "predicted": 0.5,
+         "observed": 0.2, "gap": 0.3, "interval": [0.1, 0.5], "events_off": 3.0, "p_value": 0.01, "code": "MC201"}
+        for k in range(11)
+    ]  # fmt: skip
+    made = findings({"findings": every, "unlisted": 3})
+    assert made.count("<h3") == 1
+    assert "10 more places of the same column" in made
+    assert "and 2 more like it" in made
+    assert "3 smaller or overlapping places are still off" in made
+
+
+@pytest.mark.parametrize("many", range(1, 12))
+def test_the_last_row_of_cards_is_full(many: int) -> None:
+    spans = _spans(many)
+    width = {"wide": 6, "half": 3, "third": 2}
+    assert len(spans) == many
+    assert sum(width[span] for span in spans) % 6 == 0
+
+
+def test_clusters_give_one_general_finding_and_no_note_on_days() -> None:
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(60), 50)
+    score = rng.uniform(0.1, 0.9, day.size)
+    truth = np.clip(score - 0.25 * (score > 0.5) + rng.normal(0, 0.08, 60)[day], 0, 1)
+    table = {
+        "y": rng.random(day.size) < truth, "p": score, "when": np.datetime64("2024-01-01") + day,
+        "field": rng.choice(["a", "b", "c"], day.size), "x": score + rng.normal(0, 0.05, day.size),
+    }  # fmt: skip
+    plain_one = miscal.audit(table, outcome="y", probability="p")
+    assert len(plain_one.document["notes"]) == 1
+    assert "audit with when as the cluster" in plain_one.document["notes"][0]
+    clustered = miscal.audit(table, outcome="y", probability="p", cluster="when")
+    heads = [f for f in clustered.findings if f.real and not f.parent]
+    assert clustered.document["notes"] == []
+    assert [f.kind for f in heads] == ["score"]
+
+
+def test_days_that_are_independent_get_no_note() -> None:
+    rng = np.random.default_rng(1)
+    score = rng.uniform(0.1, 0.9, 3000)
+    when = np.datetime64("2024-01-01") + rng.integers(0, 60, 3000)
+    table = {"y": rng.random(3000) < score, "p": score, "when": when}
+    assert miscal.audit(table, outcome="y", probability="p", effort="quick").document["notes"] == []
+
+
+def test_suppression_coarsens_running_totals_in_json_and_page(tmp_path: Path) -> None:
+    table = flights()
+    few = {name: table[name][:4000] for name in ("late", "probability", "carrier", "hour", "origin")}
+    below = 100
+    shown = miscal.audit(few, outcome="late", probability="probability", suppress_below=below)
+    shown.to_json(tmp_path / "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    curves = [(document["sections"]["score"][0]["extra"]["cumulative"], 4000)]
+    for result in document["sections"].get("subpopulation", []):
+        rows = dict(zip(result["table"]["label"], result["table"]["rows"], strict=True))
+        curves += [(curve, rows[curve["label"]]) for curve in result["extra"]["cumulative"]]
+        assert all(item["rows"] >= below for item in result["extra"].get("worst", []))
+    assert len(curves) > 1
+    for curve, rows in curves:
+        assert (np.diff(curve["x"]) * rows >= below - 1e-6).all()
+        assert curve["x"][-1] == pytest.approx(1.0)
+    full = miscal.audit(few, outcome="late", probability="probability")
+    assert len(full.document["sections"]["score"][0]["extra"]["cumulative"]["x"]) > 200
+
+
+def test_weighted_running_totals_are_left_out_when_suppressing() -> None:
+    rng = np.random.default_rng(2)
+    p = rng.uniform(0, 1, 500)
+    table = {"y": rng.random(500) < p, "p": p, "w": rng.uniform(0.5, 2.0, 500), "g": rng.choice(["a", "b"], 500)}
+    shown = miscal.audit(table, outcome="y", probability="p", weight="w", effort="quick", suppress_below=20)
+    assert "cumulative" not in shown.document["sections"]["score"][0]["extra"]
+
+
+def test_a_curve_of_too_few_rows_is_one_step() -> None:
+    assert coarsened({"x": [0.0, 0.4, 1.0], "y": [0.0, 1.0, 2.0]}, 5, 10) == {"x": [0.0, 1.0], "y": [0.0, 2.0]}
