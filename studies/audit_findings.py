@@ -7,7 +7,9 @@ or right: is it one general finding?
 The rule of planting: the gap is chosen so that the place is expected to be 7 standard errors off, tables are drawn from
 seeds 0, 1, 2, ... and every one is audited. A table counts if its place came out at 6 standard errors or more, and
 tables are drawn until 100 count; those that came out below 6 are reported beside them, not passed over. The first
-finding is the planted place if it shares at least half of their joint rows.
+finding is the planted place if it shares at least half of their joint rows. A region is a disc and findings are boxes:
+there the finding must be of the same two columns and share half of the smaller of the two, and how often it also shares
+half of their joint rows is reported beside it.
 
     python studies/audit_findings.py [--quick] [--only WORD] [--seconds 800]
 
@@ -51,6 +53,11 @@ def overlap(one: np.ndarray, two: np.ndarray) -> float:
     return float((one & two).sum() / max((one | two).sum(), 1))
 
 
+def within(one: np.ndarray, two: np.ndarray) -> float:
+    """Rows in both over rows in the smaller."""
+    return float((one & two).sum() / max(min(one.sum(), two.sum()), 1))
+
+
 def drawn(place: str, rows: int, sigma: float, seed: int, balanced: bool) -> tuple[Synthetic, float]:
     """A table with a planted error, and how many standard errors it came out at."""
     sign = -1.0 if seed % 2 else 1.0
@@ -67,14 +74,18 @@ def planted_first(place: str, rows: int, seed: int, *, balanced: bool = False, e
     found = miscal.audit(predictions, effort=effort, random_state=seed)
     real = [finding for finding in found.findings if finding.real]
     first = real[0] if real else None
-    shared = overlap(found.rows_of(first, predictions), data.planted) if first is not None else 0.0
+    rows_found = found.rows_of(first, predictions) if first is not None else np.zeros(rows, bool)
+    shared = overlap(rows_found, data.planted)
+    right = shared >= OVERLAP
+    if place == REGION and first is not None:
+        right = set(first.columns) == {"x", "y"} and within(rows_found, data.planted) >= OVERLAP
     return {
         "seed": seed,
         "counts": came_out >= SIGMA,
         "sigma": round(came_out, 2),
         "first": first.where if first else None,
         "overlap": round(shared, 2),
-        "right": bool(first is not None and first.kind != "score" and shared >= OVERLAP),
+        "right": bool(first is not None and first.kind != "score" and right),
         "heads": sum(not finding.parent for finding in real),
     }
 
@@ -160,12 +171,12 @@ def save(known: dict[str, list[Item]], rows: int) -> None:
     text = f'{{\n "rows": {rows},\n "tables": {{\n' + ",\n".join(lines) + "\n }\n}\n"
     (RESULTS / "audit_findings.json").write_text(text)
     table = [
-        "| question | right | of | standard errors of the place | came out below 6: right | of |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| question | right | of | half of joint rows | standard errors of the place | came out below 6: right | of |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, made in ordered.items():
         entry = summary(made)
-        words = ("right", "of", "sigma", "below_right", "below")
+        words = ("right", "of", "joint", "sigma", "below_right", "below")
         table.append(f"| {name} | {' | '.join(str(entry[word]) for word in words)} |")
     (RESULTS / "audit_findings.md").write_text("\n".join(table) + "\n")
 
@@ -177,6 +188,7 @@ def summary(made: list[Item]) -> dict[str, Any]:
     return {
         "right": sum(item["right"] for item in judged),
         "of": len(judged),
+        "joint": sum(item["overlap"] >= OVERLAP for item in judged) if sigma else "",
         "sigma": f"{min(sigma):.1f} to {max(sigma):.1f}" if sigma else "",
         "below": len(below) if sigma else "",
         "below_right": sum(item["right"] for item in below) if sigma else "",

@@ -14,16 +14,17 @@ from miscal.pooling.subpopulations import quoted
 from miscal.report.search.groups import sums_of
 from miscal.report.search.looking import Looked, Say, suspicion
 from miscal.report.search.places import Place, Tests
+from miscal.report.search.ranges import best_boxes
 from miscal.results import Result
 
 FAMILY = "neighbourhoods"
 BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
 MOST_PAIRS = 15
 GRID = 24
-POINTS = 100  # places in a plane that do not share rows, roughly: what having searched it costs
+RANGES = 20  # of each variable, to describe the neighbourhood as a box
+PLACES = 1000  # boxes in a plane that do not share most of their rows, roughly: what having searched it costs
 MOST_ROWS = 200_000
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
-RADII = np.linspace(0.3, 1.5, 13)  # of the box around the worst point, in standard deviations
 WHOLE_SCORE = (0.0, 1.0)
 
 
@@ -46,7 +47,7 @@ def look_at_neighbourhoods(
             target=looked.target, random_state=random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            place = _place(predictions, looked, (one.name, two.name), result)
+            place = _place(predictions, looked, (one.name, two.name))
             place.p_value = min(1.0, result.p_value * len(pairs))
             found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
     tests.add_searched(FAMILY, len(pairs), [place for _, _, place in found])
@@ -74,27 +75,29 @@ def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) ->
     return replace(result, extra={**result.extra, "grid": shaped})
 
 
-def _place(predictions: Predictions, looked: Looked, names: tuple[str, str], result: Result) -> Place:
-    """The box around the worst point, as wide as makes it stand out most."""
-    centre = int(result.table["centre"][0])
+def _place(predictions: Predictions, looked: Looked, names: tuple[str, str]) -> Place:
+    """The box of the plane that stands out most, among all boxes of twenty by twenty ranges."""
     values = [predictions.columns[name].values for name in names]
-    scales = [float(np.nanstd(column)) or 1.0 for column in values]
-    middles = [float(column[centre]) for column in values]
-    away = np.max([np.abs(v - m) / s for v, m, s in zip(values, middles, scales, strict=True)], axis=0)
-    away = np.where(np.isnan(away), np.inf, away)
-    rows = looked.rows
-    residual = rows.beyond.predicted - rows.beyond.observed
-    noise = rows.beyond.predicted * (1.0 - rows.beyond.predicted)
+    rows, known = looked.rows, np.flatnonzero(~(np.isnan(values[0]) | np.isnan(values[1])))
+    cuts = [np.unique(np.quantile(v[known], np.linspace(0.0, 1.0, RANGES + 1)[1:-1])) for v in values]
+    codes = [np.searchsorted(cut, v[known]) for cut, v in zip(cuts, values, strict=True)]
+    residual = rows.beyond.predicted[known] - rows.beyond.observed[known]
+    noise = rows.beyond.predicted[known] * (1.0 - rows.beyond.predicted[known])
     if rows.weight is not None:
-        residual, noise = residual * rows.weight, noise * rows.weight**2
-    ring = np.searchsorted(RADII, away)
-    off, spread = (np.cumsum(np.bincount(ring, each, RADII.size + 1))[:-1] for each in (residual, noise))
-    best = int(np.argmax(np.abs(off) / np.sqrt(np.maximum(spread, 1e-300))))
-    members = np.flatnonzero(away <= RADII[best])
+        residual, noise = residual * rows.weight[known], noise * rows.weight[known] ** 2
+    shape = (cuts[0].size + 1, cuts[1].size + 1)
+    cell = codes[0] * shape[1] + codes[1]
+    off, spread = (np.bincount(cell, each, shape[0] * shape[1]).reshape(shape) for each in (residual, noise))
+    best = best_boxes(
+        np.asarray(off, float), np.asarray(spread, float), (True, True), shape, float(spread.sum()), beyond=True
+    )
+    box = best[0].box if best else ((0, shape[0] - 1), (0, shape[1] - 1))
+    inside = [(code >= first) & (code <= last) for code, (first, last) in zip(codes, box, strict=True)]
+    members = known[inside[0] & inside[1]]
     ends = [(float(v[members].min()), float(v[members].max())) for v in values]
     raw, beyond = sums_of(rows.raw, members), sums_of(rows.beyond, members)
     words = " and ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in zip(names, ends, strict=True))
-    place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, POINTS, members, "neighbourhood", words)
+    place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, PLACES, members, "neighbourhood", words)
     place.columns, place.levels = names, tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)
     place.definition = " and ".join(
         f"{quoted(name)} >= {low!r} and {quoted(name)} <= {high!r}"
