@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal
+from miscal.data.vectors import locked
 
 if TYPE_CHECKING:
     from miscal.data.predictions import Predictions
@@ -40,6 +41,12 @@ class Pair:
     count: np.ndarray | None = None
     cluster: np.ndarray | None = None
     target: str = "positive"
+
+    def __post_init__(self) -> None:
+        for name in ("predicted", "observed", "weight", "count", "cluster"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, locked(values))
 
     @property
     def rows(self) -> int:
@@ -69,15 +76,15 @@ class Pair:
         if self.plain:
             return None
         if self.weight is None:
-            return np.asarray(self.count, dtype=np.float64)
-        return self.weight if self.count is None else np.asarray(self.weight * self.count)
+            return locked(np.asarray(self.count, dtype=np.float64))
+        return self.weight if self.count is None else locked(self.weight * self.count)
 
     @cached_property
     def second(self) -> np.ndarray | None:
         """Weight of a row in variances: w**2 * count. None when every row counts once."""
         if self.weight is None or self.first is None:
             return self.first
-        return np.asarray(self.weight * self.first)
+        return locked(self.weight * self.first)
 
     def take(self, rows: np.ndarray) -> Pair:
         """The pair of some rows (indices or a mask)."""

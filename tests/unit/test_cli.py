@@ -97,7 +97,7 @@ def test_a_table_without_named_roles_lists_its_columns(tmp_path):
     done = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv")])
     assert done.exit_code == 2
     assert done.output.strip() == (
-        "miscal: audit needs the names of the outcome and the probability columns; "
+        "miscal: audit needs the names of the outcome and probability columns; "
         "the columns are 'late', 'score', 'age'. "
         "Hint: say --outcome NAME and --probability NAME"
     )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from miscal.data.checks import first_row, is_missing, row_refusal
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
 from miscal.data.levels import factorise
-from miscal.data.vectors import Vector, flat
+from miscal.data.vectors import Vector, flat, locked
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 Array = npt.NDArray[Any]
@@ -58,7 +58,7 @@ class Column:
 
     def take(self, rows: Array) -> Column:
         """Return the same column at some rows (indices or a mask); the levels stay."""
-        return replace(self, values=_locked(self.values[rows]))
+        return replace(self, values=locked(self.values[rows]))
 
     def as_levels(self) -> Column:
         """Return the column as a category: each distinct number becomes a level.
@@ -71,7 +71,7 @@ class Column:
         codes, levels = factorise(self.values)
         if self.integer:
             levels = [int(level) for level in levels]
-        return replace(self, kind="category", values=_locked(codes), levels=tuple(levels))
+        return replace(self, kind="category", values=locked(codes), levels=tuple(levels))
 
     def show(self, code: int) -> str:
         """Word one level for people."""
@@ -121,7 +121,7 @@ def _convert(name: str, vector: Vector, where: str, order: list[Any] | None) -> 
         return _from_arrow(name, vector, where, order)
     kind = vector.dtype.kind
     if kind == "b":
-        return Column(name, "boolean", _locked(vector.astype(np.int32)), (False, True))
+        return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
     if kind in "Mm":
         return _date(name, vector)
     if kind in "iu":
@@ -137,7 +137,7 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     is_, kind = pa.types, vector.type
     if is_.is_boolean(kind):
         codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return Column(name, "boolean", _locked(codes), (False, True))
+        return Column(name, "boolean", locked(codes), (False, True))
     if is_.is_integer(kind):
         return _whole_arrow(name, vector, where)
     if is_.is_null(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
@@ -147,7 +147,7 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
         vector = _decoded(vector, where)
     codes, levels = factorise(vector, order, where)
-    return Column(name, "category", _locked(codes), tuple(levels))
+    return Column(name, "category", locked(codes), tuple(levels))
 
 
 def _whole_arrow(name: str, vector: Any, where: str) -> Column:
@@ -157,7 +157,7 @@ def _whole_arrow(name: str, vector: Any, where: str) -> Column:
         return _whole(name, vector.to_numpy(zero_copy_only=False))
     if _too_large(vector):
         codes, levels = factorise(vector)
-        return Column(name, "category", _locked(codes), tuple(levels), integer=True)
+        return Column(name, "category", locked(codes), tuple(levels), integer=True)
     values = vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return _numeric(name, values, where, integer=True)
 
@@ -172,8 +172,8 @@ def _too_large(vector: Any) -> bool:
 def _whole(name: str, values: Array) -> Column:
     if values.size and values.dtype.itemsize == 8 and max(-int(values.min()), int(values.max())) > EXACT:
         codes, levels = factorise(values)
-        return Column(name, "category", _locked(codes), tuple(levels), integer=True)
-    return Column(name, "numeric", _locked(values.astype(np.float64)), integer=True)
+        return Column(name, "category", locked(codes), tuple(levels), integer=True)
+    return Column(name, "numeric", locked(values.astype(np.float64)), integer=True)
 
 
 def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Column:
@@ -181,7 +181,7 @@ def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Col
     row, total = first_row(values.size, lambda i, j: np.isinf(values[i:j]))
     if total:
         raise row_refusal("must hold finite numbers", where, row, values[row], total, "mark missing values as NaN")
-    return Column(name, "numeric", _locked(values), integer=integer)
+    return Column(name, "numeric", locked(values), integer=integer)
 
 
 _TICKS = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -201,7 +201,7 @@ def _days(values: Array) -> npt.NDArray[np.float64]:
 def _date(name: str, values: Array) -> Column:
     values = np.ascontiguousarray(values)
     values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-    return Column(name, "date" if values.dtype.kind == "M" else "numeric", _locked(_days(values)))
+    return Column(name, "date" if values.dtype.kind == "M" else "numeric", locked(_days(values)))
 
 
 def _arrow_date(name: str, vector: Any) -> Column:
@@ -210,7 +210,7 @@ def _arrow_date(name: str, vector: Any) -> Column:
     kind = vector.type
     if pa.types.is_time(kind):
         micros = vector.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return Column(name, "numeric", _locked(micros.to_numpy(zero_copy_only=False) / 3.6e9))
+        return Column(name, "numeric", locked(micros.to_numpy(zero_copy_only=False) / 3.6e9))
     if pa.types.is_date(kind):
         vector, kind = vector.cast(pa.timestamp("s")), pa.timestamp("s")
     # Zones are dropped: the days are those of universal time.
@@ -227,12 +227,6 @@ def _decoded(vector: Any, where: str) -> Any:
         raise refusal(
             "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
         ) from error
-
-
-def _locked(values: Array) -> Array:
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 class Columns(Mapping[str, Column]):

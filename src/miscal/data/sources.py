@@ -140,7 +140,7 @@ def unnamed(source: Any) -> MiscalError:
         names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
     return refusal(
-        "needs the names of the outcome and the probability columns",
+        "needs the names of the outcome and probability columns",
         where="audit",
         got=f"the columns are {shown}" if names else "",
         hint="say outcome=NAME and probability=NAME",

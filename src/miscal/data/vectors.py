@@ -187,3 +187,10 @@ def _first_mixture(values: Any) -> tuple[str, int, Any]:
             return seen, row, value
         seen = family
     return seen, -1, None
+
+
+def locked(values: np.ndarray) -> np.ndarray:
+    """A read-only view: data cannot change beneath a result, and kernels are compiled for one kind of array only."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

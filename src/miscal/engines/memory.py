@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally, carried
+from miscal.data.vectors import locked
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells
 from miscal.pooling.poolings import BinPooling, Pooling
 
-NO_WEIGHT = np.empty(0, np.float64)
-NO_COUNT = np.empty(0, np.int64)
+NO_WEIGHT = locked(np.empty(0, np.float64))
+NO_COUNT = locked(np.empty(0, np.int64))
 # With many cells each block's own sums cost more than the rows: fewer, larger blocks then.
 CELLS_A_BLOCK = 1 << 12
 
@@ -25,7 +26,7 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
     kernel = _full_kernel(pair.whole)
     weight = NO_WEIGHT if pair.weight is None else pair.weight
     if pair.weight is None and not pair.whole:
-        weight = np.ones(pair.rows)
+        weight = locked(np.ones(pair.rows))
     count = NO_COUNT if pair.count is None else pair.count
 
     def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -34,7 +35,7 @@ def tally(pair: Pair, pooling: Pooling) -> Tally:
         result = np.zeros((*shape, 2), np.int64) if pair.whole else np.zeros(shape)
         impossible = np.zeros(cells, np.int64)
         kernel(
-            pooling.codes(start, stop),
+            locked(pooling.codes(start, stop).astype(np.int32, copy=False)),
             pair.predicted[start:stop],
             pair.observed[start:stop],
             weight[start:stop],
@@ -100,7 +101,7 @@ def _level_means(pair: Pair, pooling: Pooling) -> Tally:
     def work(start: int, stop: int) -> np.ndarray:
         packed = np.zeros(2 * cells, np.uint64)
         rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
-        level_means(*map(_locked, rows), packed)
+        level_means(*map(locked, rows), packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
@@ -134,13 +135,6 @@ def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     limbs[:, 1] = sums[:, 2:]
     limbs[:, 2, 0] = sums[:, 1] << 20
     return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=carried(limbs), sums=None, columns=MEAN_COLUMNS)
-
-
-def _locked(values: np.ndarray) -> np.ndarray:
-    """A read-only view: kernels are compiled once for each kind of array, so all come as the same kind."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:

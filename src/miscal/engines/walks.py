@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from miscal.carriers.walk import Walk
+from miscal.data.vectors import locked
 from miscal.engines.memory import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
@@ -46,7 +47,7 @@ class _Walker:
     def __init__(self, pair: Pair, key: np.ndarray) -> None:
         from miscal.kernels.buckets import BucketMap, bounds
 
-        self.pair, self.key = pair, key
+        self.pair, self.key = pair, locked(key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
         ends = over_blocks(key.size, lambda start, stop: bounds(key[start:stop]))
