@@ -1,18 +1,23 @@
-"""Recalibrators fitted in parts: histogram binning has the bits of memory, the others are within the sketch's error."""
+"""Recalibrators fitted in parts: exact where distinct scores fit the ceiling, else within the sketch's error."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import (
     BetaCalibration,
+    GroupWise,
     HistogramBinning,
     IsotonicCalibration,
     PlattScaling,
     ScalingBinning,
     VariableTree,
+    carried,
 )
 from miscal.recalibrate.carried import fit_to
 from tests.engines import tables
@@ -28,22 +33,52 @@ def path(made, tmp_path_factory):
     return tables.write(made, tmp_path_factory.mktemp("fit") / "t.parquet", 6000)
 
 
+@pytest.fixture
+def few_scores(monkeypatch):
+    """A ceiling under which the distinct scores do not fit."""
+    monkeypatch.setattr(carried, "BYTES", 10**7)
+
+
+def weights(made, weight):
+    return None if weight is None else made[weight]
+
+
 @pytest.mark.parametrize("options", [{"bins": 7}, {"bins": 12, "strategy": "quantile"}, {"bins": [0.0, 0.1, 0.5, 1.0]}])
 @pytest.mark.parametrize("weight", [None, "whole_weight"])
 def test_histogram_binning_has_the_bits_of_memory(made, path, options, weight):
-    weights = None if weight is None else made[weight]
-    memory = HistogramBinning(**options).fit(made["p"], made["y"], sample_weight=weights)
+    memory = HistogramBinning(**options).fit(made["p"], made["y"], sample_weight=weights(made, weight))
     found = fit_to(HistogramBinning(**options), path, outcome="y", probability="p", weight=weight)
     assert found.to_json() == memory.to_json()
+    assert found.fitted_from_ == {"how": "bins"}
 
 
+@pytest.mark.parametrize("weight", [None, "whole_weight"])
+def test_isotonic_regression_has_the_bits_of_memory(made, path, weight):
+    memory = IsotonicCalibration().fit(made["p"], made["y"], sample_weight=weights(made, weight))
+    found = fit_to(IsotonicCalibration(), path, outcome="y", probability="p", weight=weight)
+    assert found.to_json() == memory.to_json()
+    assert found.fitted_from_["how"] == "distinct scores"
+
+
+@pytest.mark.parametrize("weight", [None, "whole_weight", "real_weight"])
+@pytest.mark.parametrize("kind", [IsotonicCalibration, ScalingBinning, PlattScaling, BetaCalibration])
+def test_maps_from_distinct_scores_are_those_of_memory(made, path, kind, weight):
+    memory = kind().fit(made["p"], made["y"], sample_weight=weights(made, weight))
+    found = fit_to(kind(), path, outcome="y", probability="p", weight=weight)
+    grid = np.quantile(made["p"].to_numpy(), np.linspace(0.0, 1.0, 301))
+    assert np.max(np.abs(found.predict_proba(grid) - memory.predict_proba(grid))) < 1e-9
+    assert found.n_rows_ == memory.n_rows_
+
+
+@pytest.mark.usefixtures("few_scores")
 @pytest.mark.parametrize(
     ("kind", "within"),
     [(IsotonicCalibration, 5e-3), (PlattScaling, 1e-4), (BetaCalibration, 5e-4), (ScalingBinning, 2e-3)],
 )
-def test_other_maps_are_close_to_those_of_memory(made, path, kind, within):
+def test_beyond_the_ceiling_maps_are_those_of_the_sketch(made, path, kind, within):
     memory = kind().fit(made["p"], made["y"])
     found = fit_to(kind(), path, outcome="y", probability="p")
+    assert found.fitted_from_["how"] == "sketch"
     grid = np.quantile(made["p"].to_numpy(), np.linspace(0.02, 0.98, 200))
     off = np.abs(found.predict_proba(grid) - memory.predict_proba(grid))[:, 1]
     assert np.mean(off) < within
@@ -51,6 +86,89 @@ def test_other_maps_are_close_to_those_of_memory(made, path, kind, within):
     assert type(found).from_json(found.to_json()).predict_proba(grid).tolist() == found.predict_proba(grid).tolist()
 
 
-def test_a_recalibrator_that_needs_columns_is_refused(path):
+@pytest.mark.usefixtures("few_scores")
+def test_sums_of_an_isotonic_map_keep_the_bound_of_the_sketch(made, path):
+    memory = IsotonicCalibration().fit(made["p"], made["y"])
+    found = fit_to(IsotonicCalibration(), path, outcome="y", probability="p")
+    score = np.sort(made["p"].to_numpy())
+    off = np.cumsum(found.predict_proba(score)[:, 1] - memory.predict_proba(score)[:, 1])
+    assert off.max() - min(off.min(), 0.0) <= 2 * found.fitted_from_["largest_share"] * score.size
+
+
+@pytest.mark.parametrize("weight", [None, "whole_weight"])
+@pytest.mark.parametrize(
+    "inner",
+    [HistogramBinning(bins=5), HistogramBinning(bins=4, strategy="quantile"), IsotonicCalibration(), PlattScaling()],
+    ids=["uniform", "quantile", "isotonic", "platt"],
+)
+def test_maps_within_groups_are_those_of_memory(made, path, inner, weight):
+    if weight is not None and getattr(inner, "strategy", "") == "quantile":
+        weight = None  # with weights the edges are weighted quantiles: compared below by predictions alone
+    asked = {"columns": ["flag", "state"], "min_rows": 40, "pooling": False}
+    memory = GroupWise(inner, **asked).fit(made["p"], made["y"], made.select(["flag", "state"]), weights(made, weight))
+    found = fit_to(GroupWise(inner, **asked), path, outcome="y", probability="p", weight=weight)
+    assert found.groups_ == memory.groups_ > 20
+    one, two = (json.loads(model.to_json()) for model in (found, memory))
+    for name in ("names_", "levels_", "keys_", "sizes_", "strength_"):
+        assert one["state"][name] == two["state"][name], name
+    some = made.slice(0, 5000)
+    after = [model.predict_proba(some["p"], some.select(["flag", "state"])) for model in (found, memory)]
+    assert np.max(np.abs(after[0] - after[1])) < 1e-9
+    assert found.fitted_from_["how"] == "distinct scores"
+    assert found.n_rows_ == memory.n_rows_
+    if weight is None and not isinstance(inner, PlattScaling):
+        assert found.to_json() == memory.to_json()
+
+
+def test_pooled_groups_are_fitted_and_carried_as_json(made, path):
+    asked = {"columns": ["whole"], "min_rows": 100}
+    found = fit_to(GroupWise(PlattScaling(), **asked), path, outcome="y", probability="p")
+    memory = GroupWise(PlattScaling(), **asked).fit(made["p"], made["y"], made.select(["whole"]))
+    assert found.levels_ == memory.levels_
+    assert found.sizes_.tolist() == memory.sizes_.tolist()
+    again = GroupWise.from_json(found.to_json())
+    some = made.slice(0, 500)
+    assert np.array_equal(again.predict_proba(some["p"], some), found.predict_proba(some["p"], some))
+
+
+def test_groups_beyond_the_ceiling_take_scores_by_buckets(made, path, monkeypatch):
+    monkeypatch.setattr("miscal.engines.runners.thread_count", lambda: 1)
+    monkeypatch.setattr(carried, "BYTES", 10**9 // 15_000)
+    asked = {"columns": "flag", "pooling": False}
+    found = fit_to(GroupWise(PlattScaling(), **asked), path, outcome="y", probability="p")
+    assert found.fitted_from_["how"] == "sketch"
+    memory = GroupWise(PlattScaling(), **asked).fit(made["p"], made["y"], made.select(["flag"]))
+    some = made.slice(0, 2000)
+    off = found.predict_proba(some["p"], some) - memory.predict_proba(some["p"], some.select(["flag"]))
+    assert np.max(np.abs(off)) < 1e-3
+    monkeypatch.setattr(carried, "BYTES", 10**8)
+    with pytest.raises(MiscalError, match="too many levels to be fitted in parts"):
+        fit_to(GroupWise(PlattScaling(), columns="state", pooling=False), path, outcome="y", probability="p")
+
+
+def test_threads_and_row_groups_change_no_bit(made, path, tmp_path, monkeypatch):
+    first = fit_to(IsotonicCalibration(), path, outcome="y", probability="p").to_json()
+    other = tables.write(made, tmp_path / "t.parquet", 1700)
+    monkeypatch.setattr("miscal.engines.runners.thread_count", lambda: 3)
+    assert fit_to(IsotonicCalibration(), other, outcome="y", probability="p").to_json() == first
+
+
+def test_what_cannot_be_fitted_in_parts_is_refused(path):
     with pytest.raises(MiscalError, match="VariableTree cannot be fitted in parts"):
         fit_to(VariableTree(), path, outcome="y", probability="p")
+    with pytest.raises(MiscalError, match="VariableTree cannot be fitted in parts"):
+        fit_to(GroupWise(VariableTree(), columns="flag"), path, outcome="y", probability="p")
+    with pytest.raises(MiscalError, match="'columns' must name the columns"):
+        fit_to(GroupWise(PlattScaling()), path, outcome="y", probability="p")
+    with pytest.raises(MiscalError, match="has no column 'flags'"):
+        fit_to(GroupWise(PlattScaling(), columns="flags"), path, outcome="y", probability="p")
+    with pytest.raises(MiscalError, match="has no column 'q'"):
+        fit_to(PlattScaling(), path, outcome="y", probability="q")
+
+
+@pytest.mark.filterwarnings("ignore:.*single class")
+def test_one_class_alone_leaves_probabilities_as_they_are(made, tmp_path):
+    only = tables.write(made.set_column(0, "y", pa.array(np.zeros(made.num_rows, np.int8))), tmp_path / "t.parquet")
+    for model in (IsotonicCalibration(), GroupWise(PlattScaling(), columns="flag")):
+        with pytest.warns(match="one class"):
+            assert fit_to(model, only, outcome="y", probability="p").identity_

@@ -124,12 +124,19 @@ class GroupWise(Recalibrator):
 
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
+        self._learn(sample, self._coded(sample))
+
+    def _coded(self, sample: Sample) -> Array:
+        """Learn the levels of the columns; each row's codes."""
         names = chosen_names(sample.columns, self.columns)
         levels = NearnessMap.learned(sample, names, None, group=True)
         self.names_, self.levels_ = label_array(names), levels.levels
-        codes = levels.codes(sample.columns).astype(np.int64)
-        self.strength_ = self._chosen_strength(sample, codes) if self.pooling else 0.0
-        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows))
+        return levels.codes(sample.columns).astype(np.int64)
+
+    def _learn(self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None) -> None:
+        """Fit the maps; `times` rows stand at each of the sample's, and `half` says which half each belongs to."""
+        self.strength_ = self._chosen_strength(sample, codes, half, times) if self.pooling else 0.0
+        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows), times)
         self.keys_ = keys.reshape(-1)
 
     def _depths(self, depth: int) -> range:
@@ -137,7 +144,7 @@ class GroupWise(Recalibrator):
         return range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1)
 
     def _fitted(
-        self, sample: Sample, codes: Array, least: int
+        self, sample: Sample, codes: Array, least: int, times: Array | None = None
     ) -> tuple[Array, Array, list[Recalibrator | None], list[Recalibrator | None]]:
         keys: list[list[int]] = []
         sizes: list[int] = []
@@ -147,10 +154,11 @@ class GroupWise(Recalibrator):
             order = np.argsort(place.reshape(-1), kind="stable")
             counts = np.bincount(place.reshape(-1), minlength=len(found))
             for key, rows in zip(found, np.split(order, np.cumsum(counts)[:-1]), strict=True):
-                if rows.size < least or np.unique(sample.outcome[rows]).size < 2:
+                size = rows.size if times is None else int(times[rows].sum())
+                if size < least or np.unique(sample.outcome[rows]).size < 2:
                     continue
                 keys.append([*key.tolist(), *[ANY] * (codes.shape[1] - depth)])
-                sizes.append(rows.size)
+                sizes.append(size)
                 maps.append(self._one(sample.take(rows)))
         shape = np.array(keys, dtype=np.int64).reshape(-1, codes.shape[1])
         return shape, np.array(sizes, dtype=np.int64), maps, [self._one(sample)]
@@ -162,15 +170,18 @@ class GroupWise(Recalibrator):
             warnings.simplefilter("ignore", MiscalWarning)
             return made.fit(part.probability, part.outcome, beside, part.weight)
 
-    def _chosen_strength(self, sample: Sample, codes: Array) -> float:
+    def _chosen_strength(
+        self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None
+    ) -> float:
         """The strength with the smallest log loss on the half that was not fitted on."""
-        half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
+        half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0 if half is None else half
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
             fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
             if np.unique(fitted.outcome).size < 2 or not asked.rows:
                 return STRENGTHS[-1]
-            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
+            own_times = None if times is None else times[inside]
+            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2), own_times)
             chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
             beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
             weight = np.ones(asked.rows) if asked.weight is None else asked.weight
