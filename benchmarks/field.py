@@ -165,7 +165,7 @@ def string_rows(quick):
             ours,
             peers,
             goals=dict.fromkeys(peers, 1.0),
-            repeats=2 if quick else 5,
+            repeats=2 if quick else 8,
             note=f"{levels:,} levels",
         )
 

@@ -83,6 +83,7 @@ def methods():
         ax.barh(place, table["field_error"], color=SERIES[0], height=0.6, label="Field-ECE")
         ax.barh(place, table["noise_floor"], color=BAND, height=0.6, label="of a calibrated model")
         ax.set_yticks(place, table["method"])
+        ax.locator_params(axis="x", nbins=4)
         ax.set_title(f"{data}: {field}", fontsize=9, loc="left")
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)

@@ -12,6 +12,7 @@ from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
 NAMED = 5
+RIGHT = 0.75  # share of the axis from which on names go to the left of their points
 LONGEST = 28
 HALO = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.8}
 
@@ -91,18 +92,25 @@ class FunnelDisplay(Display):
             0.06 * 2.3 * float(np.abs(drawn["gap"]).max()) if drawn.rows else 0.0
         )  # of the axis, as `_limits` sets it
         named: list[float] = []
-        middle = float(np.exp(np.log(drawn["size"]).mean())) if drawn.rows else 1.0
+        reach = np.log(drawn["size"]) if drawn.rows else np.zeros(1)
+        far = float(np.exp(reach.min() + RIGHT * (reach.max() - reach.min())))
         for place in order[: min(4 * NAMED, int(drawn["real"].sum()))]:
             size, gap = drawn["size"][place], drawn["gap"][place]
             if len(named) >= NAMED or any(abs(gap - other) < apart for other in named):
                 continue  # names that would lie over each other
             named.append(float(gap))
-            side = -1 if size > middle else 1  # large levels stand at the right end: their names go to the left
-            options = {"ha": "left" if side > 0 else "right", "va": "bottom" if gap > 0 else "top"}
-            offset = (4 * side, 3 if gap > 0 else -3)
-            text = short(str(drawn["label"][place]))
+            side = -1 if size > far else 1  # beside the point, away from the many small levels unless at the right end
             ax.annotate(
-                text, (size, gap), offset, textcoords="offset points", fontsize=8, color=INK, bbox=HALO, **options
+                short(str(drawn["label"][place])),
+                (size, gap),
+                (16 * side, 9 if gap > 0 else -9),
+                textcoords="offset points",
+                fontsize=8,
+                color=INK,
+                bbox=HALO,
+                ha="left" if side > 0 else "right",
+                va="center",
+                arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2},
             )
 
     def _title(self) -> str:
@@ -141,7 +149,9 @@ class CaterpillarDisplay(Display):
         color = np.where(drawn["shrunken"] > 0, OVER, UNDER)
         ax.hlines(height - 0.16, drawn["shrunken_low"], drawn["shrunken_high"], color=color, linewidth=2, alpha=0.7)
         ax.scatter(drawn["shrunken"], height - 0.16, color=color, s=18, zorder=3, **style)
-        ax.plot([], [], "o-", color=INK, markersize=4, label="Shrunken, each by itself")
+        for side, colour, words in ((color == OVER, OVER, "too high"), (color == UNDER, UNDER, "too low")):
+            if side.any():
+                ax.plot([], [], "o-", color=colour, markersize=4, label=f"Shrunken, each by itself: predicted {words}")
         ax.set_yticks(height, [f"{short(str(a))}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)])
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(height.min(initial=0.0) - 0.6, 0.6)
@@ -152,7 +162,7 @@ class CaterpillarDisplay(Display):
             ax.set_xlim(low - margin, high + margin)
         percent_axis(ax.xaxis)
         ax.set_xlabel("Predicted minus observed", color=INK)
-        ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=1)
         return self
 
 
