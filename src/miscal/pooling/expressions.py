@@ -49,7 +49,7 @@ def rows_where(text: str, columns: Columns, *, strict: bool = True) -> np.ndarra
     >>> rows_where("age < 50 and state in {NV, TX}", table).tolist()
     [False, True, False]
     """
-    found = [_Rows(text, columns.find(one.column), strict).satisfying(one) for one in conditions(text, columns)]
+    found = [satisfying(one, columns.find(one.column), text, strict=strict) for one in conditions(text, columns)]
     return np.asarray(np.logical_and.reduce(found))
 
 
@@ -58,6 +58,11 @@ def conditions(text: str, names: Container[str]) -> list[Condition]:
     if not isinstance(text, str) or not text.strip():
         raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
     return _Reader(text, names).read()
+
+
+def satisfying(one: Condition, column: Column, text: str, *, strict: bool = True) -> np.ndarray:
+    """Truth value of one condition of an expression at each row of its column."""
+    return _Rows(text, column, strict).satisfying(one)
 
 
 def number_of(word: str) -> float | None:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import refusal
-from miscal.pooling.expressions import _Reader
+from miscal.pooling.expressions import Condition, conditions, number_of, satisfying
 
 NOMINAL = ("category", "boolean")
 OTHER = "\x00 any other level"  # no level of text from a table starts with a NUL and a space
@@ -64,44 +63,10 @@ class Slots:
         return Column(self.name, "date" if self.kind == "date" else "numeric", values)
 
 
-class _Recording(_Reader):
-    """Reads an expression only to learn which numbers and levels it names."""
-
-    def __init__(self, text: str, columns: Columns) -> None:
-        super().__init__(text, columns, strict=False)
-        self.named: dict[str, list[Any]] = {}
-
-    def compare(self, column: Column, sign: str, token: tuple[str, str]) -> np.ndarray:
-        found = super().compare(column, sign, token)
-        self.named.setdefault(column.name, []).append(self.number(token))
-        return found
-
-    def among(self, column: Column, values: list[str]) -> np.ndarray:
-        found = super().among(column, values)
-        meant: list[Any] = list(values) if column.nominal else [self.number(("word", value)) for value in values]
-        self.named.setdefault(column.name, []).extend(meant)
-        return found
-
-    def column(self) -> Column:
-        found = super().column()
-        self.named.setdefault(found.name, [])
-        return found
-
-
-class _Tabling(_Reader):
-    """Reads an expression on the representatives: one table a column."""
-
-    def tables(self) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {}
-        while True:
-            start = self.place
-            table = self.clause()
-            first = start + (self.tokens[start] == ("mark", "("))
-            name = self.column_of(first).name
-            found[name] = found[name] & table if name in found else table
-            if self.look()[0] == "end":
-                return found
-            self.expect("and")
+def _named_values(one: Condition, column: Column, text: str) -> list[Any]:
+    """The numbers or levels that a condition names; one that does not suit the column is refused."""
+    satisfying(one, column, text, strict=False)
+    return list(one.values) if column.nominal else [number_of(value) for value in one.values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,19 +99,20 @@ def compiled(expressions: Sequence[str], kinds: dict[str, str]) -> Compiled:
     empty = Columns({name: Slots(name, kind).representatives() for name, kind in kinds.items() if kind})
     named: dict[str, set[Any]] = {}
     for text in expressions:
-        if not isinstance(text, str) or not text.strip():
-            raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
-        reader = _Recording(text, empty)
-        reader.read()
-        for name, values in reader.named.items():
-            named.setdefault(name, set()).update(values)
+        for one in conditions(text, empty):
+            values = _named_values(one, empty.find(one.column), text)
+            named.setdefault(one.column, set()).update(values)
     slots = tuple(_slots(name, kinds[name], values) for name, values in named.items())
     place = {one.name: j for j, one in enumerate(slots)}
     columns = Columns({one.name: one.representatives() for one in slots})
     tables = []
     for text in expressions:
-        found = _Tabling(text, columns, False).tables()
-        tables.append({place[name]: np.ascontiguousarray(table) for name, table in found.items()})
+        found: dict[int, np.ndarray] = {}
+        for one in conditions(text, columns):
+            table = satisfying(one, columns[one.column], text, strict=False)
+            before = found.get(place[one.column])
+            found[place[one.column]] = np.ascontiguousarray(table if before is None else before & table)
+        tables.append(found)
     return _merged(slots, tables)
 
 
