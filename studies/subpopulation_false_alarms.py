@@ -224,6 +224,7 @@ class Slice:
         """Keep what there is."""
         for table in ("false_alarms", "power"):  # a row that has not begun has no counts to show
             self.document[table] = [row for row in self.document[table] if row["data_sets"]]
+        self.document["false_alarms"].sort(key=lambda row: list(SCENARIOS).index(row["data"]))
         if self.write:
             harness.write(NAME, self.document, markdown(self.document))
 
@@ -234,14 +235,15 @@ def main():
     parser.add_argument("--fresh", action="store_true", help="forget the counts that were kept")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    calibrated, off = (20, 20) if options.quick else (1000, 500)
+    rounds = [(20, 20)] if options.quick else [(200, 100), (500, 200), (1000, 500)]
     part = Slice(options.seconds, options.fresh, write=not options.quick)
     part.document["floor"] = [judged(words, n) for n in (2_000, 20_000) for words in WEIGHTS]
-    for name in SCENARIOS:
-        part.go_on("false_alarms", {"data": name}, calibrated, partial(false_alarm, name))
-    for sigma in SIGMAS:
-        for search in SEARCHES:
-            part.go_on("power", {"planted_sigma": sigma, "search": search}, off, partial(power, sigma, search))
+    for calibrated, off in rounds:  # all kinds a few times before any is done often
+        for name in SCENARIOS:
+            part.go_on("false_alarms", {"data": name}, calibrated, partial(false_alarm, name))
+        for sigma in SIGMAS:
+            for search in SEARCHES:
+                part.go_on("power", {"planted_sigma": sigma, "search": search}, off, partial(power, sigma, search))
     part.save()
     print(markdown(part.document))
 

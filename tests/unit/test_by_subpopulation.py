@@ -285,6 +285,74 @@ def test_result_is_plain_and_pickles(rng):
     assert result.sentence() in repr(result)
 
 
+def test_the_text_alone_says_which_and_why(rng):
+    """Read without the code: where, how many rows, how far off, against what, and how sure."""
+    p, _ = predictions(rng, 6000, shift=0.25)
+    result = by_subpopulation(p, subpopulations=Conjunctions(2), simulations=199)
+    worst, text = result.extra["worst"][0], result.sentence()
+    assert text.startswith(
+        f"The worst of {result.settings['tested']} subpopulations is {worst['label']} ({worst['rows']:,} rows; "
+    )
+    assert f"{100 * worst['predicted']:.3g}% predicted, {100 * worst['observed']:.3g}% happened" in text
+    assert f"{-worst['interval_off']:,.0f} fewer predicted than happened" in text
+    assert f"pass {result.extra['null_critical']:.1f} once in 20 times: beyond noise (p <= 0.005)" in text
+    assert "would be found" not in text
+    assert "state = CA" in worst["label"]
+
+
+def test_a_search_that_found_nothing_says_what_it_could_have_found(rng):
+    result = by_subpopulation(predictions(rng, 2000)[0], subpopulations=50, simulations=99)
+    least = result.extra["worst"][0]["detectable"]
+    assert result.p_value > 0.05
+    assert result.sentence().endswith(f"a Kuiper error of {least:.3g} would be found 4 times in 5.")
+    assert least == pytest.approx((result.extra["null_critical"] + 0.84) * result.table["deviation"][0])
+
+
+def test_heavy_weights_leave_little_to_judge_and_that_is_said(rng):
+    """The floor of INFERENCE: Σw²p(1-p) over the largest squared weight, so one heavy row counts as one row."""
+    n = 3000
+    score = rng.beta(0.8, 1.6, n)
+    weight = rng.lognormal(0, 1.5, n)
+    p = Predictions(rng.random(n) < score, score, weight=weight, columns=columns_of(rng, n))
+    result = by_subpopulation(p, subpopulations=40, simulations=99)
+    assert result.settings["tested"] == 1
+    assert result.sentence().startswith("Only the full population could be judged, ")
+    assert "a lower min_information judges more" in result.method
+    information = float(np.sum(weight**2 * score * (1 - score)) / weight.max() ** 2)
+    np.testing.assert_allclose(result.extra["full"]["information"], information, rtol=1e-12)
+    assert information < 5
+    assert by_subpopulation(p, subpopulations=40, simulations=99, min_information=0.5).settings["tested"] > 5
+
+
+def test_rare_levels_are_lumped_only_where_asked(rng):
+    n = 4000
+    score = rng.beta(0.8, 1.6, n)
+    state = rng.choice([*"abcdefgh", None], n, p=[0.3, 0.25, 0.15, 0.1, 0.05, 0.05, 0.04, 0.03, 0.03])
+    p = Predictions(rng.random(n) < score, score, columns={"state": state})
+    all_levels = by_subpopulation(p, subpopulations=Conjunctions(1), simulations=0)
+    assert {"state = g", "state = h", "state is missing"} <= set(all_levels.table["label"])
+    few = by_subpopulation(p, subpopulations=Conjunctions(1, levels=3), simulations=0)
+    rest = "state not in {a, b, c} and state is not missing"
+    assert set(few.table["label"]) == {
+        "full population", "state = a", "state = b", "state = c", rest, "state is missing",
+    }  # fmt: skip
+    expected = int(np.isin(state.astype(str), list("defgh")).sum())
+    assert int(few.table["rows"][list(few.table["label"]).index(rest)]) == expected
+    with pytest.raises(MiscalError, match="'levels'"):
+        by_subpopulation(p, subpopulations=Conjunctions(1, levels=0))
+
+
+@pytest.mark.filterwarnings("ignore:.*single class")
+@pytest.mark.parametrize("asked", [20, Conjunctions(2)])
+def test_so_little_that_only_the_full_population_is_left(rng, asked):
+    one = Predictions([1], [0.4], columns={"a": [1.0], "b": ["x"]})
+    assert by_subpopulation(one, subpopulations=asked, simulations=19).settings["tested"] == 1
+    p, _ = predictions(rng, 50)
+    assert by_subpopulation(p, subpopulations=asked, simulations=19, min_size=51).settings["tested"] == 1
+    nominal = Predictions(rng.random(300) < 0.4, np.full(300, 0.4), columns={"s": rng.choice(list("abc"), 300)})
+    assert by_subpopulation(nominal, subpopulations=asked, simulations=19).settings["tested"] > 3
+
+
 def test_unusual_columns(rng):
     n = 400
     score = rng.random(n)

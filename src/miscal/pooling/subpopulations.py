@@ -36,11 +36,13 @@ class Conjunctions:
     """All conjunctions of up to `depth` columns: each level of a nominal column, each of `ranges` ranges of a number.
 
     Every level counts, however rare; those too small to judge are listed. A numeric column with at most `ranges`
-    distinct values has one cell a value.
+    distinct values has one cell a value. Only where `levels` is given are levels lumped: those beyond the `levels` most
+    frequent of a nominal column form one cell, named by the levels that it leaves out.
     """
 
     depth: int = 2
     ranges: int = 4
+    levels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Covariate:
     levels: tuple[str, ...]
     date: bool = False
     tops: np.ndarray | None = None  # of a column cut into ranges: the largest value of each; `values` are the smallest
+    cells: np.ndarray | None = None  # of a nominal column whose rare levels are lumped: the cell of each level's code
 
     @property
     def known(self) -> int:
@@ -112,6 +115,18 @@ def ranged(one: Covariate, ranges: int) -> Covariate:
     count = firsts.size + one.missing
     values, tops = one.values[firsts], one.values[lasts]
     return replace(one, codes=cell[one.codes], count=int(count), values=values, tops=tops)
+
+
+def lumped(one: Covariate, most: int | None) -> Covariate:
+    """A nominal column whose levels beyond the `most` most frequent form one cell, the last but for missing values."""
+    if most is None or not one.levels or one.known <= most + 1:
+        return one
+    rows = np.bincount(one.codes, minlength=one.count)[: one.known]
+    first = np.argsort(-rows, kind="stable")[:most]
+    cells = np.full(one.count, most, np.int32)
+    cells[first] = np.arange(most)
+    cells[one.known :] = most + 1
+    return replace(one, codes=cells[one.codes], count=most + 1 + one.missing, cells=cells)
 
 
 @dataclass(frozen=True)
@@ -215,9 +230,9 @@ class Definition:
 
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:
     """Codes low <= code < high of a column in words; `shuffle` takes a nominal column's codes to their random order."""
-    if one.nominal and shuffle is not None:
-        inside = (shuffle >= low) & (shuffle < high)
-        return _among(one, inside)
+    places = one.cells if shuffle is None else shuffle
+    if one.nominal and places is not None:
+        return _among(one, (places >= low) & (places < high))
     if one.values.size == 0:
         codes = np.arange(one.count)
         return _among(one, (codes >= low) & (codes < high))

@@ -21,6 +21,7 @@ from miscal.pooling.subpopulations import (
     RandomPaths,
     check_count,
     covariate,
+    lumped,
     ranged,
 )
 
@@ -157,8 +158,9 @@ class Asked:
     def _conjunctions(self, rows: Ordered, asked: Conjunctions) -> Search:
         depth = check_count("depth", asked.depth, 1)
         ranges = check_count("ranges", asked.ranges, 2)
+        most = None if asked.levels is None else check_count("levels", asked.levels, 1)
         whole = Asked(self.columns, self.names, self.kept, self.nominal, naming=True)
-        covariates = [ranged(one, ranges) for one in whole.covariates(rows) if one.count > 1]
+        covariates = [lumped(ranged(one, ranges), most) for one in whole.covariates(rows) if one.count > 1]
         lists, definitions = conjunction_lists(rows, covariates, depth, self.least)
         return search_lists(rows, lists, definitions, self.information)
 

@@ -29,6 +29,7 @@ from miscal.results import Table
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
 DRAWN = 4  # and drawn
+UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 
 
@@ -157,7 +158,7 @@ def _result(
         noise_floor=noise.summary.noise_floor,
         p_value=noise.summary.p_value,
         interval=noise.summary.interval if np.isfinite(values).all() else (math.nan, math.nan),
-        method=method + _too_small_words(found),
+        method=method + _too_small_words(rows, found),
         table=table,
         settings={**settings, "tested": tested, "too_small": len(found.too_small)},
         extra={
@@ -227,9 +228,16 @@ def _described(table: Table, row: int, words: str, rows: Ordered) -> dict[str, A
     return plain | {"definition": words, "weighted": bool(rows.weight.size)}
 
 
-def _too_small_words(found: Search) -> str:
+def _too_small_words(rows: Ordered, found: Search) -> str:
     count = len(found.too_small)
-    return f" {count:,} more were too small to judge." if count else ""
+    if not count:
+        return ""
+    words = f" {count:,} more were too small to judge."
+    if rows.largest.size and float(rows.largest.max()) > UNEVEN * float(rows.largest.mean()):
+        words += (
+            " Weights are uneven, and the heaviest row sets the floor: a lower min_information judges more of them."
+        )
+    return words
 
 
 def _small_table(found: Search) -> Table:
