@@ -113,3 +113,19 @@ def test_a_quick_audit_crosses_nothing(planted):
     assert quick.document["settings"]["stream"]["passes"] == 2
     assert "subpopulations" in quick.document["settings"]["stream"]["left_out"]
     assert not quick.document["sections"].get("subpopulation")
+
+
+def test_a_deep_audit_searches_the_neighbourhoods_of_a_stated_sample(tmp_path):
+    rng = np.random.default_rng(5)
+    rows = 40_000
+    x, z = rng.normal(size=rows), rng.normal(size=rows)
+    p = rng.beta(2, 6, rows)
+    truth = np.clip(p + 0.35 * ((np.abs(x - 0.8) < 0.4) & (np.abs(z + 0.5) < 0.4)), 0, 1)
+    made = pa.table({"y": (rng.random(rows) < truth).astype(np.int8), "p": p, "x": x, "z": z})
+    path = tables.write(made, tmp_path / "t.parquet", 5000)
+    found = miscal.audit(path, outcome="y", probability="p", memory="500MB", effort="deep")
+    assert found.document["settings"]["effort"] == "deep"
+    assert found.document["settings"]["stream"]["neighbourhoods_of_rows"] == 20_000
+    result = next(result for result in found.results if result.kind == "neighbourhood")
+    assert "Neighbourhoods of a sample of 20,000 of 40,000 rows" in result.method
+    assert any(f.kind == "neighbourhood" and "in a sample of 20,000 rows" in f.where for f in found.findings)

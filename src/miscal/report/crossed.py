@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column, Columns
+from miscal.data.predictions import Predictions
 from miscal.engines.cells import CellSums
 from miscal.engines.crossing import CrossState
 from miscal.engines.crowd import CrowdState
@@ -19,18 +20,21 @@ from miscal.inference.sums import Sums
 from miscal.metrics.subpopulation.scale import scaled_errors
 from miscal.metrics.subpopulation.streamed import Found
 from miscal.metrics.subpopulation.words import SubpopulationResult
+from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels
 from miscal.pooling.expressions import rows_where
 from miscal.report.crossing import Crossing
-from miscal.report.search.groups import NAMES, Group
-from miscal.report.search.looking import Looked, _one_tells_the_other, test_pairs
+from miscal.report.search.groups import NAMES, Group, Rows
+from miscal.report.search.looking import Looked, Say, _one_tells_the_other, test_pairs
+from miscal.report.search.neighbourhoods import look_at_neighbourhoods
 from miscal.report.search.parts import Part
 from miscal.report.search.places import Place, Tests
 from miscal.report.search.subpopulations import FAMILY, INFORMATION, PLACES
 from miscal.results import Result
 
 MOST_PASSES = 3
+NEIGHBOURS = 20_000  # rows of the sample whose neighbourhoods a deep audit searches
 
 
 class SampledGroup(Group):
@@ -128,6 +132,29 @@ class CrossedSums:
             made.levels = tuple(condition.words() for condition in one.conditions)
             places.append(made)
         return places
+
+
+def neighbourhoods_of(
+    looked: Looked, sample: dict[str, np.ndarray], rows: int, tests: Tests, random_state: int, say: Say
+) -> list[Result]:
+    """Neighbourhoods of some of the sample; each row counts once, so that sizes are those of these rows."""
+    every = sample["predicted"].size
+    size = int(min(every, NEIGHBOURS))
+    chosen = np.sort(np.random.default_rng(random_state).choice(every, size, replace=False))
+    weight = sample["weight"][chosen] if "weight" in sample else None
+    raw = Pair(sample["predicted"][chosen], sample["observed"][chosen], weight)
+    beside = {column.name: column.take(chosen) for column, _, _ in looked.columns}
+    found = Predictions(raw.observed, raw.predicted, weight=weight, columns=beside)
+    compared = Rows(raw, replace(raw, predicted=sample["mended"][chosen]), looked.rows.noise)
+    # What is compared is the event already, whichever class it was.
+    alone = replace(looked, rows=compared, target="positive")
+    results = look_at_neighbourhoods(found, alone, tests, random_state, say)
+    for place in tests.searched.get("neighbourhoods", (0, []))[1]:
+        place.own_words += f" (in a sample of {size:,} rows)"
+        assert place.own_rows is not None
+        place.own_rows = chosen[place.own_rows]  # among the rows of the audit's sample
+    words = f" Neighbourhoods of a sample of {size:,} of {rows:,} rows, drawn with equal chance."
+    return [replace(result, method=result.method + words) for result in results]
 
 
 def _on_sample(part: Part, column: Column) -> Part:

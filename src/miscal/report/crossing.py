@@ -57,6 +57,7 @@ class Crossing:
     scores: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]))
     rows: int = 0
     buckets: int = 256
+    deep: bool = False
 
     def jobs(self, score: KeyMap, mended: np.ndarray) -> Sequence[Job]:
         """The jobs beside the second pass."""
@@ -83,7 +84,7 @@ def crossing_of(
     chosen = np.arange(0, every.rows, max(1, -(-every.rows // MOST_ROWS)))
     compared = every.take(chosen)
     found = [(name, one) for name in names if (one := _suspect(table[name].take(chosen), compared)) is not None]
-    made = Crossing(door, scores=scores, rows=every.rows)
+    made = Crossing(door, scores=scores, rows=every.rows, deep=effort == "deep")
     _choose_pairs(made, [(part, p) for _, (part, p) in found], compared, PAIRS[effort])
     _choose_conjunctions(made, [(p, part.column) for _, (part, p) in found], batches, kinds, random_state)
     if made.members is not None:

@@ -37,7 +37,7 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges
 from miscal.report.asked import columns_of, requests_like, requests_of, set_aside
 from miscal.report.chosen import FEW, IDENTIFIER_SHARE
-from miscal.report.crossed import CrossedSums, SampledGroup, all_sums
+from miscal.report.crossed import NEIGHBOURS, CrossedSums, SampledGroup, all_sums, neighbourhoods_of
 from miscal.report.crossing import crossing_of
 from miscal.report.document import document_of
 from miscal.report.record import Audit
@@ -201,6 +201,8 @@ def _search(looked: Looked, seen: Seen, tests: Tests, random_state: int, say: Ca
         say("subpopulations")
         extra = seen.crossed.look_at_subpopulations(looked, tests, random_state)
         looked.further += [extra] if extra is not None else []
+        if seen.crossed.crossing.deep and seen.sample:
+            looked.further += neighbourhoods_of(looked, seen.sample, seen.summary.rows, tests, random_state, say)
         looked.places += [place for _, places in tests.searched.values() for place in places]
     tests.adjust()
 
@@ -218,7 +220,7 @@ def _document(
     summary, sampled = seen.summary, looked.rows.raw
     stated = {
         "level": level,
-        "effort": "quick" if seen.crossed is None else "normal",
+        "effort": "quick" if seen.crossed is None else "deep" if seen.crossed.crossing.deep else "normal",
         "random_state": random_state,
         "target": str(summary.about["target"]),
         "tests": tests.total,
@@ -249,7 +251,7 @@ def _crossed_words(seen: Seen) -> dict[str, Any]:
         "pairs_left_out": len(crossing.skipped),
         "subpopulations": len(crossing.definitions),
         "chosen_on_rows": crossing.rows,
-        "left_out": "neighbourhoods",
+        **({"neighbourhoods_of_rows": NEIGHBOURS} if crossing.deep else {"left_out": "neighbourhoods"}),
     }
 
 

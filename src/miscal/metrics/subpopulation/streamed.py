@@ -14,6 +14,7 @@ from miscal.engines.crowd_search import BUDGET, Limits, Settling, crowd_of, scor
 from miscal.engines.crowd_walks import Crowd, Track
 from miscal.engines.rows import Door
 from miscal.engines.runners import runner_for, sums_bytes
+from miscal.engines.sampling import plain_text
 from miscal.engines.subpopulations import Lists, Ordered, Search, information
 from miscal.metrics.subpopulation.noise import LARGEST, LIMIT, MaximumNoise, bonferroni_noise
 from miscal.metrics.subpopulation.result import _asked_words, _result, _silent, by_subpopulation
@@ -153,7 +154,7 @@ class _Asked:
         names = list(dict.fromkeys([*self.door.columns, *self.names]))
         self.runner.check(names)
         batches = self.runner.batches
-        tables = [_plain(chunk.table) for part in range(batches.parts) for chunk in batches.read(part, names)]
+        tables = [plain_text(chunk.table) for part in range(batches.parts) for chunk in batches.read(part, names)]
         if not tables:
             raise refusal("must have at least one row", where=self.runner.words, got="it is empty")
         door = self.door
@@ -162,16 +163,6 @@ class _Asked:
             weight=door.weight, count=door.count, positive=door.positive, logit=door.logit, clip=door.clip,
             columns=self.names,
         )  # fmt: skip
-
-
-def _plain(table: Any) -> Any:
-    """Text as text: each batch has a dictionary of its own."""
-    import pyarrow as pa
-
-    for place, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(place, column.name, table[place].cast(column.type.value_type))
-    return table
 
 
 def given(subpopulations: Any) -> dict[str, str]:
