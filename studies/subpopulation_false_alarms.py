@@ -188,8 +188,14 @@ FLOOR = {
 
 def markdown(document):
     alarms = [row | {"subpopulations": round(row["tested"] / row["data_sets"])} for row in document["false_alarms"]]
-    tables = [harness.markdown(alarms, FALSE_ALARMS), harness.markdown(document["power"], POWER)]
-    return "\n\n".join([*tables, harness.markdown(document["floor"], FLOOR)])
+    parts = [
+        harness.markdown(alarms, FALSE_ALARMS),
+        "A cell of about 5% of 5,000 rows (one state, below an age) off by so many standard deviations of its total:",
+        harness.markdown(document["power"], POWER),
+        "Of all pairs of levels and ranges of six columns, how many hold enough information to be judged:",
+        harness.markdown(document["floor"], FLOOR),
+    ]
+    return "\n\n".join(parts)
 
 
 class Slice:
