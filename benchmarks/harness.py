@@ -52,17 +52,18 @@ def timed(
 
 def _one(call: Callable[[], Any]) -> tuple[float, float]:
     gc.collect()
-    before = _memory("VmRSS")
+    before = memory("VmRSS")
     _forget_peak()
     start = time.process_time()
     answer = call()
     cpu = time.process_time() - start
-    peak = _memory("VmHWM") - before
+    peak = memory("VmHWM") - before
     del answer
     return cpu, max(peak, 0.0)
 
 
-def _memory(field: str) -> float:
+def memory(field: str) -> float:
+    """A line of /proc/self/status in MiB; NaN where there is none."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -296,25 +296,35 @@ def conjunction_lists(
     rows: Ordered, covariates: list[Covariate], depth: int, least: int
 ) -> tuple[list[np.ndarray], list[Definition]]:
     """All conjunctions of up to `depth` columns that hold at least `least` rows: their positions and definitions."""
-    from miscal.kernels.subpopulation import part
-
     lists: list[np.ndarray] = []
     definitions: list[Definition] = []
-
-    def grow(parent: np.ndarray, conditions: tuple[Any, ...], first: int) -> None:
-        for j in range(first, len(covariates)):
-            one = covariates[j]
-            starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
-            part(one.codes, one.count, parent, starts, sorted_rows)
-            for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
-                child = sorted_rows[starts[code] : starts[code + 1]]
-                if child.size == parent.size and conditions:
-                    continue  # the column is constant here: nothing new
-                made = (*conditions, interval_condition(one, int(code), int(code) + 1))
-                lists.append(child)
-                definitions.append(Definition(made))
-                if len(made) < depth:
-                    grow(child, made, j + 1)
-
-    grow(rows.everyone, (), 0)
+    _grow(covariates, depth, max(least, 1), rows.everyone, (), 0, lists, definitions)
     return lists, definitions
+
+
+def _grow(
+    covariates: list[Covariate],
+    depth: int,
+    least: int,
+    parent: np.ndarray,
+    conditions: tuple[Any, ...],
+    first: int,
+    lists: list[np.ndarray],
+    definitions: list[Definition],
+) -> None:
+    """Split by every further column. Not a closure: one that calls itself would keep all lists alive for a while."""
+    from miscal.kernels.subpopulation import part
+
+    for j in range(first, len(covariates)):
+        one = covariates[j]
+        starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
+        part(one.codes, one.count, parent, starts, sorted_rows)
+        for code in np.flatnonzero(np.diff(starts) >= least):
+            child = sorted_rows[starts[code] : starts[code + 1]]
+            if child.size == parent.size and conditions:
+                continue  # the column is constant here: nothing new
+            made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+            lists.append(child)
+            definitions.append(Definition(made))
+            if len(made) < depth:
+                _grow(covariates, depth, least, child, made, j + 1, lists, definitions)

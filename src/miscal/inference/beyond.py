@@ -43,14 +43,16 @@ def beyond_score(
     fold = fold_of_rows(score.size, folds, cluster=cluster, random_state=random_state)
     answer = score.copy()
     levels, places = np.unique(score, return_inverse=True)
-    # Sums per distinct score and fold: each fit is then the total less one fold's, with no second pass over rows.
-    joint = places * folds + fold
-    mass = np.bincount(joint, weights, levels.size * folds).reshape(levels.size, folds)
-    events = np.bincount(joint, weights * outcome, levels.size * folds).reshape(levels.size, folds)
+    # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
+    mass = np.bincount(places, weights, levels.size)
+    events = np.bincount(places, weights * outcome, levels.size)
     for index in range(folds):
-        inside = fold == index
-        fitted = _isotonic(levels, mass.sum(1) - mass[:, index], events.sum(1) - events[:, index])
-        answer[inside] = fitted[places[inside]]
+        inside = np.flatnonzero(fold == index)
+        own, share = places[inside], weights[inside]
+        others = mass - np.bincount(own, share, levels.size)
+        share *= outcome[inside]
+        fitted = _isotonic(levels, others, events - np.bincount(own, share, levels.size))
+        answer[inside] = fitted[own]
     return answer
 
 

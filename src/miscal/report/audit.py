@@ -14,6 +14,7 @@ from miscal.report.chosen import chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
 from miscal.report.large import audit_large, is_large
+from miscal.report.memory import give_back
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
 from miscal.report.search.looking import Looked, look, look_at_pairs, test_columns, test_pairs
@@ -192,4 +193,6 @@ def _predictions(
         return data
     if outcome is None or probability is None:
         raise unnamed(data)
-    return read(data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, **options)
+    made = read(data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, **options)
+    give_back(made.rows)
+    return made

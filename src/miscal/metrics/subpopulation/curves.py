@@ -29,22 +29,29 @@ def cumulative_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -
     score there, band the half-width of the pointwise 95% band of y under calibration.
     """
     signed = rows.signed[members]
-    score = np.abs(signed)
-    weight = rows.weight[members] if rows.weight.size else np.ones(score.size)
-    second = rows.second[members] if rows.second.size else weight
-    if score.size == 0:
+    if signed.size == 0:
         return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
-    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    total = float(weight.sum())
     outcome = ~np.signbit(signed)
-    y = np.cumsum(weight * (score - outcome))[ends] / total
-    x = np.cumsum(weight)[ends] / total
-    band = 1.96 * np.sqrt(np.cumsum(second * score * (1 - score))[ends]) / total
+    score = np.abs(signed, out=signed)
+    weight = rows.weight[members] if rows.weight.size else None
+    # One array of running totals at a time: a million rows are not held six times over.
+    running = np.subtract(score, outcome)
+    running = np.cumsum(running if weight is None else running * weight, out=running)
+    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
-    some = np.unique(np.concatenate([some, [int(np.argmax(y)), int(np.argmin(y))]]))
+    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
+    some = ends[np.unique(np.concatenate([some, extremes]))]
+    y = running[some]
+    np.subtract(1.0, score, out=running)
+    running *= score
+    if weight is not None:
+        running *= rows.second[members]
+    band = np.sqrt(np.cumsum(running, out=running)[some])
+    x = some + 1.0 if weight is None else np.cumsum(weight)[some]
+    total = float(score.size if weight is None else weight.sum())
     return {
-        "x": [0.0, *x[some].tolist()],
-        "y": [0.0, *y[some].tolist()],
-        "score": [float(score[0]), *score[ends][some].tolist()],
-        "band": [0.0, *band[some].tolist()],
+        "x": [0.0, *(x / total).tolist()],
+        "y": [0.0, *(y / total).tolist()],
+        "score": [float(score[0]), *score[some].tolist()],
+        "band": [0.0, *(1.96 * band / total).tolist()],
     }

@@ -165,13 +165,18 @@ class Group:
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
     """Tally the cells of a column, or of columns crossed."""
-    single = parts[0].codes if len(parts) == 1 else None
+    single = _wide(parts[0].codes) if len(parts) == 1 else None
     made = Group(tuple(parts), kind, *_empty())
     codes = made.codes() if single is None else single
     pooling = LevelPooling(codes, Levels(tuple([""] * made.count)))
     raw, beyond = (added(pair, pooling) for pair in (rows.raw, rows.beyond))
     given = rows.p_values(raw) if p_value is None else p_value
     return Group(made.parts, kind, raw, beyond, given)
+
+
+def _wide(codes: np.ndarray) -> np.ndarray:
+    """Codes as the kernels take them: kept in one byte, added in two."""
+    return codes.astype(np.int16) if codes.dtype == np.int8 else codes
 
 
 def _empty() -> tuple[Sums, Sums, Floats]:

@@ -20,6 +20,7 @@ from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable
 from miscal.pairs import pair
 from miscal.pooling.bins import bin_index
+from miscal.report.memory import give_back
 from miscal.report.search.curves import curve_rows, with_curve
 from miscal.report.search.groups import Group, Rows, cluster_spread, group_of
 from miscal.report.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
@@ -94,6 +95,7 @@ def look(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
+    give_back(compared.rows)
     looked = Looked(target, name, rows, score)
     chosen = curve_rows(compared.rows, random_state)
     for column in columns:
@@ -209,7 +211,7 @@ def test_pairs(looked: Looked, tests: Tests) -> None:
 def _whole(looked: Looked, p_value: float, family: str) -> Place:
     from miscal.report.search.groups import sums_of
 
-    every = np.arange(looked.rows.raw.rows)
+    every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every)
     words = "the whole table" if not looked.name else f"class {looked.name}"
     return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)

@@ -89,7 +89,7 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     group = np.unique(group, return_inverse=True)[1]
     starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
     edges = np.append(part.edges[starts], part.edges[-1])
-    table = np.append(group, group[-1] + 1).astype(np.int16)
+    table = np.append(group, group[-1] + 1).astype(np.int8)
     return Part(part.column, table[part.codes], (), edges, part.missing)
 
 
@@ -177,5 +177,5 @@ def _day(days: float) -> str:
 
 
 def _small(codes: np.ndarray, count: int) -> np.ndarray:
-    kind = np.int16 if count < 32_000 else np.int32
+    kind = np.int8 if count < 128 else np.int16 if count < 32_000 else np.int32
     return np.ascontiguousarray(codes, dtype=kind)

@@ -16,6 +16,7 @@ from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation
 from miscal.metrics.subpopulation.scale import scaled_errors
 from miscal.pooling.subpopulations import Conjunctions
+from miscal.report.memory import give_back
 from miscal.report.search.groups import sums_of
 from miscal.report.search.looking import Looked, Say, suspicion
 from miscal.report.search.places import Place, Tests
@@ -23,7 +24,7 @@ from miscal.results import Result
 
 DEPTH, HALVES = 3, 2
 WIDEST = {"normal": 8, "deep": 12}  # columns that are combined, the most suspect ones
-MANY_ROWS, NARROW = 300_000, 5  # beyond so many rows fewer columns: each partition holds a number a row
+MANY_ROWS, NARROW = 300_000, 4  # beyond so many rows fewer columns: each partition holds a number a row
 MOST_LEVELS = 20
 DRAWS = {"normal": 999, "deep": 1999}
 WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
@@ -55,10 +56,12 @@ def look_at_subpopulations(
         flips = looked.rows.noise.null == "residual"
         draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
     asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
+    give_back(rows)
     result = by_subpopulation(
         predictions, names, simulations=draws, target=looked.target, random_state=random_state, **asked
     )
     factor = left_out(fit, chosen)
+    give_back(rows)
     seen = _Seen(predictions, looked, names, result)
     tests.add_searched(FAMILY, int(result.table.rows * factor), _places(seen, looked, result, factor))
     return replace(result, extra={**result.extra, "cumulative": seen.curves()})
@@ -124,7 +127,7 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         definition = seen.found.define(k)
         if k == 0 or len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
             continue
-        members = np.sort(seen.rows.order[seen.members(k)]).astype(np.int64)
+        members = np.sort(seen.rows.order[seen.members(k)]).astype(np.int32, copy=False)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
         chance = min(1.0, p * factor)
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
