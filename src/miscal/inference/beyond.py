@@ -44,16 +44,20 @@ def beyond_score(
     answer = score.copy()
     levels, places = np.unique(score, return_inverse=True)
     # Each fit is the total of every distinct score less one fold's own: one fold's sums at a time are held.
-    mass = np.bincount(places, weights, levels.size)
-    events = np.bincount(places, weights * outcome, levels.size)
+    mass = _added(places, weights, levels.size)
+    events = _added(places, weights * outcome, levels.size)
     for index in range(folds):
         inside = np.flatnonzero(fold == index)
         own, share = places[inside], weights[inside]
-        others = mass - np.bincount(own, share, levels.size)
+        others = mass - _added(own, share, levels.size)
         share *= outcome[inside]
-        fitted = _isotonic(levels, others, events - np.bincount(own, share, levels.size))
+        fitted = _isotonic(levels, others, events - _added(own, share, levels.size))
         answer[inside] = fitted[own]
     return answer
+
+
+def _added(places: Integers, values: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(places, values, size), dtype=np.float64)
 
 
 def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
