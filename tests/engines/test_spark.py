@@ -177,6 +177,50 @@ def test_an_audit_of_a_frame_finds_what_a_stream_finds(spark, path):
     cluster = miscal.audit(spark.read.parquet(str(path)).repartition(3), **options)
     stream = miscal.audit(path, memory="1GB", **options)
     assert cluster.score["kuiper"] == stream.score["kuiper"]
-    assert {r.name: (r.value, r.p_value) for r in cluster.results} == {
-        r.name: (r.value, r.p_value) for r in stream.results
-    }
+    # Which subpopulations are looked at is chosen on a sample, and a frame's sample is not a file's.
+    one, two = (
+        {r.name: (r.value, r.p_value) for r in found.results if r.kind != "subpopulation"}
+        for found in (cluster, stream)
+    )
+    assert one == two
+    assert [r.settings["exact"] for r in cluster.results if r.kind == "subpopulation"] == [True]
+    assert cluster.document["settings"]["stream"]["passes"] <= 3
+
+
+SUBPOPULATIONS = ["whole < 30", "state in {s0, s3} and tied >= 0.2", "flag = True and (skewed < 1.5 or missing)"]
+
+
+@pytest.mark.parametrize("asked", [SUBPOPULATIONS, 40], ids=["given", "paths"])
+def test_subpopulations_of_a_frame_are_those_of_memory(spark, made, path, asked):
+    """One state a partition by mapInArrow; what is collected are states, and the rows that a refinement pulls."""
+    names = ["skewed", "whole", "tied", "state", "flag"]
+    frame = spark.read.parquet(str(path)).repartition(10)
+    spec = miscal.Subpopulation(names, subpopulations=asked)
+    found = miscal.measure(frame, spec, outcome="y", probability="p", weight="whole_weight")[0]
+    p = miscal.Predictions(made["y"], made["p"], weight=made["whole_weight"], columns=made.select(names))
+    named = dict(zip(found.extra["names"], found.extra["expressions"], strict=True))
+    memory = miscal.by_subpopulation(p, names, subpopulations=named, simulations=0)
+    assert found.settings["exact"]
+    one, two = (
+        {label: row for label, *row in zip(*(r.table[c] for c in ("label", "rows", "weight", "kuiper")), strict=True)}
+        for r in (found, memory)
+    )
+    assert one.keys() == two.keys()
+    for label, (rows, weight, kuiper) in one.items():
+        assert (rows, weight) == tuple(two[label][:2])
+        assert kuiper == pytest.approx(two[label][2], rel=1e-12, abs=1e-14)
+
+
+def test_a_recalibrator_within_groups_is_fitted_to_a_frame_and_applied_as_a_column(spark, made, path):
+    from miscal.engines.spark import recalibrated
+    from miscal.recalibrate import GroupWise, IsotonicCalibration
+    from miscal.recalibrate.carried import fit_to
+
+    frame = spark.read.parquet(str(path)).repartition(4)
+    asked = GroupWise(IsotonicCalibration(), columns=["flag"], pooling=False)
+    model = fit_to(asked, frame, outcome="y", probability="p")
+    memory = GroupWise(IsotonicCalibration(), columns=["flag"], pooling=False)
+    memory.fit(made["p"], made["y"], made.select(["flag"]))
+    assert model.to_json() == memory.to_json()
+    rows = recalibrated(frame, model, "p").select("p", "flag", "recalibrated").toArrow()
+    assert np.array_equal(rows["recalibrated"].to_numpy(), memory.predict_proba(rows["p"], rows.select(["flag"]))[:, 1])

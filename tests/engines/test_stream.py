@@ -108,19 +108,46 @@ def test_aggregated_rows_are_unfolded(tmp_path):
     assert tally(compared, pooling) == found.variables["x"].tallies["bins"]
 
 
-@pytest.mark.parametrize("library", ["polars", "duckdb", "pyarrow"])
+LIBRARIES = ["polars", "duckdb", "dask", "pyarrow"]
+
+
+def lazy(library: str, path: Path) -> Any:
+    """A frame of a library that computes when it is asked."""
+    if library == "polars":
+        return pytest.importorskip("polars").scan_parquet(path)
+    if library == "duckdb":
+        return pytest.importorskip("duckdb").connect().read_parquet(str(path))
+    if library == "dask":
+        return pytest.importorskip("dask.dataframe").read_parquet(path, split_row_groups=True)
+    return pyarrow.dataset.dataset(path)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask against the newest pandas
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_lazy_frames_take_the_same_route(made, tmp_path, library):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
-    if library == "polars":
-        polars = pytest.importorskip("polars")
-        source = polars.scan_parquet(path)
-    elif library == "duckdb":
-        duckdb = pytest.importorskip("duckdb")
-        source = duckdb.connect().read_parquet(str(path))
-    else:
-        source = pyarrow.dataset.dataset(path)
-    found = scanned(source, batch=7000)
+    found = scanned(lazy(library, path), batch=7000)
     assert set(tables.differences(tables.in_memory(made, None), tables.of_scan(found)).values()) == {0.0}
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask against the newest pandas
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_subpopulations_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
+    from miscal.metrics.subpopulation.streamed import subpopulations_in_parts
+    from miscal.recalibrate import IsotonicCalibration
+    from miscal.recalibrate.carried import fit_to
+
+    path = tables.write(made, tmp_path / "t.parquet", 5000)
+    roles = {"outcome": "y", "probability": "p", "memory": "500MB"}
+    asked = ["whole < 30", "state in {s0, s3} and tied >= 0.2"]
+    one, two = (
+        subpopulations_in_parts(source, ["whole", "state", "tied"], subpopulations=asked, simulations=0, **roles)
+        for source in (lazy(library, path), path)
+    )
+    assert one.value == pytest.approx(two.value, rel=1e-12)
+    assert one.table["rows"].tolist() == two.table["rows"].tolist()
+    models = [fit_to(IsotonicCalibration(), source, **roles).to_json() for source in (lazy(library, path), path)]
+    assert models[0] == models[1]
 
 
 def bad(made: pa.Table, name: str, row: int, value: Any) -> pa.Table:
