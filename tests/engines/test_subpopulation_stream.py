@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import miscal
 from miscal.data.errors import MiscalError
 from miscal.engines import members
-from miscal.engines.batches import batches_of
+from miscal.engines.batches import CsvBatches, batches_of
 from miscal.engines.crowd import CrowdPass
 from miscal.engines.keys import KeyMap
 from miscal.engines.stream import Stream
@@ -18,6 +19,8 @@ from miscal.metrics.subpopulation import streamed
 from miscal.pooling.expressions import rows_where
 from miscal.pooling.slots import compiled
 from miscal.pooling.subpopulations import Conjunctions
+from miscal.recalibrate import GroupWise, IsotonicCalibration
+from miscal.recalibrate.carried import fit_to
 from tests.engines import tables
 
 NAMES = ["skewed", "whole", "tied", "state", "flag"]
@@ -173,6 +176,40 @@ def test_outcome_dependent_weights_call_for_the_spread_of_the_residuals(made, tm
     found = in_parts(other, weight="w")
     assert found.settings["null"] == "residual"
     assert "Sign-flip null" in found.method
+
+
+@pytest.mark.usefixtures("carriers_only")
+def test_a_csv_whose_types_widen_late_gives_the_same(made, tmp_path, monkeypatch):
+    small = made.slice(0, 4000)
+    late = np.array(small["whole"], dtype=float)
+    late[-1] = 0.5  # whole numbers until the last row
+    small = small.set_column(3, "whole", pa.array(late))
+    pa.csv.write_csv(small, tmp_path / "t.csv")
+    text = (tmp_path / "t.csv").read_text().replace(".0,", ",")
+    (tmp_path / "t.csv").write_text(text)
+    original = CsvBatches.__init__
+
+    def narrow(self, *arguments):
+        original(self, *arguments)
+        self.block = 20_000
+
+    monkeypatch.setattr(CsvBatches, "__init__", narrow)
+    found = in_parts(tmp_path / "t.csv", subpopulations=GIVEN[:4])
+    assert found.value == pytest.approx(in_memory(small, GIVEN[:4]).value, rel=1e-12)
+    model = fit_to(IsotonicCalibration(), tmp_path / "t.csv", outcome="y", probability="p")
+    assert model.to_json() == IsotonicCalibration().fit(small["p"], small["y"]).to_json()
+
+
+@pytest.mark.usefixtures("carriers_only")
+def test_files_that_differ_are_refused_before_anything_is_read(made, tmp_path):
+    tables.write(made, tmp_path / "a.parquet")
+    tables.write(made.drop_columns(["whole"]), tmp_path / "b.parquet")
+    with pytest.raises(MiscalError, match=r"b.parquet' lacks column 'whole'"):
+        in_parts(tmp_path)
+    with pytest.raises(MiscalError, match=r"b.parquet' lacks column 'whole'"):
+        in_parts(tmp_path, subpopulations=20)
+    with pytest.raises(MiscalError, match=r"b.parquet' lacks column 'whole'"):
+        fit_to(GroupWise(IsotonicCalibration(), columns="whole"), tmp_path, outcome="y", probability="p")
 
 
 @pytest.mark.usefixtures("carriers_only")

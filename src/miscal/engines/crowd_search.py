@@ -42,7 +42,9 @@ def crowd_of(runner: Runner, door: Door, rules: Compiled, scores: np.ndarray, li
     """The first pass."""
     members = Members(rules)
     buckets = buckets_for(members.cells, runner.rows, limits)
-    state: CrowdState = runner.run(CrowdPass(door, members, KeyMap.fitted(scores, buckets)))
+    job = CrowdPass(door, members, KeyMap.fitted(scores, buckets))
+    runner.check(job.columns)
+    state: CrowdState = runner.run(job)
     if not int(state.rows[0]):
         raise refusal("must have at least one row", where=runner.words, got="no row has weight")
     return Crowd(members, state)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from miscal.data.vectors import library_of
-from miscal.engines.batches import batches_of, is_lazy
+from miscal.engines.batches import TypesChanged, batches_of, is_lazy
 from miscal.engines.stream import Stream, batch_rows, memory_bytes
 from miscal.kernels.threads import thread_count
 
+Made = TypeVar("Made")
 DEFAULT = "1GB"
 SHARE = 6  # a sixth of the ceiling is for sums of subpopulations, all threads together
 
@@ -42,6 +43,15 @@ def runner_for(
     if progress is not None:
         stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
     return stream
+
+
+def restarted(runner: Any, work: Callable[[], Made]) -> Made:
+    """Do something with a table, from the start again when a CSV column turns out to hold other values."""
+    while True:
+        try:
+            return work()
+        except TypesChanged:
+            runner.passes = 0
 
 
 def sums_bytes(runner: Any, memory: Any = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from miscal.data.errors import nearest, refusal
 from miscal.data.sources import read
 from miscal.engines.rows import Door
-from miscal.engines.runners import runner_for
+from miscal.engines.runners import restarted, runner_for
 from miscal.engines.sampling import SamplePass, SampleState
 from miscal.metrics.neighbourhood_result import NeighbourhoodResult, by_neighbourhood
 from miscal.pooling.subpopulations import check_count
@@ -49,7 +49,8 @@ def neighbourhoods_in_parts(
             raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, known))
     names = given or known
     runner.check([*door.columns, *names])
-    state: SampleState = runner.run(SamplePass(door, tuple(names), most, random_state))
+    job = SamplePass(door, tuple(names), most, random_state)
+    state: SampleState = restarted(runner, lambda: runner.run(job))
     table = state.table()
     if table is None:
         raise refusal("must have at least one row", where=runner.words, got="no row has weight")

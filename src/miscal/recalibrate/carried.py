@@ -16,7 +16,7 @@ from miscal.data.errors import nearest, refusal
 from miscal.engines.distinct import OUTCOME, SCORE, WEIGHT, DistinctPass
 from miscal.engines.keys import Given, Profile, Quantiles
 from miscal.engines.rows import Door
-from miscal.engines.runners import DEFAULT, runner_for
+from miscal.engines.runners import DEFAULT, restarted, runner_for
 from miscal.engines.scan import Scanned, scan
 from miscal.engines.stream import memory_bytes
 from miscal.metrics.streamed import sketch_pair
@@ -70,7 +70,12 @@ def fit_to(
     for name in door.columns:
         if name not in runner.kinds:
             raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, runner.kinds))
+    runner.check(door.columns)
     most = memory_bytes(memory or DEFAULT) // (BYTES * getattr(runner, "threads", 1))
+    return restarted(runner, lambda: _fitted(model, runner, door, most))
+
+
+def _fitted(model: Recalibrator, runner: Any, door: Door, most: int) -> Recalibrator:
     if isinstance(model, GroupWise):
         return fit_groups(model, runner, door, most)
     if not isinstance(model, HistogramBinning) and _from_scores(model, runner, door, most):

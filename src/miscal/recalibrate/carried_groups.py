@@ -33,6 +33,7 @@ def fit_groups(model: GroupWise, runner: Any, door: Door, most: int) -> GroupWis
         hint = "it needs columns beside the score: load a sample"
         raise refusal("cannot be fitted in parts", where=type(model.recalibrator).__name__, hint=hint)
     job = DistinctPass(door, names, 2 * most, halves=bool(model.pooling))
+    runner.check(job.columns)
     table = runner.run(job).table()
     how = "distinct scores"
     if table is None:

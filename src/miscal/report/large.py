@@ -102,8 +102,9 @@ def audit_large(
         raise unnamed(data)
     if cluster is not None:
         raise refusal(
-            "needs all rows of a cluster together", where="'cluster'", got="a stream has one batch at a time",
-            hint="load the table (leave memory out), or audit one row a cluster",
+            "needs all rows of a cluster together", where="'cluster'",
+            got="a table read in parts keeps sums by cell, and one by cell and cluster would be as long as the table",
+            hint="load the table (leave memory out), or a sample of whole clusters: see the page on large data",
         )  # fmt: skip
     unknown = set(options) - {"logit", "positive", "clip"}
     if unknown:

@@ -13,7 +13,7 @@ from miscal.data.errors import nearest, refusal
 from miscal.engines.crowd_search import BUDGET, Limits, Settling, crowd_of, score_sample
 from miscal.engines.crowd_walks import Crowd, Track
 from miscal.engines.rows import Door
-from miscal.engines.runners import runner_for, sums_bytes
+from miscal.engines.runners import restarted, runner_for, sums_bytes
 from miscal.engines.sampling import plain_text
 from miscal.engines.subpopulations import Lists, Ordered, Search, information
 from miscal.metrics.subpopulation.noise import LARGEST, LIMIT, MaximumNoise, bonferroni_noise
@@ -26,6 +26,7 @@ from miscal.pooling.subpopulations import Definition, check_count
 from miscal.results import Table
 
 MOST_PASSES = 4
+LEAST_DRAWS = 199  # a table is loaded only where so many simulations of its rows could be made
 
 
 def subpopulations_in_parts(
@@ -72,35 +73,20 @@ def subpopulations_in_parts(
     """
     if emphasis is not None:
         raise refusal("needs the rows in memory", where="'emphasis'", got=f"got {emphasis!r}", hint="load a sample")
-    runner = runner_for(source, memory)
-    asked = _Asked(runner, Door(outcome, probability, weight, count, target=target, **options), columns, subpopulations)
     draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
     if statistic not in ("range", "mean"):
         raise refusal("must be 'range' or 'mean'", where="'statistic'", got=f"got {statistic!r}")
-    common: dict[str, Any] = {"statistic": statistic, "min_information": float(min_information)}
-    small = hasattr(runner, "batches") and runner.rows is not None and runner.rows * draws <= LIMIT
-    if small:
-        more = {"simulations": draws, "min_size": least, "nominal": nominal, "target": target, "null": null}
-        return by_subpopulation(
-            asked.loaded(), asked.names, subpopulations=subpopulations, random_state=random_state, **more, **common
-        )
-    expressions, stated, scores = asked.expressions(nominal, least, random_state)
+    runner = runner_for(source, memory)
+    door = Door(outcome, probability, weight, count, target=target, **options)
     limits = Limits(sums_bytes(runner, memory), row_budget, MOST_PASSES)
-    rules = compiled(list(expressions.values()), asked.kinds)
-    crowd = crowd_of(runner, asked.door, rules, scores, limits)
-    if "sample_rows" not in stated:
-        _check_levels(crowd)
-    found = Found(crowd, list(expressions), float(min_information))
-    if statistic == "range":
-        tracks = Settling(runner, asked.door, crowd, found.scale(), scores).run(limits)
-        found.settle(tracks)
-    settings = {
-        "columns": asked.names, "subpopulations": _asked_words(subpopulations), "simulations": draws,
-        "min_size": least, "emphasis": None, **common, **stated, "passes": runner.passes,
-        "random_state": random_state if isinstance(random_state, int) else None,
-    }  # fmt: skip
-    residual = null == "residual" or crowd.state.outcome_weights
-    return found.result(settings, statistic, draws, residual=residual, expressions=expressions, target=asked.target)
+    chosen = {
+        "simulations": draws,
+        "min_size": least,
+        "min_information": float(min_information),
+        "statistic": statistic,
+    }
+    more = {"nominal": nominal, "null": null, "random_state": random_state, "target": target}
+    return restarted(runner, lambda: _Asked(runner, door, columns, subpopulations, chosen | more).measured(limits))
 
 
 @dataclass(eq=False)
@@ -111,6 +97,7 @@ class _Asked:
     door: Door
     columns: str | Sequence[str] | None
     subpopulations: Any
+    options: dict[str, Any]
     target: str = "positive"
 
     def __post_init__(self) -> None:
@@ -119,6 +106,42 @@ class _Asked:
             if name not in self.kinds:
                 raise refusal(f"has no column '{name}'", where=self.runner.words, hint=nearest(name, known))
         self.names = self._given or known
+        self.runner.check([*self.door.columns, *self._given])
+
+    def measured(self, limits: Limits) -> SubpopulationResult:
+        """The result: from all rows where they are few, from sums else."""
+        options = self.options
+        if self._few(self.runner.rows):
+            return self._in_memory()
+        expressions, stated, scores = self.expressions(options["nominal"], options["min_size"], options["random_state"])
+        rules = compiled(list(expressions.values()), self.kinds)
+        crowd = crowd_of(self.runner, self.door, rules, scores, limits)
+        if self._few(int(crowd.state.rows[0])):
+            return self._in_memory()
+        if not is_generator(self.subpopulations):
+            _check_levels(crowd)
+        found = Found(crowd, list(expressions), options["min_information"])
+        if options["statistic"] == "range":
+            found.settle(Settling(self.runner, self.door, crowd, found.scale(), scores).run(limits))
+        state = options["random_state"]
+        settings = {
+            "columns": self.names, "subpopulations": _asked_words(self.subpopulations), "emphasis": None, **stated,
+            **{name: options[name] for name in ("simulations", "min_size", "min_information", "statistic")},
+            "passes": self.runner.passes, "random_state": state if isinstance(state, int) else None,
+        }  # fmt: skip
+        return found.result(
+            settings, options["statistic"], options["simulations"],
+            residual=options["null"] == "residual" or crowd.state.outcome_weights,
+            expressions=expressions, target=self.target,
+        )  # fmt: skip
+
+    def _few(self, rows: int | None) -> bool:
+        """Whether all rows are loaded, because simulations are made from rows."""
+        draws = max(self.options["simulations"], LEAST_DRAWS)
+        return hasattr(self.runner, "batches") and rows is not None and rows * draws <= LIMIT
+
+    def _in_memory(self) -> SubpopulationResult:
+        return by_subpopulation(self.loaded(), self.names, subpopulations=self.subpopulations, **self.options)
 
     @property
     def kinds(self) -> dict[str, str]:
