@@ -212,7 +212,8 @@ def test_a_full_disk_leaves_nothing(planted, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
     arguments = ["apply", tmp_path / "model.json", planted, "--probability", "p", "--out", tmp_path / "out.parquet"]
-    for command in (arguments, ["tally", planted, *COLUMNS, "--out", tmp_path / "out.tally"]):
+    audit = ["audit", planted, *COLUMNS, "--memory", "500MB", "--effort", "quick", "--out", tmp_path / "out.html"]
+    for command in (arguments, ["tally", planted, *COLUMNS, "--out", tmp_path / "out.tally"], audit):
         done = subprocess.run(
             [sys.executable, "-m", "miscal.cli", *map(str, command)], preexec_fn=limited, capture_output=True, text=True
         )
