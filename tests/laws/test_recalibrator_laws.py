@@ -15,6 +15,7 @@ from miscal.recalibrate import (
     AugmentedBeta,
     AugmentedLogistic,
     BetaCalibration,
+    Chain,
     DirichletCalibration,
     HistogramBinning,
     Identity,
@@ -44,6 +45,7 @@ MAKERS = [
     VariableTree(max_depth=2),
     AugmentedLogistic(l2=0.5),
     AugmentedBeta(l2=0.5),
+    Chain([PlattScaling(l2=0.5), VariableTree(max_depth=1)]),
 ]
 EACH = pytest.mark.parametrize("made", MAKERS, ids=repr)
 

@@ -44,6 +44,7 @@ BESIDE = {
     "local, nearest": recalibrate.LocalRecalibration(bandwidth=1e-9, scale="standard"),
     "local, groups": recalibrate.LocalRecalibration(kernel="group", columns=["state", "floor", "member"]),
     "local, top": recalibrate.LocalRecalibration(target="top", bins=[0.0, 0.4, 0.7, 1.0]),
+    "chain": recalibrate.Chain([recalibrate.SamplingCorrection(rate=0.5), recalibrate.VariableTree()]),
     "groups, identity": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"], handle_unknown="identity"),
 }
 

@@ -12,6 +12,7 @@ from miscal.data.errors import MiscalError
 from miscal.recalibrate import (
     AugmentedBeta,
     BetaCalibration,
+    Chain,
     DirichletCalibration,
     HistogramBinning,
     Identity,
@@ -38,6 +39,7 @@ KINDS = [
     DirichletCalibration(),
     VariableTree(max_depth=2),
     AugmentedBeta(degree=2),
+    Chain([TemperatureScaling(), VariableTree(max_depth=1)]),
 ]
 
 

@@ -14,6 +14,7 @@ _HOMES = {
     "AugmentedLogistic": "augmented",
     "BetaCalibration": "beta",
     "BinAndCycle": "bin_and_cycle",
+    "Chain": "chain",
     "DirichletCalibration": "dirichlet",
     "GroupWise": "groups",
     "HistogramBinning": "histogram",

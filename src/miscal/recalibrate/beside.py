@@ -197,6 +197,28 @@ def _score_part(features: Any, factors: list[float]) -> Callable[[float], float]
     return function_of(nodes.Linear(terms, 0.0))
 
 
+def _chain(made: Any) -> Beside:
+    steps = [_step(step) for step in made.steps_]
+
+    def run(p: float, row: Row) -> float:
+        for step in steps:
+            p = step(p, row)
+        return p
+
+    return run
+
+
+def _step(made: Recalibrator) -> Beside:
+    """A step's function; one of the score does not look at the row."""
+    if made.uses_columns and not made.identity_:
+        found = beside_of(made)
+        if found is None:
+            raise General
+        return found
+    score = _score_map(made)
+    return lambda p, row: score(p)  # noqa: ARG005
+
+
 def _elsewhere(module: str) -> Callable[[Any], Beside]:
     """A writer of another module, which is imported when it is needed."""
     return lambda made: import_module(f"miscal.recalibrate.{module}").one_row(made)
@@ -208,6 +230,7 @@ _WRITERS: dict[str, Callable[[Any], Beside]] = {
     "MulticalibrationBoost": _boosted,
     "AugmentedLogistic": lambda made: augmented_map(made, 0),
     "AugmentedBeta": lambda made: augmented_map(made, 0),
+    "Chain": _chain,
     "BinAndCycle": _elsewhere("beside_cycle"),
     "LocalRecalibration": _elsewhere("beside_local"),
 }

@@ -88,7 +88,96 @@ class Ratio:
     rate: float
 
 
-Node = Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio
+@dataclass(frozen=True)
+class Then:
+    """The formula `second` of what `first` gives."""
+
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column's number held between two bounds, `missing` where there is none."""
+
+    name: str
+    low: float
+    high: float
+    missing: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """A number for each level of a column, for missing values and for levels not among them."""
+
+    name: str
+    values: tuple[tuple[Any, float], ...]
+    missing: float
+    unseen: float
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`left` where a column (Number, Level or another node) is at most the threshold, else `right`."""
+
+    column: Any
+    threshold: float
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Σ factors[i] · node^(i + 1)."""
+
+    inner: Any
+    factors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Match:
+    """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
+
+    names: tuple[str, ...]
+    cases: tuple[tuple[tuple[Any, ...], Any], ...]
+    otherwise: Any
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """share · inside + (1 - share) · outside."""
+
+    share: Any
+    inside: Any
+    outside: Any
+
+
+@dataclass(frozen=True)
+class Known:
+    """`inside` where every column has one of its levels (None: missing), else nothing: the policy is an error."""
+
+    levels: tuple[tuple[str, tuple[Any, ...]], ...]
+    inside: Any
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value under a name, for `body` to use as often as it likes."""
+
+    name: str
+    value: Any
+    body: Any
+
+
+@dataclass(frozen=True)
+class Name:
+    """The value under a name."""
+
+    name: str
+
+
+Node = Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
+Beside = Number | Level | Cut | Polynomial | Match | Mixed | Known | Named | Name
 
 
 def formula(recalibrator: Recalibrator) -> Node:
@@ -97,12 +186,15 @@ def formula(recalibrator: Recalibrator) -> Node:
         raise refusal("is not fitted", where=type(recalibrator).__name__, hint="call fit(y_prob, y) first")
     if recalibrator.n_classes_ != 2:
         raise refusal("is written for two classes", where="a formula", got=f"this map has {recalibrator.n_classes_}")
-    if recalibrator.identity_:
-        return Probability()
+    return Probability() if recalibrator.identity_ else map_of(recalibrator, 0)
+
+
+def map_of(recalibrator: Recalibrator, which: int) -> Node:
+    """The formula of one map of a fitted recalibrator of the score: the only one, or that of a class."""
     name = type(recalibrator).__name__
     if name not in _BUILDERS:
         raise refusal("has no formula of the score alone", where=name, hint="ship its JSON: to_json() and from_json()")
-    return _BUILDERS[name](recalibrator)
+    return _BUILDERS[name](recalibrator, which)
 
 
 def _logit() -> Linear:
@@ -110,19 +202,19 @@ def _logit() -> Linear:
     return Linear(((1.0, Log(held)), (-1.0, Log(held, of_rest=True))), 0.0)
 
 
-def _platt(made: Any) -> Node:
+def _platt(made: Any, which: int) -> Node:
     score: Any = Probability() if made.on == "probability" else _logit()
-    return Sigmoid(Linear(((float(made.coefficients_[0, 0]), score),), float(made.intercepts_[0])))
+    return Sigmoid(Linear(((float(made.coefficients_[which, 0]), score),), float(made.intercepts_[which])))
 
 
-def _temperature(made: Any) -> Node:
+def _temperature(made: Any, _: int) -> Node:
     return Sigmoid(Linear(((float(made.inverse_temperature_), _logit()),), 0.0))
 
 
-def _beta(made: Any) -> Node:
+def _beta(made: Any, which: int) -> Node:
     score = Moved(Probability(), float(made.clip))
-    a, b = (float(value) for value in made.coefficients_[0])
-    return Sigmoid(Linear(((a, Log(score)), (-b, Log(score, of_rest=True))), float(made.intercepts_[0])))
+    a, b = (float(value) for value in made.coefficients_[which])
+    return Sigmoid(Linear(((a, Log(score)), (-b, Log(score, of_rest=True))), float(made.intercepts_[which])))
 
 
 def _steps(inner: Any, edges: np.ndarray, values: np.ndarray) -> Steps:
@@ -130,21 +222,24 @@ def _steps(inner: Any, edges: np.ndarray, values: np.ndarray) -> Steps:
     return Steps(inner, tuple(float(edge) for edge in edges[1:-1]), kept)
 
 
-def _histogram(made: Any) -> Node:
-    return _steps(Probability(), made.edges_[0], made.values_[0])
+def _histogram(made: Any, which: int) -> Node:
+    return _steps(Probability(), made.edges_[which], made.values_[which])
 
 
-def _scaling_binning(made: Any) -> Node:
-    scaled = Sigmoid(Linear(((float(made.coefficients_[0, 0]), _logit()),), float(made.intercepts_[0])))
-    return _steps(scaled, made.edges_[0], made.values_[0])
+def _scaling_binning(made: Any, which: int) -> Node:
+    slope, intercept = float(made.coefficients_[which, 0]), float(made.intercepts_[which])
+    return _steps(Sigmoid(Linear(((slope, _logit()),), intercept)), made.edges_[which], made.values_[which])
 
 
-def _isotonic(made: Any) -> Node:
-    return Line(Probability(), tuple(map(float, made.knots_[0])), tuple(map(float, made.values_[0])))
+def _isotonic(made: Any, which: int) -> Node:
+    if made.out_of_bounds == "raise":
+        hint = "use out_of_bounds='clip'"
+        raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
+    return Line(Probability(), tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which])))
 
 
-def _line_plot(made: Any) -> Node:
-    knots, values = tuple(map(float, made.knots_[0])), tuple(map(float, made.values_[0]))
+def _line_plot(made: Any, which: int) -> Node:
+    knots, values = tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which]))
     return Sigmoid(Line(_logit(), knots, values, continued=made.outside == "slope"))
 
 
@@ -156,17 +251,24 @@ def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
-def _kernel(made: Any) -> Node:
-    slope, intercept = made.coefficients_[0].tolist()
+def _kernel(made: Any, which: int) -> Node:
+    slope, intercept = made.coefficients_[which].tolist()
     return Sigmoid(Linear(((slope, _logit()),), intercept))
 
 
-def _sampling(made: Any) -> Node:
+def _chain(made: Any, _: int) -> Node:
+    found = formula(made.steps_[0])
+    for step in made.steps_[1:]:
+        found = Then(found, formula(step))
+    return found
+
+
+def _sampling(made: Any, _: int) -> Node:
     return Ratio(Probability(), float(made.rate))
 
 
 _BUILDERS = {
-    "Identity": lambda _: Probability(),
+    "Identity": lambda *_: Probability(),
     "PlattScaling": _platt,
     "TemperatureScaling": _temperature,
     "BetaCalibration": _beta,
@@ -175,7 +277,8 @@ _BUILDERS = {
     "IsotonicCalibration": _isotonic,
     "IsotonicLinePlotScaling": _line_plot,
     "SamplingCorrection": _sampling,
-    "VectorScaling": lambda made: _softmax(np.diag(made.slopes_), made.shifts_),
-    "DirichletCalibration": lambda made: _softmax(made.coefficients_, made.intercepts_),
+    "VectorScaling": lambda made, _: _softmax(np.diag(made.slopes_), made.shifts_),
+    "DirichletCalibration": lambda made, _: _softmax(made.coefficients_, made.intercepts_),
     "KernelCalibration": _kernel,
+    "Chain": _chain,
 }

@@ -169,6 +169,11 @@ def _ratio(node: nodes.Ratio, inner: Function) -> Function:
     return run
 
 
+def _then(node: nodes.Then, _: object) -> Function:
+    first, second = function_of(node.first), function_of(node.second)
+    return lambda p: second(first(p))
+
+
 _WRITERS: dict[type, Callable[..., Function]] = {
     nodes.Held: _held,
     nodes.Moved: _moved,
@@ -178,4 +183,5 @@ _WRITERS: dict[type, Callable[..., Function]] = {
     nodes.Steps: _steps,
     nodes.Line: _line,
     nodes.Ratio: _ratio,
+    nodes.Then: _then,
 }

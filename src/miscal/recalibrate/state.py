@@ -135,15 +135,24 @@ def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
 
 
 def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, Any]:
-    from miscal.recalibrate.base import Recalibrator
-
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     if not isinstance(given, dict) or set(given) != set(known):
         raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
     made = {}
     for name, value in given.items():
-        made[name] = decode(value, Recalibrator, depth + 1) if isinstance(value, dict) else value
+        made[name] = _parameter(value, depth)
     return made
+
+
+def _parameter(value: Any, depth: int) -> Any:
+    """A plain value, a recalibrator, or a list of recalibrators."""
+    from miscal.recalibrate.base import Recalibrator
+
+    if isinstance(value, dict):
+        return decode(value, Recalibrator, depth + 1)
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return [decode(item, Recalibrator, depth + 1) for item in value]
+    return value
 
 
 def _fill(made: Recalibrator, state: Any, depth: int) -> None:

@@ -1,0 +1,182 @@
+"""Maps that look at columns, and of several classes, in SQL (DuckDB) and ONNX: equal to our own predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from miscal import recalibrate
+from miscal.data.errors import MiscalError
+from miscal.recalibrate import GroupWise, PlattScaling, Recalibrator, SamplingCorrection, to_onnx, to_sql
+
+pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+
+BESIDE = {
+    "tree": recalibrate.VariableTree(min_leaf=0.03, max_depth=4),
+    "tree of words": recalibrate.VariableTree(columns=["state", "member"], leaf=recalibrate.IsotonicCalibration()),
+    "augmented": recalibrate.AugmentedLogistic(degree=3),
+    "augmented on probability": recalibrate.AugmentedLogistic(on="probability", l2=1.0),
+    "augmented beta": recalibrate.AugmentedBeta(degree=2),
+    "boosting": recalibrate.MulticalibrationBoost(rounds=3),
+    "boosting, no round": recalibrate.MulticalibrationBoost(rounds=0),
+    "groups": GroupWise(PlattScaling(), columns=["state"]),
+    "groups of truth values": GroupWise(PlattScaling(), columns=["member"], pooling=False),
+    "groups in groups": GroupWise(recalibrate.BetaCalibration(), columns=["state", "floor", "member"], min_rows=30),
+    "groups, global": GroupWise(PlattScaling(), columns=["state", "floor"], handle_unknown="global"),
+    "groups, identity": GroupWise(PlattScaling(), columns=["state", "floor"], handle_unknown="identity", min_rows=150),
+    "groups, error": GroupWise(recalibrate.HistogramBinning(), columns=["state", "floor"], handle_unknown="error"),
+    "chain": recalibrate.Chain(
+        [SamplingCorrection(rate=0.4), recalibrate.MulticalibrationBoost(rounds=1), recalibrate.BetaCalibration()]
+    ),
+    "one class": recalibrate.VariableTree(),
+}
+
+
+def table(size: int, seed: int, states: list[Any], floors: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "age": np.where(rng.random(size) < 0.07, np.nan, rng.uniform(20, 80, size).round(1)),
+        "state": rng.choice(np.array(states, dtype=object), size),
+        "floor": rng.integers(0, floors, size).astype(np.float64),
+        "member": rng.random(size) < 0.4,
+        "the row's number": np.arange(size),
+    }
+
+
+@pytest.fixture(scope="module", params=BESIDE)
+def fitted(request: pytest.FixtureRequest) -> Recalibrator:
+    rng = np.random.default_rng(3)
+    p = rng.beta(1, 3, 3000)
+    X = table(3000, 1, ["a", "it's", "c", None], 4)
+    X["floor"][rng.random(3000) < 0.05] = np.nan
+    X.pop("the row's number")
+    y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
+    return clone(BESIDE[request.param]).fit(p, np.ones(3000, int) if request.param == "one class" else y, X)
+
+
+@pytest.fixture(scope="module")
+def asked() -> tuple[np.ndarray, dict[str, Any]]:
+    """Missing, unseen and extreme values, certain scores."""
+    rng = np.random.default_rng(5)
+    X = table(1500, 2, ["a", "it's", "c", "never seen", None], 6)
+    X["age"][:6] = [-1e9, 1e9, 20.0, 80.0, np.nan, 50.0]
+    X["floor"][rng.random(1500) < 0.1] = np.nan
+    return np.concatenate([[0.0, 1.0, 0.5, 1e-13, 1e-9], rng.random(1495)]), X
+
+
+def refused(fitted: Recalibrator, X: dict[str, Any]) -> np.ndarray:
+    """Rows that the policy "error" refuses."""
+    if getattr(fitted, "handle_unknown", "") != "error":
+        return np.zeros(len(X["state"]), bool)
+    return np.array([state == "never seen" for state in X["state"]]) | (X["floor"] > 3)
+
+
+def test_sql(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+    p, X = asked
+    data = {name: pa.array(values, from_pandas=False) for name, values in X.items()}
+    connection = duckdb.connect()
+    connection.register("t", pa.table(data | {"p": p}))
+    expression = to_sql(fitted, "p")
+    answer = connection.execute(f'SELECT {expression} AS q FROM t ORDER BY "the row\'s number"').fetchnumpy()["q"]
+    found, out = np.ma.filled(np.ma.asarray(answer).astype(float), np.nan), refused(fitted, X)
+    assert np.isnan(found[out]).all()
+    expected = fitted.predict_proba(p[~out], {name: values[~out] for name, values in X.items()})[:, 1]
+    np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-12)
+
+
+def test_onnx(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    p, X = asked
+    single = p.astype(np.float32)
+    session = runtime.InferenceSession(to_onnx(fitted), providers=["CPUExecutionProvider"])
+    words = np.array(["" if state is None else state for state in X["state"]], dtype=object)
+    given = {"probability": single} | X | {"state": words}
+    (found,) = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})
+    out = refused(fitted, X)
+    assert np.isnan(found[out]).all()
+    expected = fitted.predict_proba(single[~out].astype(np.float64), {name: values[~out] for name, values in X.items()})
+    np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-6)
+
+
+CLASSES = [
+    recalibrate.Identity(),
+    recalibrate.TemperatureScaling(),
+    recalibrate.VectorScaling(),
+    recalibrate.DirichletCalibration(),
+    recalibrate.KernelCalibration(),
+    recalibrate.KernelCalibration(base="platt"),
+    PlattScaling(),
+    recalibrate.BetaCalibration(),
+    recalibrate.HistogramBinning(bins=5),
+    recalibrate.ScalingBinning(bins=4, renormalise=False),
+    recalibrate.IsotonicCalibration(),
+    recalibrate.IsotonicLinePlotScaling(knots=10),
+]
+
+
+@pytest.mark.parametrize("made", CLASSES, ids=repr)
+def test_several_classes(made: Recalibrator) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 1000)
+    y = (p.cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1) % 3  # the last class never happens
+    fitted = clone(made).fit(p, y)
+    asked = np.concatenate([np.eye(4), p[:300] ** 4 / (p[:300] ** 4).sum(axis=1, keepdims=True)]).astype(np.float32)
+    wide = asked.astype(np.float64)
+    expected = fitted.predict_proba(wide)
+    names = [f"class {k}" for k in range(4)]
+    connection = duckdb.connect()
+    connection.register("t", pa.table(dict(zip(names, wide.T, strict=True)) | {"row": np.arange(len(wide))}))
+    listed = ", ".join(f"{text} AS q{k}" for k, text in enumerate(to_sql(fitted, names)))
+    answer = connection.execute(f'SELECT {listed} FROM t ORDER BY "row"').fetchnumpy()
+    np.testing.assert_allclose(np.stack([answer[f"q{k}"] for k in range(4)], axis=1), expected, rtol=0, atol=1e-12)
+    session = runtime.InferenceSession(to_onnx(fitted), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"probability": asked})[0], expected, rtol=0, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    return p, (rng.random(600) < p).astype(int), {"age": rng.uniform(20, 80, 600), "state": rng.choice(["a", ""], 600)}
+
+
+@pytest.mark.parametrize("write", [to_sql, to_onnx])
+def test_what_cannot_be_written_says_why(write: Any, rows: tuple[Any, ...]) -> None:
+    p, y, X = rows
+    cases = [
+        (recalibrate.LocalRecalibration(), "compares a row with the rows", "apply_one"),
+        (recalibrate.Augmentation(), "classifiers of another library", "MulticalibrationBoost"),
+        (recalibrate.BinAndCycle(), "hundreds of times", "JSON"),
+        (GroupWise(recalibrate.AugmentedLogistic(columns=["age"]), columns=["state"]), "its groups hold", ""),
+        (recalibrate.IsotonicCalibration(out_of_bounds="raise"), "out_of_bounds", "clip"),
+    ]
+    for made, why, instead in cases:
+        with pytest.raises(MiscalError, match=why) as error:
+            write(made.fit(p, y, X))
+        assert instead in str(error.value)
+    with pytest.raises(MiscalError, match="not fitted"):
+        write(PlattScaling())
+
+
+def test_names_and_levels_that_do_not_fit(rows: tuple[Any, ...]) -> None:
+    p, y, X = rows
+    with pytest.raises(MiscalError, match="empty string"):
+        to_onnx(GroupWise(PlattScaling(), columns=["state"]).fit(p, y, X))
+    with pytest.raises(MiscalError, match="rename"):
+        to_onnx(recalibrate.VariableTree().fit(p, y, {"probability": X["age"]}))
+    several = np.stack([p / 2, 1 - p, p / 2], axis=1)
+    scaled = recalibrate.TemperatureScaling().fit(several, (y * 2) % 3)
+    for wrong in ("p", ["a", "b"], ["a", "b", 3]):
+        with pytest.raises(MiscalError, match="'column'"):
+            to_sql(scaled, wrong)
+    with pytest.raises(MiscalError, match="one name"):
+        to_sql(PlattScaling().fit(p, y), ["a", "b"])
+    tree = recalibrate.VariableTree().fit(several, (y * 2) % 3, X)
+    with pytest.raises(MiscalError, match="two classes, or of the score"):
+        to_sql(tree, ["a", "b", "c"])
