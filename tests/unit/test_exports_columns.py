@@ -103,6 +103,25 @@ def test_onnx(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) ->
     np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-6)
 
 
+def test_a_network_in_onnx(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    q = rng.beta(1, 3, 1000)
+    X = table(1000, 1, ["a", "it's", "c", None], 4)
+    X.pop("the row's number")
+    made = recalibrate.NeuralCalibration(hidden=(8,), epochs=2, nominal=["floor"], progress=False)
+    made.fit(q, (rng.random(1000) < q).astype(int), X)
+    p, Z = asked
+    single = p.astype(np.float32)
+    session = runtime.InferenceSession(to_onnx(made), providers=["CPUExecutionProvider"])
+    given = {"probability": single} | Z | {"state": np.array([s or "" for s in Z["state"]], dtype=object)}
+    (found,) = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})
+    np.testing.assert_allclose(found, made.predict_proba(single.astype(np.float64), Z), rtol=0, atol=1e-6)
+    with pytest.raises(MiscalError, match="holds a network"):
+        to_sql(made)
+
+
 CLASSES = [
     recalibrate.Identity(),
     recalibrate.TemperatureScaling(),

@@ -80,6 +80,25 @@ def test_one_row_with_its_columns(name: str, rows: tuple[np.ndarray, np.ndarray]
         made.apply_one(0.3)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_row_through_a_network(classes: int) -> None:
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(classes), 800)
+    y = (p.cumsum(axis=1) < rng.random((800, 1))).sum(axis=1)
+    X: dict[str, Any] = {"age": np.where(rng.random(800) < 0.1, np.nan, rng.uniform(20, 80, 800))}
+    X |= {"state": rng.choice(["a", "b", "c"], 800), "floor": rng.integers(0, 3, 800)}
+    made = recalibrate.NeuralCalibration(hidden=(8, 8), epochs=2, nominal=["floor"], progress=False).fit(p, y, X)
+    assert (beside_of(made) if classes == 2 else several_of(made)) is not None
+    for score in (p[0].tolist(), [0.0] * (classes - 1) + [1.0]):
+        for row in ({"age": 30, "state": "a", "floor": 1}, {"age": None, "state": "new", "floor": 9}):
+            expected = made.predict_proba([score], {key: [value] for key, value in row.items()})[0]
+            np.testing.assert_allclose(made.apply_one(score, row), expected, rtol=0, atol=1e-12)
+    missing = {"age": 1e9, "state": None, "floor": None}
+    expected = made.predict_proba([p[0]], {"age": [1e9], "state": [None], "floor": [None]})[0]
+    np.testing.assert_allclose(made.apply_one(p[0], missing), expected, rtol=0, atol=1e-12)
+
+
 SEVERAL = {
     "tree": recalibrate.VariableTree(leaf=recalibrate.TemperatureScaling()),
     "augmented": recalibrate.AugmentedLogistic(degree=2),

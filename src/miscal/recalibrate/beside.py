@@ -233,4 +233,5 @@ _WRITERS: dict[str, Callable[[Any], Beside]] = {
     "Chain": _chain,
     "BinAndCycle": _elsewhere("beside_cycle"),
     "LocalRecalibration": _elsewhere("beside_local"),
+    "NeuralCalibration": _elsewhere("beside_neural"),
 }

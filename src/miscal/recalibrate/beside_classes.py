@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import MiscalError
-from miscal.recalibrate import beside, beside_local
+from miscal.recalibrate import beside, beside_local, beside_neural
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.row import General, Row
 
@@ -83,4 +83,5 @@ _WRITERS: dict[str, Callable[[Any], Several]] = {
     "AugmentedLogistic": _augmented,
     "AugmentedBeta": _augmented,
     "LocalRecalibration": beside_local.several,
+    "NeuralCalibration": beside_neural.several,
 }

@@ -160,6 +160,21 @@ class Known:
     inside: Any
 
 
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
+
+    embedded : (name, levels, table) with the table's rows for unseen levels, missing values, then the levels
+    numbers : (name, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
+    layers : weight, bias, weight, bias, ...
+    """
+
+    embedded: tuple[tuple[str, tuple[Any, ...], Any], ...]
+    numbers: tuple[tuple[str, float, float], ...]
+    furthest: float
+    layers: tuple[Any, ...]
+
+
 @dataclass(frozen=True)
 class Named:
     """A value under a name, for `body` to use as often as it likes."""
@@ -177,7 +192,7 @@ class Name:
 
 
 Node = Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-Beside = Number | Level | Cut | Polynomial | Match | Mixed | Known | Named | Name
+Beside = Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
 
 
 def formula(recalibrator: Recalibrator) -> Node:
@@ -197,18 +212,19 @@ def map_of(recalibrator: Recalibrator, which: int) -> Node:
     return _BUILDERS[name](recalibrator, which)
 
 
-def _logit() -> Linear:
+def logit() -> Linear:
+    """Ln p - ln(1 - p), p held within [1e-12, 1 - 1e-12]."""
     held = Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
     return Linear(((1.0, Log(held)), (-1.0, Log(held, of_rest=True))), 0.0)
 
 
 def _platt(made: Any, which: int) -> Node:
-    score: Any = Probability() if made.on == "probability" else _logit()
+    score: Any = Probability() if made.on == "probability" else logit()
     return Sigmoid(Linear(((float(made.coefficients_[which, 0]), score),), float(made.intercepts_[which])))
 
 
 def _temperature(made: Any, _: int) -> Node:
-    return Sigmoid(Linear(((float(made.inverse_temperature_), _logit()),), 0.0))
+    return Sigmoid(Linear(((float(made.inverse_temperature_), logit()),), 0.0))
 
 
 def _beta(made: Any, which: int) -> Node:
@@ -228,7 +244,7 @@ def _histogram(made: Any, which: int) -> Node:
 
 def _scaling_binning(made: Any, which: int) -> Node:
     slope, intercept = float(made.coefficients_[which, 0]), float(made.intercepts_[which])
-    return _steps(Sigmoid(Linear(((slope, _logit()),), intercept)), made.edges_[which], made.values_[which])
+    return _steps(Sigmoid(Linear(((slope, logit()),), intercept)), made.edges_[which], made.values_[which])
 
 
 def _isotonic(made: Any, which: int) -> Node:
@@ -240,7 +256,7 @@ def _isotonic(made: Any, which: int) -> Node:
 
 def _line_plot(made: Any, which: int) -> Node:
     knots, values = tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which]))
-    return Sigmoid(Line(_logit(), knots, values, continued=made.outside == "slope"))
+    return Sigmoid(Line(logit(), knots, values, continued=made.outside == "slope"))
 
 
 def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
@@ -253,7 +269,7 @@ def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
 
 def _kernel(made: Any, which: int) -> Node:
     slope, intercept = made.coefficients_[which].tolist()
-    return Sigmoid(Linear(((slope, _logit()),), intercept))
+    return Sigmoid(Linear(((slope, logit()),), intercept))
 
 
 def _chain(made: Any, _: int) -> Node:

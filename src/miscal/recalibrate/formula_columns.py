@@ -24,7 +24,7 @@ WHY_NOT = {
         "holds classifiers of another library",
         "export those, or fit MulticalibrationBoost, which is kept as plain trees",
     ),
-    "NeuralCalibration": ("holds a network", "ship its JSON: to_json() and from_json() need no torch"),
+    "NeuralCalibration": ("holds a module of your own", "export that by torch.onnx"),
 }
 
 
@@ -168,6 +168,24 @@ def _score_terms(features: Any, factors: list[float]) -> tuple[tuple[float, Any]
     return (factors[0], nodes.Log(p)), (-factors[-1], nodes.Log(p, of_rest=True))
 
 
+def _neural(made: Any) -> Any:
+    from miscal.recalibrate.neural_inputs import FURTHEST
+
+    parts = made.parts()
+    if parts is None:
+        why, instead = WHY_NOT["NeuralCalibration"]
+        raise refusal("has no formula", where="NeuralCalibration", got=f"it {why}", hint=instead)
+    values, tables, layers = parts
+    described = list(zip(map(str, made.names_), made.nominal_, made.levels_, strict=True))
+    words = [(name, tuple(levels)) for name, nominal, levels in described if nominal]
+    embedded = tuple((*word, table) for word, table in zip(words, tables, strict=True))
+    names = [name for name, nominal, _ in described if not nominal]
+    numbers = tuple(zip(names, made.centre_.tolist(), made.scale_.tolist(), strict=True))
+    line = nodes.Line(nodes.logit(), tuple(made.knots_.tolist()), tuple(values[0].tolist()), continued=True)
+    network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
+    return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
+
+
 def _chain(made: Any) -> Any:
     found = whole_formula(made.steps_[0])
     for step in made.steps_[1:]:
@@ -182,4 +200,5 @@ _BUILDERS: dict[str, Callable[[Any], Any]] = {
     "AugmentedLogistic": _augmented,
     "AugmentedBeta": _augmented,
     "Chain": _chain,
+    "NeuralCalibration": _neural,
 }

@@ -198,12 +198,12 @@ class NeuralCalibration(Recalibrator):
         self, inputs: Inputs, probability: Floats, columns: Columns, outcome: Array, weight: Floats | None
     ) -> Any:
         codes, numbers = inputs.read(columns, len(probability))
-        place, part = self._line(probability)
+        place, part = self.places(probability)
         mean = np.ones(len(probability)) if weight is None else weight / weight.mean()
         labels = outcome.astype(np.int64)
         return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, mean.astype(np.float32))
 
-    def _line(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
         if probability.ndim == 1:
             line = Line.of(probability, self.knots_, clamp=False)
@@ -236,16 +236,13 @@ class NeuralCalibration(Recalibrator):
     # --------------------------------------------------------------------------------------------------- predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         inputs = self._inputs()
-        if getattr(self, "_model", None) is not None:
+        parts = self.parts()
+        if parts is None:
             network = _networks()
             nothing = np.zeros(len(probability), np.int64)
             rows = self._rows(inputs, probability, columns, nothing, None)
-            return _probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
-        first, raw, *rest = self._tensors()
-        tables = rest[: len(inputs.sizes)]
-        # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
-        layers = [tensor.astype(np.float64) for tensor in rest[len(inputs.sizes) :]]
-        values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
+            return self.probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
+        values, tables, layers = parts
         codes, numbers = inputs.read(columns, len(probability))
         out = np.empty((len(probability), self.n_classes_))
         maps = np.arange(len(values))
@@ -256,16 +253,38 @@ class NeuralCalibration(Recalibrator):
             )
             for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
                 x = np.maximum(x @ weight.T + bias, 0.0)
-            place, part = self._line(probability[start:stop])
+            place, part = self.places(probability[start:stop])
             below, above = values[maps, place], values[maps, place + 1]
-            out[start:stop] = _probabilities(below + part * (above - below) + (x @ layers[-2].T + layers[-1]))
+            out[start:stop] = self.probabilities(below + part * (above - below) + (x @ layers[-2].T + layers[-1]))
 
         over_blocks(len(probability), work, BLOCK)
         return out
 
+    def parts(self) -> tuple[Floats, list[Array], list[Floats]] | None:
+        """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
+        if getattr(self, "_model", None) is not None:
+            return None
+        count = len(self._inputs().sizes)
+        first, raw, *rest = self._tensors()
+        # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
+        layers = [tensor.astype(np.float64) for tensor in rest[count:]]
+        values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
+        return values, list(rest[:count]), layers
+
     def _inputs(self) -> Inputs:
         names = [str(name) for name in self.names_]
         return Inputs(names, [bool(kind) for kind in self.nominal_], self.levels_, self.centre_, self.scale_)
+
+    @staticmethod
+    def probabilities(logits: Floats) -> Floats:
+        """Rows that sum to 1."""
+        logits = np.asarray(logits, dtype=np.float64)
+        if logits.shape[1] == 1:
+            x = logits[:, 0]
+            small = np.exp(-np.abs(x))
+            return pairs(np.where(x >= 0, 1.0, small) / (1.0 + small))
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
     def _shapes(self) -> list[tuple[int, ...]]:
         inputs = self._inputs()
@@ -312,17 +331,6 @@ def _knots(outputs: int, number: int = 100) -> Floats:
     """Knots at the shares k/(K + 1): of their log-odds, or for several classes of their logarithms."""
     shares = np.arange(1, number + 1) / (number + 1.0)
     return np.asarray(np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares))
-
-
-def _probabilities(logits: Floats) -> Floats:
-    """Rows that sum to 1."""
-    logits = np.asarray(logits, dtype=np.float64)
-    if logits.shape[1] == 1:
-        x = logits[:, 0]
-        small = np.exp(-np.abs(x))
-        return pairs(np.where(x >= 0, 1.0, small) / (1.0 + small))
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
 def _networks() -> Any:

@@ -13,7 +13,7 @@ from miscal.recalibrate import formula as nodes
 
 MOST_KEYS = 1_000_000  # combinations of levels
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
-INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
+FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
 
 
 def _each_row(graph: Any, node: Any, p: str) -> str:
@@ -134,6 +134,30 @@ def _known(graph: Any, node: nodes.Known, p: str) -> str:
     return str(out)
 
 
+def _network(graph: Any, node: nodes.Network, p: str) -> str:  # noqa: ARG001
+    last = graph.constant(np.array([1], dtype=np.int64))
+    parts = [
+        graph.add("Gather", [graph.constant(np.asarray(table, dtype=np.float64)), _codes(graph, name, levels)])
+        for name, levels, table in node.embedded
+    ]
+    values, flags = [], []
+    for name, centre, scale in node.numbers:
+        column = graph.input(name, DOUBLE)
+        absent = graph.add("IsNaN", [column])
+        off = graph.add("Mul", [graph.add("Sub", [column, graph.constant(centre)]), graph.constant(scale)])
+        held = graph.add("Clip", [off, graph.constant(-node.furthest), graph.constant(node.furthest)])
+        single = graph.add("Cast", [graph.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
+        values.append(graph.add("Where", [absent, graph.constant(0.0), single]))
+        flags.append(graph.add("Cast", [absent], to=DOUBLE))
+    parts += [graph.add("Unsqueeze", [column, last]) for column in values + flags]
+    x = graph.add("Concat", parts, axis=1)
+    for i in range(0, len(node.layers), 2):
+        weight, bias = graph.constant(np.ascontiguousarray(node.layers[i].T)), graph.constant(node.layers[i + 1])
+        x = graph.add("Add", [graph.add("MatMul", [x, weight]), bias])
+        x = graph.add("Relu", [x]) if i + 2 < len(node.layers) else x
+    return str(graph.add("Squeeze", [x, last]))
+
+
 def _named(graph: Any, node: nodes.Named, p: str) -> str:
     graph.made["name", node.name] = graph.write(node.value, p)
     return str(graph.write(node.body, p))
@@ -151,6 +175,7 @@ WRITERS: dict[type, Callable[[Any, Any, str], str]] = {
     nodes.Match: _match,
     nodes.Mixed: _mixed,
     nodes.Known: _known,
+    nodes.Network: _network,
     nodes.Named: _named,
     nodes.Name: _name,
 }

@@ -55,19 +55,22 @@ def code(name: str, levels: Sequence[Any], missing: int, unseen: int) -> Code:
     return read
 
 
-def level(name: str, levels: Sequence[Any]) -> Code:
-    """The place of the row's word or number among the levels of a group; unseen ones are -1."""
+def level(name: str, levels: Sequence[Any], missing: int | None = None, unseen: int = -1) -> Code:
+    """The place of the row's word or number among the levels of a group; missing, if a level, comes last."""
     known = [level for level in levels if level is not None]
+    if missing is None:
+        missing = len(known) if None in levels else unseen
+    absent = missing
     if known and isinstance(known[0], (str, bool)):
-        return code(name, known, len(known) if None in levels else -1, -1)
+        return code(name, known, absent, unseen)
     if not all(type(level) in (int, float) for level in known):
         raise General
     place = {float(level): i for i, level in enumerate(known)}
-    read_number, missing = number(name), len(known) if None in levels else -1
+    read_number = number(name)
 
     def read(row: Row) -> int:
         value = read_number(row)
-        return missing if isnan(value) else place.get(value, -1)
+        return absent if isnan(value) else place.get(value, unseen)
 
     return read
 

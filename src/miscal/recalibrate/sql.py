@@ -82,6 +82,9 @@ def _of_classes(parts: Softmax | Each, columns: list[str]) -> Iterator[str]:
 def _written(node: Any, column: str) -> str:
     if isinstance(node, nodes.Probability):
         return column
+    if isinstance(node, nodes.Network):
+        hint = "use to_onnx, or its JSON: from_json() needs no torch"
+        raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
     if type(node) in sql_columns.WRITERS:
         return sql_columns.WRITERS[type(node)](node, lambda inner: _written(inner, column))
     return _WRITERS[type(node)](node, column)
