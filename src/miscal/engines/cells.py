@@ -123,10 +123,26 @@ class FieldSums:
 
     def add(self, batch: Batch) -> None:
         """Add a batch."""
-        self.sums.add(self.codes(batch, grow=True), batch.pair, batch.terms if batch.pair.plain else None)
+        self.sums.add(self.codes(batch, grow=True), batch.pair)
+
+    def count(self, batch: Batch) -> None:
+        """Count the rows of a batch, and nothing else: `sums` has no other column then."""
+        from miscal.kernels.stream import count_cells
+
+        codes, table = self._table(batch, grow=True)
+        if batch.pair.count is None:
+            count_cells(codes, table, self.sums.plain)
+            return
+        counts = np.bincount(table[codes], weights=batch.pair.count, minlength=self.sums.count + 1)
+        self.sums.plain[:, 0] += counts.astype(np.int64)
 
     def codes(self, batch: Batch, *, grow: bool) -> np.ndarray:
         """Cells of the rows; a level never seen is added."""
+        codes, table = self._table(batch, grow=grow)
+        return np.asarray(table[codes])
+
+    def _table(self, batch: Batch, *, grow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Codes of the rows in the batch's own names, and the cell of each of those; its last entry serves code -1."""
         codes, names = batch.levels(self.name)
         cells = self._cells(names)
         if grow:
@@ -136,7 +152,7 @@ class FieldSums:
             for i, level in zip(unknown.tolist(), names.take(unknown).to_pylist(), strict=True):
                 if level is not None:  # a null in the dictionary is a missing value
                     cells[i] = self._new(level, batch)
-        return np.asarray(np.append(cells, np.int32(0))[codes])  # the last entry serves code -1
+        return codes, np.append(cells, np.int32(0))
 
     def _cells(self, names: Any) -> np.ndarray:
         """The cell of each name, 0 where it is not known."""

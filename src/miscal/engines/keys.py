@@ -14,95 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.engines.rows import Batch, locked
-from miscal.kernels.buckets import BucketMap
+from miscal.engines.buckets import KeyMap, KeySums, normal
 from miscal.pooling.bins import interpolated, quantile_ranks
-
-DISTINCT = 200
-HALF = 26
-HALF_MASK = (1 << HALF) - 1
-NOTHING = np.empty(0)
-NO_COUNT = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class KeyMap:
-    """From values to buckets, in order: by a map fitted to a sample, or by explicit borders. NaN has a last bucket."""
-
-    count: int
-    low: float = 0.0
-    high: float = 1.0
-    arguments: tuple[Any, ...] = ()
-    borders: np.ndarray | None = None
-
-    @classmethod
-    def fitted(cls, sample: np.ndarray, buckets: int) -> KeyMap:
-        """A map with about equally many rows of the sample in each bucket."""
-        known = sample[~np.isnan(sample)]
-        if known.size == 0:
-            known = np.array([0.0, 1.0])
-        low, high = float(known.min()), float(known.max())
-        return cls(buckets, low, high, BucketMap(np.ascontiguousarray(known), low, high, buckets).arguments)
-
-    @classmethod
-    def between(cls, borders: np.ndarray) -> KeyMap:
-        """Buckets that end at the borders, right-closed, and one beyond the last."""
-        return cls(borders.size + 1, borders=borders)
-
-    def codes(self, values: np.ndarray) -> np.ndarray:
-        """The bucket of each value as int32."""
-        from miscal.kernels.stream import border_codes, bucket_codes
-
-        codes = np.empty(values.size, np.int32)
-        if self.borders is not None:
-            border_codes(values, self.borders, np.int32(self.count), codes)
-        else:
-            bucket_codes(values, self.low, self.high, *self.arguments, np.int32(self.count), codes)
-        return codes
-
-
-class KeySums:
-    """What the first pass keeps of one key: per bucket rows, weight, falls and rises, and the span of the values."""
-
-    def __init__(self, buckets: int) -> None:
-        self.sums = np.zeros((buckets + 1, 6), np.int64)
-        self.real = np.zeros((0, 3))
-        self.spans = np.empty((buckets + 1, 2))
-        self.spans[:, 0], self.spans[:, 1] = np.inf, -np.inf
-        self.distinct = NOTHING  # up to DISTINCT of them; that many means that many or more
-
-    def add(self, codes: np.ndarray, values: np.ndarray, batch: Batch) -> None:
-        """Add a batch."""
-        from miscal.kernels.stream import add_steps, add_steps_real, distinct_values
-
-        pair = batch.pair
-        first = NOTHING if pair.first is None else locked(pair.first)
-        count = NO_COUNT if pair.count is None else pair.count
-        if pair.whole:
-            add_steps(codes, values, pair.predicted, pair.observed, locked(first), locked(count), self.sums, self.spans)
-        else:
-            if not self.real.size:
-                self.real = np.zeros((len(self.sums), 3))
-            first = locked(first if first.size else np.ones(pair.rows))
-            arguments = (codes, values, pair.predicted, pair.observed, first, locked(count))
-            add_steps_real(*arguments, self.sums, self.real, self.spans)
-        if self.distinct.size < DISTINCT:
-            found = np.empty(DISTINCT)
-            number = distinct_values(values, DISTINCT, found)
-            self.distinct = np.unique(np.append(self.distinct, found[:number]))[:DISTINCT]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything, by name."""
-        return {"sums": self.sums, "real": self.real, "spans": self.spans, "distinct": self.distinct}
-
-    def merge(self, other: dict[str, np.ndarray]) -> None:
-        """Add the sums of another part."""
-        self.sums += other["sums"]
-        if other["real"].size:
-            self.real = other["real"] + (self.real if self.real.size else 0.0)
-        np.minimum(self.spans[:, 0], other["spans"][:, 0], out=self.spans[:, 0])
-        np.maximum(self.spans[:, 1], other["spans"][:, 1], out=self.spans[:, 1])
-        self.distinct = np.unique(np.append(self.distinct, other["distinct"]))[:DISTINCT]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +43,7 @@ class Profile:
     @classmethod
     def of(cls, sums: KeySums) -> Profile:
         """Read the profile off the sums."""
+        sums.settle()
         last = len(sums.sums) - 1
         filled = np.flatnonzero(sums.sums[:last, 0] > 0)
         whole = sums.sums[filled]
@@ -142,8 +56,8 @@ class Profile:
             start = np.append(0.0, end[:-1]) if filled.size else end
         else:
             weight = whole[:, 1].astype(np.float64)
-            high, low = _normal(whole[:, 4] - whole[:, 2], whole[:, 5] - whole[:, 3])
-            high, low = _normal(np.cumsum(high), np.cumsum(low))
+            high, low = normal(whole[:, 4] - whole[:, 2], whole[:, 5] - whole[:, 3])
+            high, low = normal(np.cumsum(high), np.cumsum(low))
             end = high * 2.0**-26 + low * 2.0**-52
             limbs = np.stack([np.append(0, high)[:-1], np.append(0, low)[:-1]], axis=1)[: filled.size]
             start = np.append(0.0, end[:-1]) if filled.size else end
@@ -196,12 +110,8 @@ class Profile:
         return np.flatnonzero(wanted)
 
 
-def _normal(high: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return high + (low >> HALF), low & HALF_MASK
-
-
 def _value(high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    high, low = _normal(high, low)
+    high, low = normal(high, low)
     return np.asarray(high * 2.0**-26 + low * 2.0**-52)
 
 

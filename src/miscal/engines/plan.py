@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.engines.buckets import KeyMap, KeySums
 from miscal.engines.cells import CellSums, FieldSums
-from miscal.engines.keys import Cuts, KeyMap, KeySums
+from miscal.engines.keys import Cuts
+from miscal.engines.packed import BLOCK, PackedRows, TwinSums
 from miscal.engines.rows import Batch, Door, locked
 
 SCORE = ""  # the key that is the prediction itself
@@ -70,7 +72,7 @@ def values_of(batch: Batch, key: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """Buckets of every key, the sketch of the score, the tallies of the fields."""
+    """Buckets of every key, the levels of the fields and their rows; with weights, the sketch of the score."""
 
     door: Door
     maps: dict[str, KeyMap]
@@ -102,13 +104,11 @@ class FirstState:
     def add(self, batch: Batch) -> None:
         pair = batch.pair
         for key, sums in self.keys.items():
-            values = values_of(batch, key)
-            codes = self.job.maps[key].codes(values)
-            sums.add(codes, values, batch)
-            if key == SCORE and self.sketch is not None:
-                self.sketch.add(codes >> SKETCH_SHIFT, pair, batch.terms if pair.plain else None)
+            sums.add(values_of(batch, key), self.job.maps[key], batch)
+        if self.sketch is not None and not pair.plain:
+            self.sketch.add(self.job.maps[SCORE].codes(pair.predicted) >> SKETCH_SHIFT, pair)
         for each in self.fields.values():
-            each.add(batch)
+            each.count(batch)
         if pair.weight is not None:
             for outcome in (0, 1):
                 inside = pair.weight[pair.observed == outcome]
@@ -202,8 +202,9 @@ class _Lists:
     def add(self, **columns: np.ndarray | None) -> None:
         for name, values in columns.items():
             if values is not None:
-                # A copy: a view would keep the whole batch alive.
-                self.pieces.setdefault(name, []).append(np.array(values))
+                # A view would keep the whole batch alive.
+                own = values if values.base is None else np.array(values)
+                self.pieces.setdefault(name, []).append(own)
 
     def arrays(self) -> Packed:
         return {name: np.concatenate(pieces) for name, pieces in self.pieces.items()}
@@ -217,10 +218,9 @@ class SecondState:
 
     def __init__(self, job: SecondPass) -> None:
         self.job = job
-        self.keys = {
-            key: (CellSums(cuts.segments), CellSums(cuts.segments), _Lists()) for key, (_, cuts) in job.keys.items()
-        }
-        self.fields = {name: (CellSums(each.cells), _Lists()) for name, each in job.fields.items()}
+        self.keys = {key: (TwinSums(cuts.segments), _Lists()) for key, (_, cuts) in job.keys.items()}
+        self.fields = {name: (TwinSums(each.cells), _Lists()) for name, each in job.fields.items()}
+        self.sketch = TwinSums((job.score.count >> SKETCH_SHIFT) + 1)
         self.places = {name: FieldSums(name, len(each.names) + 1) for name, each in job.fields.items()}
         for name, each in job.fields.items():
             made = self.places[name]
@@ -228,61 +228,84 @@ class SecondState:
             made.place = {level: i + 1 for i, level in enumerate(each.names)}
         self.sample = _Lists()
         self.rows = np.zeros(1, np.int64)
+        self.packed = PackedRows()
 
     def add(self, batch: Batch) -> None:
-        pair = batch.pair
         self.rows += batch.rows
-        mended = self._mended(batch)
-        beyond = replace(pair, predicted=mended)
-        beyond_terms = _terms(beyond) if self.job.mended.size and pair.plain else None
-        rows = slice((-batch.chunk.first) % self.job.step, None, self.job.step) if self.job.step else slice(0, 0)
-        sampled: dict[str, np.ndarray] = {}
-        for key, (made, cuts) in self.job.keys.items():
-            values = values_of(batch, key)
-            buckets = made.codes(values)
-            codes = cuts.table[buckets]
-            raw, after, pulled = self.keys[key]
-            raw.add(codes, pair, batch.terms if pair.plain else None)
-            if self.job.mended.size:
-                after.add(codes, beyond, beyond_terms)
-            self._pull(pulled, np.flatnonzero(codes == cuts.segments), batch, mended, bucket=buckets, value=values)
-            if key != SCORE:
-                sampled[f"v:{key}"] = values[rows]
+        values = {key: values_of(batch, key) for key in self.job.keys}
+        cells = {name: self.places[name].codes(batch, grow=False) for name in self.job.fields}
+        picked = self._add_plain(batch, values, cells) if batch.pair.plain else self._add_any(batch, values, cells)
+        for key, (made, _) in self.job.keys.items():
+            chosen = values[key][picked[key]]
+            self._pull(self.keys[key][1], picked[key], batch, bucket=made.codes(chosen), value=chosen)
         for name, each in self.job.fields.items():
-            codes = self.places[name].codes(batch, grow=False)
-            after, pulled = self.fields[name]
-            if self.job.mended.size:
-                after.add(codes, beyond, beyond_terms)
             if each.small.any():
-                self._pull(pulled, np.flatnonzero(each.small[codes]), batch, mended, cell=codes)
-            sampled[f"f:{name}"] = codes[rows]
+                rows = np.flatnonzero(each.small[cells[name]])
+                self._pull(self.fields[name][1], rows, batch, cell=cells[name][rows])
         if self.job.step:
-            self._pull(self.sample, np.arange(pair.rows)[rows], batch, mended)
-            self.sample.add(**sampled)
+            rows = np.arange((-batch.chunk.first) % self.job.step, batch.rows, self.job.step)
+            sampled = {f"v:{key}": values[key][rows] for key in values if key != SCORE}
+            sampled |= {f"f:{name}": cells[name][rows] for name in cells}
+            self._pull(self.sample, rows, batch, **sampled)
 
-    def _mended(self, batch: Batch) -> np.ndarray:
+    def _add_plain(self, batch: Batch, values: Packed, cells: Packed) -> Packed:
+        """Rows of weight 1, a block at a time through all columns; which rows are to be pulled, by key."""
+        from miscal.kernels.stream import mended_of, segments_of
+
+        pair, packed = batch.pair, self.packed
+        buckets, codes, mended = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK)
+        picked = {key: np.empty(batch.rows + 1, np.int32) for key in values}
+        found = dict.fromkeys(values, 0)
+        table = self.job.mended if self.job.mended.size else np.zeros(self.sketch.count)
+        for start in range(0, batch.rows, BLOCK):
+            rows = slice(start, min(start + BLOCK, batch.rows))
+            scores, size = self.job.score.codes(pair.predicted[rows], buckets), rows.stop - start
+            mended_of(scores, SKETCH_SHIFT, table, codes[:size], mended[:size])
+            packed.fill(pair.predicted[rows], pair.observed[rows], mended[:size])
+            self.sketch.add_packed(codes[:size], packed)
+            for key, (made, cuts) in self.job.keys.items():
+                places = scores if made is self.job.score else made.codes(values[key][rows], codes)
+                arguments = (places, cuts.table, cuts.segments, start, codes[:size], picked[key], found[key])
+                found[key] = segments_of(*arguments)
+                self.keys[key][0].add_packed(codes[:size], packed)
+            for name, each in cells.items():
+                self.fields[name][0].add_packed(each[rows], packed)
+        return {key: picked[key][: found[key]] for key in values}
+
+    def _add_any(self, batch: Batch, values: Packed, cells: Packed) -> Packed:
+        """As `_add_plain`, rows of any weights."""
+        pair, picked = batch.pair, {}
+        beyond = replace(pair, predicted=self._mended(pair.predicted)) if self.job.mended.size else None
+        for key, (made, cuts) in self.job.keys.items():
+            codes = cuts.table[made.codes(values[key])]
+            self.keys[key][0].add(codes, pair, beyond)
+            picked[key] = np.flatnonzero(codes == cuts.segments)
+        for name, each in cells.items():
+            self.fields[name][0].add(each, pair, beyond)
+        return picked
+
+    def _mended(self, predicted: np.ndarray) -> np.ndarray:
         if not self.job.mended.size:
-            return batch.pair.predicted
-        return locked(self.job.mended[self.job.score.codes(batch.pair.predicted) >> SKETCH_SHIFT])
+            return predicted
+        return locked(self.job.mended[self.job.score.codes(predicted) >> SKETCH_SHIFT])
 
-    @staticmethod
-    def _pull(lists: _Lists, rows: np.ndarray, batch: Batch, mended: np.ndarray, **columns: np.ndarray) -> None:
-        pair = batch.pair
+    def _pull(self, lists: _Lists, rows: np.ndarray, batch: Batch, **columns: np.ndarray) -> None:
+        """Keep some rows, with columns that have been cut to them."""
+        pair, predicted = batch.pair, batch.pair.predicted[rows]
         lists.add(
-            predicted=pair.predicted[rows],
+            predicted=predicted,
             observed=pair.observed[rows],
             weight=None if pair.weight is None else pair.weight[rows],
             count=None if pair.count is None else pair.count[rows],
-            mended=mended[rows],
-            **{name: values[rows] for name, values in columns.items()},
+            mended=self._mended(predicted),
+            **columns,
         )
 
     def _parts(self) -> Sequence[tuple[str, Any]]:
-        parts: list[tuple[str, Any]] = [("sample:", self.sample)]
-        for place, (raw, after, pulled) in enumerate(self.keys.values()):
-            parts += [(f"key{place}r:", raw), (f"key{place}b:", after), (f"key{place}p:", pulled)]
-        for place, (after, pulled) in enumerate(self.fields.values()):
-            parts += [(f"field{place}b:", after), (f"field{place}p:", pulled)]
+        parts: list[tuple[str, Any]] = [("sample:", self.sample), ("sketch:", self.sketch)]
+        for head, pairs in (("key", self.keys), ("field", self.fields)):
+            for place, (sums, pulled) in enumerate(pairs.values()):
+                parts += [(f"{head}{place}s:", sums), (f"{head}{place}p:", pulled)]
         return parts
 
     def arrays(self) -> Packed:
@@ -293,11 +316,3 @@ class SecondState:
         self.rows += packed["rows"]
         for head, part in self._parts():
             part.merge(_under(packed, head))
-
-
-def _terms(pair: Any) -> np.ndarray:
-    from miscal.kernels.stream import row_terms
-
-    terms = np.empty((pair.rows, 4), np.int64)
-    row_terms(pair.predicted, pair.observed, False, terms)  # the loss beyond the score is not asked for
-    return terms

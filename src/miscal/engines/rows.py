@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,15 +117,6 @@ class Batch:
     @property
     def rows(self) -> int:
         return self.pair.rows
-
-    @cached_property
-    def terms(self) -> np.ndarray:
-        """What each row gives to a tally."""
-        from miscal.kernels.stream import row_terms
-
-        terms = np.empty((self.rows, 4), np.int64)
-        row_terms(self.pair.predicted, self.pair.observed, True, terms)
-        return terms
 
     def numbers(self, name: str) -> np.ndarray:
         """A numeric or date column as float64, NaN where missing."""

@@ -12,9 +12,11 @@ from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
 from miscal.data.errors import refusal
 from miscal.engines.batches import TypesChanged
+from miscal.engines.buckets import KeyMap
 from miscal.engines.cells import CellSums, FieldSums
-from miscal.engines.keys import Cuts, Given, KeyMap, Profile, Pulled, Quantiles, VariableRanges, finer
-from miscal.engines.plan import SCORE, FieldCells, FirstPass, FirstState, Job, SecondPass, SecondState
+from miscal.engines.keys import Cuts, Given, Profile, Pulled, Quantiles, VariableRanges, finer
+from miscal.engines.memory import mean_tally_of
+from miscal.engines.plan import SCORE, SKETCH_SHIFT, FieldCells, FirstPass, FirstState, Job, SecondPass, SecondState
 from miscal.engines.rows import Door
 from miscal.engines.together import run_together
 from miscal.engines.walking import stream_walk
@@ -156,9 +158,7 @@ class _Scan:
             raise refusal("must have at least one row", where=self.runner.words, got="no row has weight")
         first.check_labels(f"column '{self.door.outcome}' of {self.runner.words}")
         self.weighted = self.door.weight is not None
-        assert first.sketch is not None
-        sketch = first.sketch.tally(_numbered(first.sketch.count), weighted=self.weighted)
-        mended = np.empty(0) if self.mend is None else self.mend(sketch)
+        mended = np.empty(0) if self.mend is None else self.mend(self._first_sketch(first))
         self.maps = maps
         self.profiles: dict[str, Profile] = {}
         self.cuts: dict[str, Cuts] = {}
@@ -170,7 +170,7 @@ class _Scan:
         results = {key: self._key(key, second) for key in self.maps}
         return Scanned(
             score=results.pop(SCORE),
-            sketch=sketch,
+            sketch=self._sketch(first, second),
             mended=mended,
             variables=results,
             fields={name: self._field(name, each, second) for name, each in first.fields.items()},
@@ -193,6 +193,21 @@ class _Scan:
         job = SecondPass(self.door, keys, cells, self.score_map, mended, step)
         more = [] if self.beside is None else self.beside(self.score_map, mended)
         return run_together(self.runner, job, more)
+
+    def _first_sketch(self, first: FirstState) -> Tally:
+        """The sketch of the score after the first pass; of rows of weight 1 its means alone."""
+        assert first.sketch is not None
+        cells = _numbered(first.sketch.count)
+        if self.door.weight is None and self.door.count is None:
+            return mean_tally_of(first.keys[SCORE].means(SKETCH_SHIFT), cells)
+        return first.sketch.tally(cells, weighted=self.weighted)
+
+    def _sketch(self, first: FirstState, second: SecondState) -> Tally:
+        """All of the sketch: rows of weight 1 were added in the second pass, all others in the first."""
+        assert first.sketch is not None
+        second.sketch.settle()
+        first.sketch.merge(second.sketch.raw.arrays())
+        return first.sketch.tally(_numbered(first.sketch.count), weighted=self.weighted)
 
     def _check_rows(self, first: FirstState, second: SecondState) -> None:
         if int(second.rows[0]) != int(first.totals[0]):
@@ -251,8 +266,9 @@ class _Scan:
 
     def _key(self, key: str, second: SecondState) -> KeyResult:
         profile, cuts = self.profiles[key], self.cuts[key]
-        raw, after, lists = second.keys[key]
-        columns = lists.arrays()
+        sums, lists = second.keys[key]
+        sums.settle()
+        raw, after, columns = sums.raw, sums.after, lists.arrays()
         places = np.searchsorted(profile.bucket, columns.pop("bucket", np.empty(0, np.int64)))
         pulled = Pulled(places, columns.pop("value", np.empty(0)), columns)
         name = "score" if key == SCORE else key
@@ -283,9 +299,10 @@ class _Scan:
         return total
 
     def _field(self, name: str, each: FieldSums, second: SecondState) -> FieldResult:
-        after, lists = second.fields[name]
-        tally = each.tally(weighted=self.weighted)
-        beyond = each.tally(weighted=self.weighted, sums=after) if second.job.mended.size else None
+        sums, lists = second.fields[name]
+        sums.settle()
+        tally = each.tally(weighted=self.weighted, sums=sums.raw)
+        beyond = each.tally(weighted=self.weighted, sums=sums.after) if second.job.mended.size else None
         small = lists.arrays()
         if small:
             small["cell"] = _ranks(each)[small["cell"]]

@@ -8,7 +8,8 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
-from miscal.engines.keys import HALF, HALF_MASK, Profile, Pulled
+from miscal.engines.buckets import HALF, HALF_MASK
+from miscal.engines.keys import Profile, Pulled
 
 UNIT = 4503599627370496.0
 

@@ -1,7 +1,10 @@
 """Sums that a stream of batches is added into: buckets of a key, and cells of a tally.
 
-What a row gives to a tally (the integers of `kernels.sums`) is worked out once for a batch and added into the cells of
-every column; a row whose code is the last cell is set aside there (it is pulled and added later).
+What a row gives to a tally (the integers of `kernels.sums`) is worked out once and added into the cells of every
+column; a row whose code is the last cell is set aside there (it is pulled and added later).
+
+Rows of weight 1 are packed into eight words, a cache line: one addition of eight words a row and column. A cell holds
+at most FULL rows in that form and is then emptied into wide sums of two limbs a word.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import math
 import numpy as np
 
 from miscal.kernels.buckets import bucket, ordinal
-from miscal.kernels.jit import kernel
+from miscal.kernels.jit import inlined, kernel
 from miscal.kernels.sums import grid, loss
 
 HALF = 26
@@ -19,6 +22,15 @@ HALF_MASK = (1 << HALF) - 1
 LOW = 32
 LOW_MASK = (1 << LOW) - 1
 ONE = 1 << 52
+WORDS = 8  # of a packed row: rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score
+FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
+UPPER = np.uint64(32)  # where a word of a packed cell is cut in two; the fifth holds events above 52 bits
+EVENTS = np.uint64(52)
+LOSS = np.uint64(40)  # bits of a loss in the fifth word, the others are in the upper half of the first
+UPPER_MASK = np.uint64((1 << 32) - 1)
+EVENTS_MASK = np.uint64((1 << 52) - 1)
+LOSS_MASK = np.uint64((1 << 40) - 1)
+MOST_LOSS = 32.0  # a larger loss is rare and added by itself
 
 
 @kernel
@@ -49,6 +61,25 @@ def border_codes(values, borders, missing, codes):
             else:
                 high = middle
         codes[i] = low
+
+
+@kernel
+def add_plain_steps(codes, values, predicted, observed, sums, spans):
+    """Rows of weight 1 per bucket, and the smallest and largest value.
+
+    sums : (buckets, 5) int64, added to: rows and, above 32 bits, events; limbs of 26 bits of the falls and of the rises
+    """
+    for i in range(codes.size):
+        place = np.uint64(codes[i])
+        event = np.int64(observed[i])
+        size = (event * ONE - grid(predicted[i])) * (2 * event - 1)
+        side = np.uint64(1 + 2 * event)
+        sums[place, 0] += 1 + (event << 32)
+        sums[place, side] += size >> HALF
+        sums[place, side + np.uint64(1)] += size & HALF_MASK
+        value = values[i]
+        spans[place, 0] = min(spans[place, 0], value)
+        spans[place, 1] = max(spans[place, 1], value)
 
 
 @kernel
@@ -138,6 +169,123 @@ def carry_terms(result):
         for k in range(3, 11, 2):
             result[cell, k] += result[cell, k + 1] >> LOW
             result[cell, k + 1] &= LOW_MASK
+
+
+@kernel
+def packed_rows(predicted, observed, mended, terms, odd):
+    """What each row of weight 1 gives, (rows, 8) uint64; the rows whose loss does not fit are listed in `odd`.
+
+    Returns how many those are. Their loss is left out: `add_odd` adds it.
+    """
+    number = 0
+    for i in range(predicted.size):
+        p = predicted[i]
+        y = np.float64(observed[i])
+        m = mended[i]
+        cost = loss(p, y)
+        q = np.uint64(0)
+        if cost < MOST_LOSS:
+            q = np.uint64(grid(cost))
+        else:
+            odd[number] = i
+            number += 1
+        terms[i, 0] = np.uint64(1) | ((q >> LOSS) << UPPER)
+        terms[i, 1] = np.uint64(grid(p))
+        terms[i, 2] = np.uint64(grid(p * (1.0 - p)))
+        terms[i, 3] = np.uint64(grid((y - p) * (y - p)))
+        terms[i, 4] = (q & LOSS_MASK) | (np.uint64(observed[i]) << EVENTS)
+        terms[i, 5] = np.uint64(grid(m))
+        terms[i, 6] = np.uint64(grid(m * (1.0 - m)))
+        terms[i, 7] = np.uint64(grid((y - m) * (y - m)))
+    return number
+
+
+@inlined
+def _empty(cells, cell, wide):
+    """Move a packed cell into its wide sums: the upper parts of the words, then the lower ones."""
+    for k in range(WORDS):
+        word = cells[cell, k]
+        wide[cell, k] += word >> (EVENTS if k == 4 else UPPER)
+        wide[cell, k + WORDS] += word & (EVENTS_MASK if k == 4 else UPPER_MASK)
+        cells[cell, k] = np.uint64(0)
+    lower = wide[cell, 4 + WORDS]  # 40 bits a row and up to 52 a cell: the first to fill a word
+    wide[cell, 0] += lower >> LOSS
+    wide[cell, 4 + WORDS] = lower & LOSS_MASK
+
+
+@kernel
+def add_packed(codes, terms, cells, wide):
+    """Add packed rows: cells (cells, 8) uint64, emptied into wide (cells, 16) uint64 as they fill up."""
+    for i in range(codes.size):
+        cell = np.uint64(codes[i])
+        for k in range(WORDS):
+            cells[cell, k] += terms[i, k]
+        if cells[cell, 0] & UPPER_MASK == FULL:
+            _empty(cells, cell, wide)
+
+
+@kernel
+def add_odd(odd, codes, predicted, observed, wide, impossible):
+    """Add the losses that were left out; those of certain and wrong predictions are counted."""
+    for j in range(odd.size):
+        i = odd[j]
+        cell = np.uint64(codes[i])
+        cost = loss(predicted[i], np.float64(observed[i]))
+        if cost < math.inf:
+            q = np.uint64(grid(cost))
+            wide[cell, 0] += q >> LOSS
+            wide[cell, 4 + WORDS] += q & LOSS_MASK
+        else:
+            impossible[cell] += 1
+
+
+@kernel
+def empty_packed(cells, wide):
+    """Empty all cells."""
+    for cell in range(cells.shape[0]):
+        _empty(cells, np.uint64(cell), wide)
+
+
+@kernel
+def segments_of(buckets, table, last, first, codes, picked, found):
+    """The segment of each bucket; rows whose segment is `last` are listed in `picked`, counted from `first`.
+
+    Returns how many are listed now, `found` of them from earlier.
+    """
+    for i in range(buckets.size):
+        code = table[np.uint64(buckets[i])]
+        codes[i] = code
+        picked[found] = first + i
+        found += np.int64(code == last)
+    return found
+
+
+@kernel
+def mended_of(buckets, shift, table, cells, mended):
+    """The cell of the sketch that each bucket of the score lies in, and its recalibrated score."""
+    for i in range(buckets.size):
+        cell = buckets[i] >> shift
+        cells[i] = cell
+        mended[i] = table[np.uint64(cell)]
+
+
+@kernel
+def count_cells(codes, table, counts):
+    """Count the rows of each code's cell, the first column of `counts`; the last entry of the table serves code -1."""
+    last = np.int32(table.size - 1)
+    for i in range(codes.size):
+        code = codes[i]
+        cell = table[np.uint64(code if code >= 0 else last)]
+        counts[np.uint64(cell), 0] += 1
+
+
+@kernel
+def cells_of(codes, table, cells):
+    """The cell of each code; the last entry of the table serves code -1."""
+    last = np.int32(table.size - 1)
+    for i in range(codes.size):
+        code = codes[i]
+        cells[i] = table[np.uint64(code if code >= 0 else last)]
 
 
 @kernel

@@ -10,7 +10,8 @@ import numpy as np
 from miscal.carriers.summary import Summary
 from miscal.carriers.tally import Tally
 from miscal.data.errors import nearest, refusal
-from miscal.engines.keys import DISTINCT, Given, Profile, Quantiles, VariableRanges, each_value
+from miscal.engines.buckets import DISTINCT
+from miscal.engines.keys import Given, Profile, Quantiles, VariableRanges, each_value
 from miscal.engines.plan import SCORE
 from miscal.engines.rows import Door
 from miscal.engines.scan import Runner

@@ -1,0 +1,127 @@
+"""Where the processor time of a streamed audit goes: a table of passes and stages.
+
+    python studies/stream_stages.py FILE --memory 1GB
+
+The audit runs in this process, on one thread, with a clock around each stage (the processor time of the thread that
+works). `studies/stream_large.py` runs it and records what it prints. What is left of a pass after its stages is the
+interpreter between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+KERNELS = {
+    "bucket_codes": "the bucket of each value",
+    "border_codes": "the bucket of each value",
+    "add_plain_steps": "steps of walks into buckets",
+    "distinct_values": "distinct values",
+    "count_cells": "rows of levels",
+    "mended_of": "the recalibrated score",
+    "packed_rows": "what a row gives, with its log loss",
+    "segments_of": "segments, and which rows are pulled",
+    "add_packed": "rows into tallies",
+    "cells_of": "the cell of each level",
+}
+METHODS = (
+    ("miscal.engines.rows", "Door", "open", "validation"),
+    ("miscal.engines.rows", "Batch", "numbers", "columns as numbers"),
+    ("miscal.engines.rows", "Batch", "levels", "columns as levels"),
+    ("miscal.engines.cells", "FieldSums", "_cells", "names of levels"),
+    ("miscal.engines.plan", "SecondState", "_pull", "pulling rows"),
+)
+
+
+class Clock:
+    """Processor seconds by pass and stage; stages inside stages are told apart."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[tuple[int, str], float] = defaultdict(float)
+        self.part = 0
+        self.inner = [0.0]
+
+    def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            begin = time.thread_time()
+            self.inner.append(0.0)
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent = time.thread_time() - begin
+                self.seconds[self.part, stage] += spent - self.inner.pop()
+                self.inner[-1] += spent
+
+        return wrapped
+
+
+def watch(clock: Clock) -> None:
+    """Put clocks around the stages."""
+    from importlib import import_module
+
+    kernels = import_module("miscal.kernels.stream")
+    for name, stage in KERNELS.items():
+        setattr(kernels, name, clock.timed(stage, getattr(kernels, name)))
+    for place, owner, name, stage in METHODS:
+        made = getattr(import_module(place), owner)
+        setattr(made, name, clock.timed(stage, getattr(made, name)))
+    stream, batches = import_module("miscal.engines.stream"), import_module("miscal.engines.batches")
+    stream._ahead = lambda chunks: chunks()  # noqa: SLF001  # decode on the thread that is timed
+    read, run = batches.ParquetBatches.read, stream.Stream.run
+
+    def decoded(self: Any, part: int, columns: Any) -> Iterator[Any]:
+        chunks = read(self, part, columns)
+        step = clock.timed("decoding (pyarrow)", functools.partial(next, chunks, None))
+        while (chunk := step()) is not None:
+            yield chunk
+
+    passes: list[list[str]] = []
+
+    def passing(self: Any, job: Any) -> Any:
+        passes.append(list(job.columns))
+        clock.part = len(passes)
+        try:
+            return clock.timed("between the stages", run)(self, job)
+        finally:
+            clock.part = 0
+
+    batches.ParquetBatches.read, stream.Stream.run = decoded, passing
+    clock.passes = passes  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    parser.add_argument("--memory", default="1GB")
+    arguments = parser.parse_args()
+    os.environ["MISCAL_THREADS"] = "1"
+    begin = time.process_time()
+    import pyarrow.parquet as pq
+
+    import miscal
+
+    rows = pq.ParquetFile(arguments.file).metadata.num_rows
+    clock = Clock()
+    watch(clock)
+    audit = clock.timed("everything else", miscal.audit)
+    audit(arguments.file, outcome="y", probability="p", memory=arguments.memory)
+    total = time.process_time() - begin
+    clock.seconds[0, "imports"] = total - sum(clock.seconds.values())
+    stages = [
+        {"pass": part, "stage": stage, "cpu_s": spent, "ns_a_row": 1e9 * spent / rows}
+        for (part, stage), spent in sorted(clock.seconds.items(), key=lambda item: (item[0][0] or 99, -item[1]))
+    ]
+    for entry in stages:
+        print(f"{entry['pass'] or '-':>4}  {entry['stage']:<40} {entry['cpu_s']:8.3f} s {entry['ns_a_row']:7.1f} ns")
+    print(json.dumps({"rows": rows, "cpu_s": total, "passes": clock.passes, "stages": stages}))  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    main()
