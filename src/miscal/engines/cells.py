@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from miscal.carriers.tally import ALL_COLUMNS, Tally
 from miscal.data.errors import refusal
 from miscal.engines.memory import NO_COUNT, NO_WEIGHT
+from miscal.engines.names import Names
 from miscal.engines.rows import Batch
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Levels
@@ -114,12 +116,15 @@ class CellSums:
 class FieldSums:
     """Sums per level of one field. Cell 0 holds missing values, level i cell i + 1, in order of appearance."""
 
-    def __init__(self, name: str, most: int, *, boolean: bool = False) -> None:
+    def __init__(self, name: str, most: int, *, boolean: bool = False, names: Sequence[str] = ()) -> None:
         self.name, self.most = name, most
-        self.names: list[str] = ["False", "True"] if boolean else []
-        self.place = {level: i + 1 for i, level in enumerate(self.names)}
-        self.known: Any = None  # the names as an Arrow array
-        self.sums = CellSums(max(64, 2 * len(self.names)))
+        self.known = Names(["False", "True"] if boolean else names)
+        self.sums = CellSums(max(64, 2 * len(self.known)))
+
+    @property
+    def names(self) -> list[str]:
+        """The levels in order of appearance."""
+        return self.known.list
 
     def add(self, batch: Batch) -> None:
         """Add a batch."""
@@ -138,57 +143,57 @@ class FieldSums:
 
     def codes(self, batch: Batch, *, grow: bool) -> np.ndarray:
         """Cells of the rows; a level never seen is added."""
+        from miscal.kernels.stream import cells_of
+
         codes, table = self._table(batch, grow=grow)
-        return np.asarray(table[codes])
+        cells = np.empty(codes.size, np.int32)
+        cells_of(codes, table, cells)
+        return cells
 
     def _table(self, batch: Batch, *, grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Codes of the rows in the batch's own names, and the cell of each of those; its last entry serves code -1."""
         codes, names = batch.levels(self.name)
-        cells = self._cells(names)
-        if grow:
-            used = np.zeros(len(names) + 1, bool)
+        cells = np.append(self._cells(names), np.int32(0))
+        if grow and not cells[:-1].all():
+            used = np.zeros(cells.size, bool)
             used[codes] = True
-            unknown = np.flatnonzero(used[:-1] & (cells == 0))
-            for i, level in zip(unknown.tolist(), names.take(unknown).to_pylist(), strict=True):
-                if level is not None:  # a null in the dictionary is a missing value
-                    cells[i] = self._new(level, batch)
-        return codes, np.append(cells, np.int32(0))
+            unknown = np.flatnonzero(used[:-1] & (cells[:-1] == 0))
+            new = names.take(unknown)
+            if new.null_count:  # a null in the dictionary is a missing value
+                unknown, new = unknown[new.is_valid().to_numpy(zero_copy_only=False)], new.drop_null()
+            cells[unknown] = self._keep(new, batch)
+        return codes, cells
 
     def _cells(self, names: Any) -> np.ndarray:
         """The cell of each name, 0 where it is not known."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
+        return self.known.find(names) + np.int32(1)
 
-        if self.known is None or len(self.known) != len(self.names):
-            self.known = pa.array(self.names, pa.string())
-        found = pc.index_in(names, value_set=self.known, skip_nulls=True)
-        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int32) + np.int32(1)
-
-    def _new(self, level: str, batch: Batch) -> int:
-        if len(self.names) >= self.most:
+    def _keep(self, new: Any, batch: Batch) -> np.ndarray:
+        """Add levels, and give their cells; a dictionary may name one twice."""
+        different = new.unique()
+        if len(self.known) + len(different) > self.most:
             raise too_many(self.name, self.most, batch.chunk.place)
-        self.names.append(level)
-        self.place[level] = len(self.names)
-        if len(self.names) + 1 > self.sums.count:
-            self.sums.grow(2 * self.sums.count)
-        return len(self.names)
+        self.known.extend(different.to_pylist())
+        self._make_room()
+        return self._cells(new)
+
+    def _make_room(self) -> None:
+        if len(self.known) + 1 > self.sums.count:
+            self.sums.grow(max(2 * self.sums.count, len(self.known) + 1))
 
     def merge(self, names: list[str], packed: Packed, place: str = "the parts") -> None:
         """Add the sums of another part, level by name."""
-        cells = [0]
-        for level in names:
-            cell = self.place.get(level)
-            if cell is None:
-                if len(self.names) >= self.most:
-                    raise too_many(self.name, self.most, place)
-                self.names.append(level)
-                cell = self.place[level] = len(self.names)
-            cells.append(cell)
-        if len(self.names) + 1 > self.sums.count:
-            self.sums.grow(max(2 * self.sums.count, len(self.names) + 1))
-        size = len(cells)
-        cut = {name: np.concatenate([v[:size], v[-1:]]) if v.size else v for name, v in packed.items()}
-        self.sums.merge(cut, np.array(cells))
+        import pyarrow as pa
+
+        given = pa.array(names, pa.string())
+        new = [names[i] for i in np.flatnonzero(self.known.find(given) < 0).tolist()]
+        if len(self.known) + len(new) > self.most:
+            raise too_many(self.name, self.most, place)
+        self.known.extend(new)
+        self._make_room()
+        cells = np.append(0, self._cells(given))
+        cut = {name: np.concatenate([v[: cells.size], v[-1:]]) if v.size else v for name, v in packed.items()}
+        self.sums.merge(cut, cells)
 
     def order(self) -> np.ndarray:
         """Cells in the order of the levels' names, then missing values if there are any: what `tally` keeps."""

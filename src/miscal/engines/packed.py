@@ -9,7 +9,7 @@ from miscal.engines.rows import locked
 from miscal.pairs import Pair
 
 WORDS = 8
-BLOCK = 1 << 13  # rows packed at a time: half a megabyte, which stays in the cache for all columns
+BLOCK = 1 << 12  # rows packed at a time: a quarter of a megabyte, which stays in the cache for all columns
 LOWER = np.uint64((1 << 32) - 1)
 UNPACKED = ((1, 3), (2, 5), (3, 7))  # which word of a packed cell is which column of `CellSums.plain`
 BEYOND = ((5, 3), (6, 5), (7, 7))

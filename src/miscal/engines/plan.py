@@ -221,11 +221,9 @@ class SecondState:
         self.keys = {key: (TwinSums(cuts.segments), _Lists()) for key, (_, cuts) in job.keys.items()}
         self.fields = {name: (TwinSums(each.cells), _Lists()) for name, each in job.fields.items()}
         self.sketch = TwinSums((job.score.count >> SKETCH_SHIFT) + 1)
-        self.places = {name: FieldSums(name, len(each.names) + 1) for name, each in job.fields.items()}
-        for name, each in job.fields.items():
-            made = self.places[name]
-            made.names = list(each.names)
-            made.place = {level: i + 1 for i, level in enumerate(each.names)}
+        self.places = {
+            name: FieldSums(name, len(each.names) + 1, names=each.names) for name, each in job.fields.items()
+        }
         self.sample = _Lists()
         self.rows = np.zeros(1, np.int64)
         self.packed = PackedRows()
@@ -253,21 +251,24 @@ class SecondState:
         from miscal.kernels.stream import mended_of, segments_of
 
         pair, packed = batch.pair, self.packed
-        buckets, codes, mended = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK)
-        picked = {key: np.empty(batch.rows + 1, np.int32) for key in values}
-        found = dict.fromkeys(values, 0)
+        buckets, codes, sketched = (np.empty(BLOCK, np.int32) for _ in range(3))
+        picked = {key: np.empty(batch.rows, np.int32) for key in values}
+        found, mended = dict.fromkeys(values, 0), np.empty(BLOCK)
         table = self.job.mended if self.job.mended.size else np.zeros(self.sketch.count)
         for start in range(0, batch.rows, BLOCK):
             rows = slice(start, min(start + BLOCK, batch.rows))
-            scores, size = self.job.score.codes(pair.predicted[rows], buckets), rows.stop - start
-            mended_of(scores, SKETCH_SHIFT, table, codes[:size], mended[:size])
-            packed.fill(pair.predicted[rows], pair.observed[rows], mended[:size])
-            self.sketch.add_packed(codes[:size], packed)
+            size = rows.stop - start
+            places = self.job.score.codes(pair.predicted[rows], buckets)
+            mended_of(places, SKETCH_SHIFT, table, sketched, mended)
+            packed.fill(pair.predicted[rows], pair.observed[rows], mended)
             for key, (made, cuts) in self.job.keys.items():
-                places = scores if made is self.job.score else made.codes(values[key][rows], codes)
-                arguments = (places, cuts.table, cuts.segments, start, codes[:size], picked[key], found[key])
+                if made is not self.job.score:
+                    places = made.codes(values[key][rows], buckets)
+                arguments = (places, cuts.table, cuts.segments, start, codes, picked[key], found[key])
                 found[key] = segments_of(*arguments)
                 self.keys[key][0].add_packed(codes[:size], packed)
+            # Those with many cells come last: they drive the packed rows out of the cache.
+            self.sketch.add_packed(sketched[:size], packed)
             for name, each in cells.items():
                 self.fields[name][0].add_packed(each[rows], packed)
         return {key: picked[key][: found[key]] for key in values}

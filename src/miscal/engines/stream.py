@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -17,6 +19,7 @@ from miscal.kernels.threads import thread_count
 MEGABYTE = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 LEAST = 384 * MEGABYTE
+PAGE = mmap.PAGESIZE
 UNITS = {
     "": 1,
     "B": 1,
@@ -58,12 +61,17 @@ class Stream:
     """Runs passes over batches."""
 
     def __init__(
-        self, batches: Batches, threads: int | None = None, progress: Callable[[int, int], None] | None = None
+        self,
+        batches: Batches,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        memory: int | None = None,
     ) -> None:
         self.batches = batches
         self.threads = max(1, min(threads or thread_count(), max(batches.parts, 1)))
         self.progress = progress
         self.passes = 0
+        self.keep = (memory or LEAST) // 2  # bytes that may be held without giving any back
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -120,7 +128,7 @@ class Stream:
                 batch = job.door.open(chunk)
                 if batch is not None:
                     state.add(batch)
-            _release()
+            self._release()
             if worker == 0 and self.progress is not None:
                 self.progress(part, self.batches.parts)
         return state
@@ -137,13 +145,27 @@ class Stream:
     def _chunks(self, job: Job) -> Iterator[Chunk]:
         for part in range(self.batches.parts):
             yield from self.batches.read(part, job.columns)
-            _release()
+            self._release()
             if self.progress is not None:
                 self.progress(part, self.batches.parts)
 
+    def _release(self) -> None:
+        """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
+        if _resident() > self.keep:
+            _trim()
 
-def _release() -> None:
-    """Give memory that a part needed back to the system: pools and the arenas of threads keep it otherwise."""
+
+def _resident() -> int:
+    """Bytes of memory that this process has now; infinitely many where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # asked after every part
+            return int(file.read().split()[1]) * PAGE
+    except OSError:
+        return sys.maxsize
+
+
+def _trim() -> None:
+    """Pools and the arenas of threads keep memory otherwise."""
     import ctypes
 
     import pyarrow as pa
