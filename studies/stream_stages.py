@@ -19,16 +19,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 KERNELS = {
-    "bucket_codes": "the bucket of each value",
-    "border_codes": "the bucket of each value",
-    "add_plain_steps": "steps of walks into buckets",
-    "distinct_values": "distinct values",
-    "count_cells": "rows of levels",
-    "mended_of": "the recalibrated score",
-    "packed_rows": "what a row gives, with its log loss",
-    "segments_of": "segments, and which rows are pulled",
-    "add_packed": "rows into tallies",
-    "cells_of": "the cell of each level",
+    "stream": {
+        "bucket_steps": "buckets of values, and steps of walks into them",
+        "distinct_values": "distinct values",
+        "count_cells": "rows of levels",
+        "cells_of": "cells of levels",
+    },
+    "packed": {
+        "bucket_segments": "segments of values, and which rows are pulled",
+        "add_columns": "what a row gives (log loss), into all tallies",
+    },
 }
 METHODS = (
     ("miscal.engines.rows", "Door", "open", "validation"),
@@ -36,6 +36,7 @@ METHODS = (
     ("miscal.engines.rows", "Batch", "levels", "columns as levels"),
     ("miscal.engines.cells", "FieldSums", "_cells", "names of levels"),
     ("miscal.engines.plan", "SecondState", "_pull", "pulling rows"),
+    ("miscal.engines.buckets", "KeyMap", "codes", "buckets of the score, or between given borders"),
 )
 
 
@@ -66,9 +67,10 @@ def watch(clock: Clock) -> None:
     """Put clocks around the stages."""
     from importlib import import_module
 
-    kernels = import_module("miscal.kernels.stream")
-    for name, stage in KERNELS.items():
-        setattr(kernels, name, clock.timed(stage, getattr(kernels, name)))
+    for file, stages in KERNELS.items():
+        kernels = import_module(f"miscal.kernels.{file}")
+        for name, stage in stages.items():
+            setattr(kernels, name, clock.timed(stage, getattr(kernels, name)))
     for place, owner, name, stage in METHODS:
         made = getattr(import_module(place), owner)
         setattr(made, name, clock.timed(stage, getattr(made, name)))

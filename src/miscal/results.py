@@ -81,7 +81,10 @@ class Table(Mapping[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: [_listed(value) for value in values.tolist()] for name, values in self._columns.items()}
+        return {
+            name: values.tolist() if values.dtype != object else [_listed(value) for value in values]
+            for name, values in self._columns.items()
+        }
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as an Arrow table."""

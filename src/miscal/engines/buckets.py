@@ -71,25 +71,27 @@ class KeySums:
 
     def add(self, values: np.ndarray, made: KeyMap, batch: Batch) -> None:
         """Add a batch."""
-        from miscal.kernels.stream import add_plain_steps
-
         pair = batch.pair
         if not pair.plain:
             self._add_weighted(values, made.codes(values), pair)
         else:
-            if not self.plain.size:
-                self.plain = np.zeros((len(self.sums), 5), np.int64)
-            buffer = np.empty(BLOCK, np.int32)
-            for start in range(0, values.size, BLOCK):
-                rows = slice(start, start + BLOCK)
-                codes = made.codes(values[rows], buffer)
-                arguments = (codes, values[rows], pair.predicted[rows], pair.observed[rows])
-                add_plain_steps(*arguments, self.plain, self.spans)
-            self.waiting += values.size
-            if self.waiting > MOST_WAITING:
-                self.settle()
+            self._add_plain(values, made, pair)
         if self.distinct.size < DISTINCT:
             self._find_distinct(values)
+
+    def _add_plain(self, values: np.ndarray, made: KeyMap, pair: Pair) -> None:
+        from miscal.kernels.stream import add_plain_steps, bucket_steps
+
+        if not self.plain.size:
+            self.plain = np.zeros((len(self.sums), 5), np.int64)
+        if made.borders is None:
+            arguments = (made.low, made.high, *made.arguments, np.int32(made.count), np.empty(BLOCK, np.int32))
+            bucket_steps(values, pair.predicted, pair.observed, *arguments, self.plain, self.spans)
+        else:
+            add_plain_steps(made.codes(values), values, pair.predicted, pair.observed, self.plain, self.spans)
+        self.waiting += values.size
+        if self.waiting > MOST_WAITING:
+            self.settle()
 
     def _add_weighted(self, values: np.ndarray, codes: np.ndarray, pair: Pair) -> None:
         from miscal.kernels.stream import add_steps, add_steps_real

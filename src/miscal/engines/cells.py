@@ -141,12 +141,12 @@ class FieldSums:
         counts = np.bincount(table[codes], weights=batch.pair.count, minlength=self.sums.count + 1)
         self.sums.plain[:, 0] += counts.astype(np.int64)
 
-    def codes(self, batch: Batch, *, grow: bool) -> np.ndarray:
+    def codes(self, batch: Batch, *, grow: bool, out: np.ndarray | None = None) -> np.ndarray:
         """Cells of the rows; a level never seen is added."""
         from miscal.kernels.stream import cells_of
 
         codes, table = self._table(batch, grow=grow)
-        cells = np.empty(codes.size, np.int32)
+        cells = np.empty(codes.size, np.int32) if out is None else out
         cells_of(codes, table, cells)
         return cells
 

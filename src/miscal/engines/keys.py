@@ -276,6 +276,19 @@ class Cuts:
         of[segment] = np.arange(profile.rows.size)
         return cls(table, segments, places, of)
 
+    def segments_of(self, values: np.ndarray, made: KeyMap, codes: np.ndarray) -> np.ndarray:
+        """Fill in the segment of each value; which rows are to be pulled."""
+        from miscal.kernels.packed import bucket_segments, segments_of
+
+        picked = np.empty(values.size, np.int32)
+        if made.borders is None:
+            arguments = (made.low, made.high, *made.arguments, np.int32(made.count))
+            found = bucket_segments(values, *arguments, self.table, self.segments, codes, picked)
+        else:
+            made.codes(values, codes)
+            found = segments_of(codes, self.table, self.segments, picked)
+        return picked[:found]
+
     def rows(self, profile: Profile) -> int:
         """How many rows will be pulled."""
         return int(profile.rows[self.places].sum())

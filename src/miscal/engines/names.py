@@ -26,7 +26,7 @@ class Names:
         """Add names; all of them must be new and differ."""
         import pyarrow as pa
 
-        from miscal.kernels.stream import keep_names
+        from miscal.kernels.names import keep_names
 
         if not names:
             return
@@ -43,7 +43,7 @@ class Names:
 
     def find(self, names: Any) -> np.ndarray:
         """The place of each of an Arrow array of text, -1 where it is not known or null."""
-        from miscal.kernels.stream import find_names
+        from miscal.kernels.names import find_names
 
         found = np.full(len(names), -1, np.int32)
         if len(names) == 0 or len(self.list) == 0:
@@ -57,7 +57,7 @@ class Names:
 
 def _hashed(names: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets, bytes and hashes of an Arrow array of text."""
-    from miscal.kernels.stream import hash_names
+    from miscal.kernels.names import hash_names
 
     _, offsets, content = names.buffers()
     places = np.array(np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1])

@@ -1,36 +1,51 @@
-"""Sums of rows of weight 1 as predicted and beyond the score together: one addition a row and column."""
+"""Sums of rows as predicted and beyond the score together; rows of weight 1 of all columns at once."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from miscal.engines.cells import CellSums, Packed
-from miscal.engines.rows import locked
 from miscal.pairs import Pair
 
 WORDS = 8
-BLOCK = 1 << 12  # rows packed at a time: a quarter of a megabyte, which stays in the cache for all columns
-LOWER = np.uint64((1 << 32) - 1)
+BLOCK = 4096
+LOWER = np.int64((1 << 32) - 1)
 UNPACKED = ((1, 3), (2, 5), (3, 7))  # which word of a packed cell is which column of `CellSums.plain`
 BEYOND = ((5, 3), (6, 5), (7, 7))
 
 
-class PackedRows:
-    """A block of rows, packed."""
+class PackedSums:
+    """Packed cells of several columns, one after the other, and room to add rows to them."""
 
-    def __init__(self) -> None:
-        self.terms = np.empty((BLOCK, WORDS), np.uint64)
-        self.odd = np.empty(BLOCK, np.int32)
-        self.none = locked(self.odd[:0])
-        self.predicted = self.observed = np.empty(0)
+    def __init__(self, columns: Sequence[TwinSums]) -> None:
+        counts = [each.count + 1 for each in columns]
+        ends = np.cumsum(counts)
+        self.firsts = np.append(0, ends[:-1]).astype(np.uint64)
+        self.cells = np.zeros((int(ends[-1]), WORDS), np.uint64)
+        self.wide = np.zeros((int(ends[-1]), 2 * WORDS), np.uint64)
+        self.impossible = np.zeros(int(ends[-1]), np.int64)
+        for each, start, stop in zip(columns, self.firsts.tolist(), ends.tolist(), strict=True):
+            each.hold(self.cells[start:stop], self.wide[start:stop], self.impossible[start:stop])
+        self.terms, self.odd = np.empty((BLOCK, WORDS), np.uint64), np.empty(BLOCK, np.int32)
+        self.scores = np.empty(BLOCK)
+        self._codes = np.empty(0, np.int32)
 
-    def fill(self, predicted: np.ndarray, observed: np.ndarray, mended: np.ndarray) -> None:
-        """Pack at most BLOCK rows."""
-        from miscal.kernels.stream import packed_rows
+    def codes(self, rows: int) -> np.ndarray:
+        """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""
+        columns = self.firsts.size
+        if self._codes.size < columns * rows:
+            self._codes = np.empty(columns * rows, np.int32)
+        return self._codes[: columns * rows].reshape(columns, rows)
 
-        self.predicted, self.observed = predicted, observed
-        found = packed_rows(predicted, observed, mended, self.terms, self.odd)
-        self.odd_rows = locked(self.odd[:found]) if found else self.none
+    def add(self, pair: Pair, codes: np.ndarray, mended: np.ndarray) -> None:
+        """Add rows of weight 1; the first column is the sketch of the score."""
+        from miscal.kernels.packed import add_columns
+
+        room = (self.terms, self.odd, self.scores)
+        sums = (self.cells, self.wide, self.impossible)
+        add_columns(pair.predicted, pair.observed, mended, codes, self.firsts, *room, *sums)
 
 
 class TwinSums:
@@ -42,17 +57,9 @@ class TwinSums:
         self.cells = self.wide = np.empty((0, 0), np.uint64)
         self.impossible = np.empty(0, np.int64)
 
-    def add_packed(self, codes: np.ndarray, rows: PackedRows) -> None:
-        """Add a block of packed rows to the cells of their codes."""
-        from miscal.kernels.stream import add_odd, add_packed
-
-        if not self.cells.size:
-            size = self.count + 1
-            self.cells, self.wide = np.zeros((size, WORDS), np.uint64), np.zeros((size, 2 * WORDS), np.uint64)
-            self.impossible = np.zeros(size, np.int64)
-        add_packed(codes, rows.terms, self.cells, self.wide)
-        if rows.odd_rows.size:
-            add_odd(rows.odd_rows, codes, rows.predicted, rows.observed, self.wide, self.impossible)
+    def hold(self, cells: np.ndarray, wide: np.ndarray, impossible: np.ndarray) -> None:
+        """Take over where packed rows are added."""
+        self.cells, self.wide, self.impossible = cells, wide, impossible
 
     def add(self, codes: np.ndarray, pair: Pair, beyond: Pair | None) -> None:
         """Add rows of any weights."""
@@ -62,19 +69,19 @@ class TwinSums:
 
     def settle(self) -> None:
         """Move what is packed into `raw` and `after`."""
-        from miscal.kernels.stream import empty_packed
+        from miscal.kernels.packed import empty_packed
 
         if not self.cells.size:
             return
         empty_packed(self.cells, self.wide)
-        wide, upper = self.wide.astype(np.int64), np.int64(32)
+        wide = self.wide.astype(np.int64)
         for sums, places in ((self.raw.plain, UNPACKED), (self.after.plain, BEYOND)):
             sums[:, 0] += wide[:, WORDS]
             sums[:, 1] += wide[:, 4]
             for word, column in places:
                 _added(sums, column, wide[:, word], wide[:, word + WORDS])
         loss = wide[:, 4 + WORDS]  # its lower part has 40 bits
-        _added(self.raw.plain, 9, (wide[:, 0] << 8) + (loss >> upper), loss & np.int64(LOWER))
+        _added(self.raw.plain, 9, (wide[:, 0] << 8) + (loss >> 32), loss & LOWER)
         self.raw.plain[:, 2] += self.impossible
         self.wide[:] = 0
         self.impossible[:] = 0
@@ -96,4 +103,4 @@ def _added(sums: np.ndarray, column: int, high: np.ndarray, low: np.ndarray) -> 
     """Add two limbs to a column of limbs, carried."""
     low = sums[:, column + 1] + low
     sums[:, column] += high + (low >> 32)
-    sums[:, column + 1] = low & 0xFFFFFFFF
+    sums[:, column + 1] = low & LOWER

@@ -17,7 +17,7 @@ from miscal.data.errors import refusal
 from miscal.engines.buckets import KeyMap, KeySums
 from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts
-from miscal.engines.packed import BLOCK, PackedRows, TwinSums
+from miscal.engines.packed import PackedSums, TwinSums
 from miscal.engines.rows import Batch, Door, locked
 
 SCORE = ""  # the key that is the prediction itself
@@ -226,13 +226,13 @@ class SecondState:
         }
         self.sample = _Lists()
         self.rows = np.zeros(1, np.int64)
-        self.packed = PackedRows()
+        self.packed: PackedSums | None = None
 
     def add(self, batch: Batch) -> None:
         self.rows += batch.rows
         values = {key: values_of(batch, key) for key in self.job.keys}
-        cells = {name: self.places[name].codes(batch, grow=False) for name in self.job.fields}
-        picked = self._add_plain(batch, values, cells) if batch.pair.plain else self._add_any(batch, values, cells)
+        add = self._add_plain if batch.pair.plain else self._add_any
+        picked, cells = add(batch, values)
         for key, (made, _) in self.job.keys.items():
             chosen = values[key][picked[key]]
             self._pull(self.keys[key][1], picked[key], batch, bucket=made.codes(chosen), value=chosen)
@@ -246,44 +246,37 @@ class SecondState:
             sampled |= {f"f:{name}": cells[name][rows] for name in cells}
             self._pull(self.sample, rows, batch, **sampled)
 
-    def _add_plain(self, batch: Batch, values: Packed, cells: Packed) -> Packed:
-        """Rows of weight 1, a block at a time through all columns; which rows are to be pulled, by key."""
-        from miscal.kernels.stream import mended_of, segments_of
+    def _add_plain(self, batch: Batch, values: Packed) -> tuple[Packed, Packed]:
+        """Rows of weight 1: which rows are to be pulled, by key, and the cells of the fields."""
+        from miscal.kernels.packed import sketch_cells
 
-        pair, packed = batch.pair, self.packed
-        buckets, codes, sketched = (np.empty(BLOCK, np.int32) for _ in range(3))
-        picked = {key: np.empty(batch.rows, np.int32) for key in values}
-        found, mended = dict.fromkeys(values, 0), np.empty(BLOCK)
-        table = self.job.mended if self.job.mended.size else np.zeros(self.sketch.count)
-        for start in range(0, batch.rows, BLOCK):
-            rows = slice(start, min(start + BLOCK, batch.rows))
-            size = rows.stop - start
-            places = self.job.score.codes(pair.predicted[rows], buckets)
-            mended_of(places, SKETCH_SHIFT, table, sketched, mended)
-            packed.fill(pair.predicted[rows], pair.observed[rows], mended)
-            for key, (made, cuts) in self.job.keys.items():
-                if made is not self.job.score:
-                    places = made.codes(values[key][rows], buckets)
-                arguments = (places, cuts.table, cuts.segments, start, codes, picked[key], found[key])
-                found[key] = segments_of(*arguments)
-                self.keys[key][0].add_packed(codes[:size], packed)
-            # Those with many cells come last: they drive the packed rows out of the cache.
-            self.sketch.add_packed(sketched[:size], packed)
-            for name, each in cells.items():
-                self.fields[name][0].add_packed(each[rows], packed)
-        return {key: picked[key][: found[key]] for key in values}
+        pair = batch.pair
+        if self.packed is None:
+            columns = (*self.keys.values(), *self.fields.values())
+            self.packed = PackedSums([self.sketch, *(sums for sums, _ in columns)])
+        codes = self.packed.codes(batch.rows)
+        self.job.score.codes(pair.predicted, codes[0])
+        sketch_cells(codes[0], SKETCH_SHIFT)
+        picked, cells = {}, {}
+        for place, (key, (made, cuts)) in enumerate(self.job.keys.items()):
+            picked[key] = cuts.segments_of(values[key], made, codes[1 + place])
+        for place, name in enumerate(self.job.fields):
+            cells[name] = self.places[name].codes(batch, grow=False, out=codes[1 + len(values) + place])
+        self.packed.add(pair, codes, self.job.mended if self.job.mended.size else np.zeros(self.sketch.count))
+        return picked, cells
 
-    def _add_any(self, batch: Batch, values: Packed, cells: Packed) -> Packed:
+    def _add_any(self, batch: Batch, values: Packed) -> tuple[Packed, Packed]:
         """As `_add_plain`, rows of any weights."""
-        pair, picked = batch.pair, {}
+        pair, picked, cells = batch.pair, {}, {}
         beyond = replace(pair, predicted=self._mended(pair.predicted)) if self.job.mended.size else None
         for key, (made, cuts) in self.job.keys.items():
-            codes = cuts.table[made.codes(values[key])]
+            codes = np.empty(batch.rows, np.int32)
+            picked[key] = cuts.segments_of(values[key], made, codes)
             self.keys[key][0].add(codes, pair, beyond)
-            picked[key] = np.flatnonzero(codes == cuts.segments)
-        for name, each in cells.items():
-            self.fields[name][0].add(each, pair, beyond)
-        return picked
+        for name in self.job.fields:
+            cells[name] = self.places[name].codes(batch, grow=False)
+            self.fields[name][0].add(cells[name], pair, beyond)
+        return picked, cells
 
     def _mended(self, predicted: np.ndarray) -> np.ndarray:
         if not self.job.mended.size:

@@ -52,7 +52,7 @@ def memory_bytes(text: Any) -> int:
 
 def batch_rows(memory: int, columns: int, threads: int) -> int:
     """Rows of a batch such that all threads together stay below a ceiling."""
-    row = 400 + 100 * columns  # decoded, as float64, as codes, what each row gives to the tallies; and what pools keep
+    row = 100 + 24 * columns  # decoded, as float64, as codes; and what pools keep
     rows = max(memory - FIXED, 40 * MEGABYTE) // (threads * row)
     return int(min(max(rows, 1 << 14), 1 << 20))
 

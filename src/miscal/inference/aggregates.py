@@ -18,7 +18,7 @@ Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
-BLOCK_VALUES = 1 << 21  # numbers held at a time: 16 MiB
+BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def aggregate_null(
     weighted
         False when all weights are 1.
     draws
-        How many; they are made in blocks of at most 16 MiB.
+        How many; they are made in blocks of at most 32 MiB.
     null, rows
         See `cell_draws`; clusters need rows.
 
@@ -137,7 +137,9 @@ def pooled_error(norm: float) -> Metric:
 
     def metric(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
         filled = weight > 0.0
-        gap = np.abs(np.compress(filled, observed, axis=1) - predicted[filled])
+        kept = observed if filled.all() else np.compress(filled, observed, axis=1)
+        gap = kept - predicted[filled]
+        np.abs(gap, out=gap)
         gap /= weight[filled]
         if math.isinf(norm):
             return np.asarray(gap.max(axis=1, initial=0.0))

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from miscal.data.errors import refusal
 from miscal.inference.adjust import adjusted_z, simultaneous_level
 from miscal.inference.cells import Null, equal_weights
-from miscal.inference.matched import NORMAL_EVENTS, binomial_tails
+from miscal.inference.matched import NORMAL_EVENTS, binomial_tail
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers
 
 Tail = Callable[[Floats, Integers], Floats]
 
 STEPS = 80
+STRAIGHT = 20  # steps after which only halving is left
 SETTLED = 1e-9  # relative, of a bound or of its tail
 
 
@@ -99,7 +100,7 @@ def _mean_events(
     if small.any():
         half = simultaneous_level(tests, level) / 2.0
         parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
-        least[small], most[small] = _inverted(*parts, half)
+        least[small], most[small] = _inverted(*parts, half, (least[small], most[small]))
     return least * scale, most * scale
 
 
@@ -116,49 +117,59 @@ def _wilson(events: Floats, size: Floats, ratio: Floats, z: float) -> tuple[Floa
 
 
 def _inverted(
-    events: Floats, size: Floats, ratio: Floats, swapped: NDArray[np.bool_], half: float
+    events: Floats, size: Floats, ratio: Floats, swapped: NDArray[np.bool_], half: float, start: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ.
+    """Solve P(K >= k) = half for the lower and P(K <= k) = half for the upper bound of λ, from Wilson's bounds on.
 
     Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test.
     """
 
-    def tail(side: int) -> Tail:
+    def tail(*, upper: bool) -> Tail:
         def function(mean: Floats, cells: Integers) -> Floats:
             n = size[cells]
             variance = ratio[cells] * mean * (1.0 - mean / n)
-            return binomial_tails(events[cells], mean, variance, n, swapped[cells])[side]
+            return binomial_tail(events[cells], mean, variance, n, swapped[cells], upper=upper)
 
         return function
 
     least, most = np.zeros(size.size), size * 1.0
     some, spare = np.flatnonzero(events > 0.0), np.flatnonzero(events < size)
-    least[some] = _root(tail(1), some, np.zeros(some.size), events[some], half)
-    most[spare] = _root(tail(0), spare, size[spare] * 1.0, events[spare], half)
+    least[some] = _root(tail(upper=True), some, np.zeros(some.size), events[some], half, start[0][some])
+    most[spare] = _root(tail(upper=False), spare, size[spare] * 1.0, events[spare], half, start[1][spare])
     return least, most
 
 
-def _root(tail: Tail, cells: Integers, outer: Floats, inner: Floats, half: float) -> Floats:
+def _root(tail: Tail, cells: Integers, outer: Floats, inner: Floats, half: float, start: Floats) -> Floats:
     """Find where each cell's tail equals `half`, between `outer` (tail below it) and `inner` (above).
 
-    Regula falsi on the logarithm of the tail (Illinois variant: an end that stays counts half), with bisection while an
-    end's logarithm is infinite and every fourth step, so that it cannot stall. Cells leave as they settle.
+    The secant rule on sqrt(-log(tail)), which for a normal is a straight line far out; halving where it leaves the
+    bracket, and in the end. The first secant supposes a tail of one half at `inner`. Cells leave as they settle.
     """
     answer = outer.copy()
     live = np.arange(cells.size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         inner = np.clip(inner, 1e-12, None)
-        low, high = np.full(cells.size, -np.inf), np.full(cells.size, np.inf)
+        target = np.sqrt(-np.log(half))
+        last, last_height = inner, np.full(cells.size, np.sqrt(np.log(2.0)) - target)
+        guess = _between(start, outer, inner)
         for step in range(STEPS):
-            straight = (outer * high - inner * low) / (high - low)
-            guess = np.where(np.isfinite(straight) & (step % 4 != 3), straight, 0.5 * (outer + inner))
-            height = np.log(tail(guess, cells[live]) / half)
-            beyond = height < 0.0
-            low, high = np.where(beyond, height, 0.5 * low), np.where(beyond, 0.5 * high, height)
+            logarithm = np.log(tail(guess, cells[live]))
+            height = np.sqrt(np.maximum(-logarithm, 0.0)) - target
+            beyond = height > 0.0
             outer, inner = np.where(beyond, guess, outer), np.where(beyond, inner, guess)
-            answer[live] = np.where(np.abs(height) < SETTLED, guess, outer)
-            keep = (np.abs(height) >= SETTLED) & (np.abs(outer - inner) > SETTLED * np.maximum(outer, inner))
+            off = np.abs(logarithm - np.log(half))
+            answer[live] = np.where(off < SETTLED, guess, outer)
+            keep = (off >= SETTLED) & (np.abs(outer - inner) > SETTLED * np.maximum(outer, inner))
             if not keep.any():
                 break
-            live, outer, inner, low, high = live[keep], outer[keep], inner[keep], low[keep], high[keep]
+            secant = guess - height * (guess - last) / (height - last_height)
+            last, last_height = guess[keep], height[keep]
+            live, outer, inner, secant = live[keep], outer[keep], inner[keep], secant[keep]
+            guess = _between(secant if step < STRAIGHT else np.full(live.size, np.nan), outer, inner)
     return answer
+
+
+def _between(guess: Floats, outer: Floats, inner: Floats) -> Floats:
+    """The guess where it lies inside the bracket, else the bracket's middle."""
+    inside = (guess > np.minimum(outer, inner)) & (guess < np.maximum(outer, inner))
+    return np.where(inside, guess, 0.5 * (outer + inner))

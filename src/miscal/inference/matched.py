@@ -68,14 +68,18 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails
     return Tails(lower, upper, normal)
 
 
-def binomial_tails(
-    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
-    """Give both tails by the matched binomial alone, matched to the complement where `swapped`."""
+def binomial_tail(
+    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_], *, upper: bool
+) -> Floats:
+    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
     rare = np.where(swapped, size - mean, mean)
     count = np.where(swapped, size - events, events)
-    lower, upper = _binomial_tails(count, rare, variance, size)
-    return np.where(swapped, upper, lower), np.where(swapped, lower, upper)
+    made = np.empty_like(mean)
+    for cells, side in ((np.flatnonzero(~swapped), upper), (np.flatnonzero(swapped), not upper)):
+        if cells.size:
+            parts = (values[cells] for values in (count, rare, variance, size))
+            made[cells] = _binomial_tails(*parts, lower=not side, upper=side)[int(side)]
+    return made
 
 
 def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -93,21 +97,28 @@ def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats
     return 1.0 - upper(count + 0.5), upper(count - 0.5)
 
 
-def _binomial_tails(count: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats]:
+def _binomial_tails(
+    count: Floats, mean: Floats, variance: Floats, size: Floats, *, lower: bool = True, upper: bool = True
+) -> tuple[Floats, Floats]:
+    """Both tails; one that is not asked for is empty."""
     from scipy.special import betainc, gammainc, gammaincc
 
     fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
     poisson = fit.poisson
     trials = np.where(poisson, size + 1.0, fit.trials)
-    inside = count < trials
-    safe = np.where(inside, count, 0.0)
-    lower = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
-    # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k. A
-    # larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
-    reach = np.maximum(count, 1.0)
-    clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
-    upper = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
-    if poisson.any():
-        lower = np.where(poisson, gammaincc(count + 1.0, mean), lower)
-        upper = np.where(poisson, np.where(count > 0.0, gammainc(np.maximum(count, 1.0), mean), 1.0), upper)
-    return np.asarray(lower), np.asarray(upper)
+    below = above = np.empty(0)
+    if lower:
+        inside = count < trials
+        safe = np.where(inside, count, 0.0)
+        below = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
+        if poisson.any():
+            below = np.where(poisson, gammaincc(count + 1.0, mean), below)
+    if upper:
+        # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
+        # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
+        reach = np.maximum(count, 1.0)
+        clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
+        above = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
+        if poisson.any():
+            above = np.where(poisson, np.where(count > 0.0, gammainc(reach, mean), 1.0), above)
+    return np.asarray(below), np.asarray(above)

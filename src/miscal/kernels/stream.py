@@ -2,9 +2,6 @@
 
 What a row gives to a tally (the integers of `kernels.sums`) is worked out once and added into the cells of every
 column; a row whose code is the last cell is set aside there (it is pulled and added later).
-
-Rows of weight 1 are packed into eight words, a cache line: one addition of eight words a row and column. A cell holds
-at most FULL rows in that form and is then emptied into wide sums of two limbs a word.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import math
 import numpy as np
 
 from miscal.kernels.buckets import bucket, ordinal
-from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.jit import kernel
 from miscal.kernels.sums import grid, loss
 
 HALF = 26
@@ -22,15 +19,6 @@ HALF_MASK = (1 << HALF) - 1
 LOW = 32
 LOW_MASK = (1 << LOW) - 1
 ONE = 1 << 52
-WORDS = 8  # of a packed row: rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score
-FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
-UPPER = np.uint64(32)  # where a word of a packed cell is cut in two; the fifth holds events above 52 bits
-EVENTS = np.uint64(52)
-LOSS = np.uint64(40)  # bits of a loss in the fifth word, the others are in the upper half of the first
-UPPER_MASK = np.uint64((1 << 32) - 1)
-EVENTS_MASK = np.uint64((1 << 52) - 1)
-LOSS_MASK = np.uint64((1 << 40) - 1)
-MOST_LOSS = 32.0  # a larger loss is rare and added by itself
 
 
 @kernel
@@ -61,6 +49,18 @@ def border_codes(values, borders, missing, codes):
             else:
                 high = middle
         codes[i] = low
+
+
+@kernel
+def bucket_steps(values, predicted, observed, low, high, base, scale, starts, widths, missing, codes, sums, spans):
+    """`add_plain_steps` by the buckets of `bucket_codes`, some rows at a time: codes has room for them."""
+    start = 0
+    while start < values.size:
+        stop = min(start + codes.size, values.size)
+        some = values[start:stop]
+        bucket_codes(some, low, high, base, scale, starts, widths, missing, codes)
+        add_plain_steps(codes[: stop - start], some, predicted[start:stop], observed[start:stop], sums, spans)
+        start = stop
 
 
 @kernel
@@ -172,110 +172,6 @@ def carry_terms(result):
 
 
 @kernel
-def packed_rows(predicted, observed, mended, terms, odd):
-    """What each row of weight 1 gives, (rows, 8) uint64; the rows whose loss does not fit are listed in `odd`.
-
-    Returns how many those are. Their loss is left out: `add_odd` adds it.
-    """
-    number = 0
-    for i in range(predicted.size):
-        p = predicted[i]
-        y = np.float64(observed[i])
-        m = mended[i]
-        cost = loss(p, y)
-        q = np.uint64(0)
-        if cost < MOST_LOSS:
-            q = np.uint64(grid(cost))
-        else:
-            odd[number] = i
-            number += 1
-        terms[i, 0] = np.uint64(1) | ((q >> LOSS) << UPPER)
-        terms[i, 1] = np.uint64(grid(p))
-        terms[i, 2] = np.uint64(grid(p * (1.0 - p)))
-        terms[i, 3] = np.uint64(grid((y - p) * (y - p)))
-        terms[i, 4] = (q & LOSS_MASK) | (np.uint64(observed[i]) << EVENTS)
-        terms[i, 5] = np.uint64(grid(m))
-        terms[i, 6] = np.uint64(grid(m * (1.0 - m)))
-        terms[i, 7] = np.uint64(grid((y - m) * (y - m)))
-    return number
-
-
-@inlined
-def _empty(cells, cell, wide):
-    """Move a packed cell into its wide sums: the upper parts of the words, then the lower ones."""
-    for k in range(WORDS):
-        word = cells[cell, k]
-        wide[cell, k] += word >> (EVENTS if k == 4 else UPPER)
-        wide[cell, k + WORDS] += word & (EVENTS_MASK if k == 4 else UPPER_MASK)
-        cells[cell, k] = np.uint64(0)
-    lower = wide[cell, 4 + WORDS]  # 40 bits a row and up to 52 a cell: the first to fill a word
-    wide[cell, 0] += lower >> LOSS
-    wide[cell, 4 + WORDS] = lower & LOSS_MASK
-
-
-@kernel
-def add_packed(codes, terms, cells, wide):
-    """Add packed rows: cells (cells, 8) uint64, emptied into wide (cells, 16) uint64 as they fill up."""
-    for i in range(codes.size):
-        cell = np.uint64(codes[i])
-        for k in range(WORDS):
-            cells[cell, k] += terms[i, k]
-        if cells[cell, 0] & UPPER_MASK == FULL:
-            _empty(cells, cell, wide)
-
-
-@kernel
-def add_odd(odd, codes, predicted, observed, wide, impossible):
-    """Add the losses that were left out; those of certain and wrong predictions are counted."""
-    for j in range(odd.size):
-        i = odd[j]
-        cell = np.uint64(codes[i])
-        cost = loss(predicted[i], np.float64(observed[i]))
-        if cost < math.inf:
-            q = np.uint64(grid(cost))
-            wide[cell, 0] += q >> LOSS
-            wide[cell, 4 + WORDS] += q & LOSS_MASK
-        else:
-            impossible[cell] += 1
-
-
-@kernel
-def empty_packed(cells, wide):
-    """Empty all cells."""
-    for cell in range(cells.shape[0]):
-        _empty(cells, np.uint64(cell), wide)
-
-
-@kernel
-def segments_of(buckets, table, last, first, codes, picked, found):
-    """The segment of each bucket; rows whose segment is `last` are listed in `picked`, counted from `first`.
-
-    Returns how many are listed now, `found` of them from earlier.
-    """
-    for i in range(buckets.size):
-        codes[i] = table[np.uint64(buckets[i])]
-    some = np.int64(0)
-    for i in range(buckets.size):
-        some += np.int64(codes[i] == last)
-    if some == 0:
-        return found
-    for i in range(buckets.size):
-        if codes[i] == last:
-            picked[found] = first + i
-            found += 1
-    return found
-
-
-@kernel
-def mended_of(buckets, shift, table, cells, mended):
-    """The cell of the sketch that each bucket of the score lies in, and its recalibrated score."""
-    for i in range(buckets.size):
-        cell = buckets[i] >> shift
-        cells[i] = cell
-        mended[i] = table[np.uint64(cell)]
-
-
-@kernel
 def count_cells(codes, table, counts):
     """Count the rows of each code's cell, the first column of `counts`; the last entry of the table serves code -1."""
     last = np.int32(table.size - 1)
@@ -317,80 +213,3 @@ def distinct_values(values, limit, found):
             if number >= limit:
                 return number
     return number
-
-
-@kernel
-def hash_names(offsets, content, hashes):
-    """A hash of each name i, content[offsets[i] : offsets[i + 1]]."""
-    for i in range(offsets.size - 1):
-        start = np.uint64(offsets[i])
-        stop = np.uint64(offsets[i + 1])
-        state = np.uint64(0xCBF29CE484222325) ^ (stop - start)
-        while stop - start >= np.uint64(8):
-            word = np.uint64(0)
-            for k in range(8):
-                word |= np.uint64(content[start + np.uint64(k)]) << np.uint64(8 * k)
-            state = (state ^ word) * np.uint64(0x9E3779B97F4A7C15)
-            state ^= state >> np.uint64(32)
-            start += np.uint64(8)
-        while start < stop:
-            state = (state ^ np.uint64(content[start])) * np.uint64(0x100000001B3)
-            start += np.uint64(1)
-        state *= np.uint64(0x9E3779B97F4A7C15)
-        hashes[i] = state ^ (state >> np.uint64(32))
-
-
-@kernel
-def find_names(hashes, offsets, content, slots, known_offsets, known_content, found):
-    """The place of each name among known ones, -1 if it is not known.
-
-    slots : hash table (a power of 2) of uint64, 0 where empty, otherwise 1 + place and, above 32 bits, a part of the
-    hash. First the hashes are looked up, then all names compared: two short loops wait for memory less than a long one.
-    """
-    mask = np.uint64(slots.size - 1)
-    for i in range(hashes.size):
-        slot = hashes[i] & mask
-        tag = hashes[i] >> np.uint64(32)
-        while slots[slot] != np.uint64(0) and slots[slot] >> np.uint64(32) != tag:
-            slot = (slot + np.uint64(1)) & mask
-        found[i] = np.int32(slots[slot] & UPPER_MASK) - np.int32(1)
-    for i in range(hashes.size):
-        if found[i] >= 0 and not _same(offsets, content, i, known_offsets, known_content, found[i]):
-            found[i] = _search(hashes[i], offsets, content, i, slots, known_offsets, known_content)
-
-
-@kernel
-def _search(hashed, offsets, content, i, slots, known_offsets, known_content):
-    """The place of a name whose hash another one shares."""
-    mask = np.uint64(slots.size - 1)
-    slot = hashed & mask
-    while slots[slot] != np.uint64(0):
-        place = np.int32(slots[slot] & UPPER_MASK) - np.int32(1)
-        if _same(offsets, content, i, known_offsets, known_content, place):
-            return place
-        slot = (slot + np.uint64(1)) & mask
-    return np.int32(-1)
-
-
-@inlined
-def _same(offsets, content, i, known_offsets, known_content, place):
-    start = np.uint64(offsets[i])
-    size = np.uint64(offsets[i + 1]) - start
-    other = np.uint64(known_offsets[np.uint64(place)])
-    if np.uint64(known_offsets[np.uint64(place + 1)]) - other != size:
-        return False
-    different = False
-    for k in range(size):
-        different |= content[start + np.uint64(k)] != known_content[other + np.uint64(k)]
-    return not different
-
-
-@kernel
-def keep_names(hashes, first, slots):
-    """Put names `first`, first + 1, ... into the hash table; they must differ."""
-    mask = np.uint64(slots.size - 1)
-    for i in range(hashes.size):
-        slot = hashes[i] & mask
-        while slots[slot] != np.uint64(0):
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = np.uint64(first + i + 1) | ((hashes[i] >> np.uint64(32)) << np.uint64(32))
