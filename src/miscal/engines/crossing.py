@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from miscal.engines.buckets import KeyMap
 from miscal.engines.cells import CellSums
-from miscal.engines.keys import KeyMap
 from miscal.engines.members import Members
 from miscal.engines.plan import SKETCH_SHIFT, Packed, _under
 from miscal.engines.rows import Batch, Door, locked

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miscal.engines.keys import KeyMap
+from miscal.engines.buckets import KeyMap
 from miscal.engines.members import Members
 from miscal.engines.plan import Packed, _Lists
 from miscal.engines.rows import Batch, Door, locked

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.engines.buckets import KeyMap
 from miscal.engines.crowd import CrowdPass, CrowdState, PullPass, PullState
 from miscal.engines.crowd_walks import Crowd, Track
-from miscal.engines.keys import KeyMap
 from miscal.engines.members import Members
 from miscal.engines.rows import Door
 from miscal.engines.scan import Runner

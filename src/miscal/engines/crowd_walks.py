@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from miscal.engines.buckets import HALF, HALF_MASK, normal
 from miscal.engines.crowd import CrowdState
-from miscal.engines.keys import HALF, HALF_MASK, _normal
 from miscal.engines.members import Members
 from miscal.kernels.subpopulation_stream import HIGH, LOW, RISE, ROWS
 
@@ -96,7 +96,7 @@ class Track:
                 _within(part * times, opens, segment)[ends] + self.limbs[place[ends], i]
                 for i, part in enumerate((step >> HALF, step & HALF_MASK))
             )
-            walk = _float(*_normal(high, low))
+            walk = _float(*normal(high, low))
         self._extend(walk, score[ends])
         self.most = self.range
 
@@ -140,7 +140,7 @@ class Crowd:
         filled = np.flatnonzero(sums[:, ROWS])
         sums = sums[filled]
         spans = state.spans[filled]
-        high, low = _normal(sums[:, HIGH], sums[:, LOW])
+        high, low = normal(sums[:, HIGH], sums[:, LOW])
         net, rise = _float(high, low), sums[:, RISE] * COARSE
         limbs = None
         if state.sums_real.size:
@@ -148,7 +148,7 @@ class Crowd:
             net, rise = net + real[:, 0], rise + real[:, 1]
             end = np.cumsum(net)
         else:
-            high, low = _normal(np.cumsum(high), np.cumsum(low))
+            high, low = normal(np.cumsum(high), np.cumsum(low))
             end = _float(high, low)
             limbs = np.stack([np.append(0, high)[:-1], np.append(0, low)[:-1]], axis=1)[: filled.size]
         start = np.append(0.0, end)[: filled.size]
@@ -162,7 +162,7 @@ class Crowd:
         cells = self.members.union(k)
         whole = self.state.totals[cells].sum(axis=0)
         real = self.state.real[cells].sum(axis=0)
-        limbs = [float(_float(*_normal(whole[i : i + 1], whole[i + 1 : i + 2]))[0]) for i in (3, 5, 7)]
+        limbs = [float(_float(*normal(whole[i : i + 1], whole[i + 1 : i + 2]))[0]) for i in (3, 5, 7)]
         first = (float(whole[1] + real[0]), float(whole[2] + real[1]), limbs[0] + real[2])
         top = float(self.state.top[cells].max(initial=0.0))
         return float(whole[0]), *first, limbs[1] + real[3], limbs[2] + real[4], top

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.engines.keys import KeyMap
+from miscal.engines.buckets import KeyMap
 from miscal.engines.plan import Packed
 from miscal.engines.rows import Batch, Door
 

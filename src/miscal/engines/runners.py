@@ -39,7 +39,7 @@ def runner_for(
     ceiling = memory_bytes(memory or DEFAULT)
     width = len(batches_of(source).kinds) if columns is None else columns
     threads = min(thread_count(), max(1, ceiling // (256 << 20)))
-    stream = Stream(batches_of(source, batch_rows(ceiling, width, threads)), threads)
+    stream = Stream(batches_of(source, batch_rows(ceiling, width, threads)), threads, memory=ceiling)
     if progress is not None:
         stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
     return stream

@@ -8,9 +8,9 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns, column
 from miscal.data.errors import nearest, refusal
+from miscal.engines.buckets import KeyMap
 from miscal.engines.crowd_search import score_sample
 from miscal.engines.distinct import BUCKET, HALF, OUTCOME, PREDICTED, ROWS, SCORE, WEIGHT, DistinctPass
-from miscal.engines.keys import KeyMap
 from miscal.engines.rows import Door
 from miscal.pooling.bins import bin_index, quantile_edges
 from miscal.recalibrate import parameters

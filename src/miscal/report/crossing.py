@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.engines.buckets import KeyMap
 from miscal.engines.crossing import Crossed, CrossPass
 from miscal.engines.crowd import CrowdPass
 from miscal.engines.crowd_search import Limits, buckets_for, score_sample
-from miscal.engines.keys import KeyMap
 from miscal.engines.members import Members
 from miscal.engines.plan import Job
 from miscal.engines.rows import Door
