@@ -34,6 +34,7 @@ from miscal.datasets.records import Synthetic
 
 PLACES = ("field", "variable", "pair", "subpopulation")
 REGION = "neighbourhood"  # a disc in the plane of two numeric columns
+REGION_ROWS = 2_000
 OVERLAP = 0.5  # rows in both over rows in either, for a finding to be the planted place
 SIGMA, PLANTED = 6.0, 7.0
 SLOPE = 0.7  # of the logit, where the score is wrong everywhere
@@ -119,17 +120,20 @@ def balancing_intercept(rows: int, slope: float, seed: int) -> float:
 
 
 def questions(rows: int, wanted: int) -> dict[str, tuple[int, Callable[[int], Item]]]:
-    """What is asked of how many tables; a region at the effort that searches planes, and at the normal one."""
+    """What is asked of how many tables.
+
+    A region is looked for at the effort that simulates planes, on fewer rows for that reason, and at the normal one.
+    """
     made: dict[str, tuple[int, Callable[[int], Item]]] = {}
     for place in PLACES:
         made[place] = wanted, partial(planted_first, place, rows)
-    made["region"] = wanted, partial(planted_first, REGION, rows, effort="deep")
-    made["region, normal effort"] = wanted, partial(planted_first, REGION, rows)
-    for place in PLACES:
-        made[f"{place}, total right"] = wanted, partial(planted_first, place, rows, balanced=True)
     made["calibrated"] = wanted, lambda seed: calibrated_alarms(rows, 1000 + seed)
     made["wrong everywhere"] = wanted, lambda seed: one_general(rows, 1000 + seed)
     made["wrong everywhere, total right"] = wanted, lambda seed: one_general(rows, 1000 + seed, total_right=True)
+    made["region"] = wanted, partial(planted_first, REGION, REGION_ROWS, effort="deep")
+    for place in PLACES:
+        made[f"{place}, total right"] = wanted, partial(planted_first, place, rows, balanced=True)
+    made["region, normal effort"] = wanted, partial(planted_first, REGION, rows)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SEEDS, ROWS, REGION_ROWS = 20, 4000, 2000
+SEEDS, ROWS = 20, 4000
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,9 @@ def test_a_planted_error_is_the_first_finding(study: Any, place: str) -> None:
 
 @pytest.mark.slow
 def test_a_planted_region_is_the_first_finding_of_a_deep_audit(study: Any) -> None:
-    made = study.counted([study.planted_first(study.REGION, REGION_ROWS, seed, effort="deep") for seed in range(SEEDS)])
+    made = study.counted(
+        [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(SEEDS)]
+    )
     # Three to five of 20 places come out below 6 standard errors; of the rest at most 3 are missed, as above.
     assert len(made) >= SEEDS // 2
     assert sum(not item["right"] for item in made) <= 3, made
