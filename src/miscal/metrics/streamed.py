@@ -24,7 +24,8 @@ from miscal.metrics.field.shrink import shrink
 from miscal.metrics.pooled import DRAWS, Noise, Pooled, pooled_of, worst_cell
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.regression import slope_intercept
-from miscal.metrics.score.smooth import smooth_error
+from miscal.metrics.score.result import noise_of
+from miscal.metrics.score.smooth import smooth_error, smooth_noise
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
 from miscal.pooling.levels import Nested
@@ -152,7 +153,7 @@ def _score_extras(
         walk, bound = sketch_walk(sketch, totals)
     kuiper = walk_noise(walk, totals, noise, random_state, ties)
     pair = sketch_pair(sketch)
-    fit = slope_intercept(pair)
+    fit, smooth = slope_intercept(pair), smooth_error(pair)
     weight, events = sketch.weight[sketch.weight > 0], sketch.observed[sketch.weight > 0]
     total = float(totals.weight[0])
     return {
@@ -168,7 +169,10 @@ def _score_extras(
             "to": walk.lowest_at,
         },
         "kuiper_short_by_at_most": bound,
-        "smooth": smooth_error(pair),
+        "smooth": smooth,
+        "smooth_noise": noise_of(smooth_noise(pair, smooth, noise.null, random_state=random_state))
+        if not sketch.weighted
+        else {},
         **{
             name: _numbers(getattr(fit, name), known=not sketch.weighted)
             for name in ("slope", "intercept", "in_the_large", "ratio")

@@ -174,6 +174,7 @@ def score_numbers(score: Result) -> dict[str, Any]:
         "details": {
             "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
             "kuiper": extra["kuiper_noise"],
+            "smooth": extra.get("smooth_noise") or {},
             "gap": {"interval": list(overall_interval(score))},
             **{
                 name: {

@@ -17,7 +17,7 @@ from miscal.metrics.pooled import Noise, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
 from miscal.metrics.score.losses import decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
-from miscal.metrics.score.smooth import smooth_error
+from miscal.metrics.score.smooth import smooth_error, smooth_noise
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 
@@ -91,6 +91,7 @@ def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, A
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = walk_summary(compared, None, noise=noise, random_state=random_state)
     fit = slope_intercept(compared)
+    smooth = smooth_error(compared)
     scores, weight, events = pooled_scores(compared)
     rates = isotonic_rates(weight, events)
     brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
@@ -107,7 +108,8 @@ def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, A
             "from": walked.highest_at,
             "to": walked.lowest_at,
         },
-        "smooth": smooth_error(compared),
+        "smooth": smooth,
+        "smooth_noise": noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
         "slope": _numbers(fit.slope),
         "intercept": _numbers(fit.intercept),
         "in_the_large": _numbers(fit.in_the_large),
@@ -118,6 +120,16 @@ def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, A
         "axis": "logit" if crowded(compared.predicted) else "linear",
         "histogram": _histogram(compared),
         "cumulative": cumulative_curve(compared, _deviation(walked.deviation, kuiper, noise)),
+    }
+
+
+def noise_of(found: NullSummary) -> dict[str, Any]:
+    """What is known of a number's noise, as plain values."""
+    return {
+        "noise_floor": found.noise_floor,
+        "p_value": found.p_value,
+        "interval": list(found.interval),
+        "method": found.method,
     }
 
 
