@@ -186,6 +186,15 @@ FLOOR = {
 }
 
 
+def _spelled(row):
+    few = f"{row['fewest_rows_judged']:,}" if row["judged"] else "-"
+    return row | {
+        "rows": f"{row['rows']:,}",
+        "information_of_all_rows": f"{row['information_of_all_rows']:,.1f}",
+        "fewest_rows_judged": few,
+    }
+
+
 def markdown(document):
     alarms = [row | {"subpopulations": round(row["tested"] / row["data_sets"])} for row in document["false_alarms"]]
     parts = [
@@ -193,7 +202,7 @@ def markdown(document):
         "A cell of about 5% of 5,000 rows (one state, below an age) off by so many standard deviations of its total:",
         harness.markdown(document["power"], POWER),
         "Of all pairs of levels and ranges of six columns, how many hold enough information to be judged:",
-        harness.markdown(document["floor"], FLOOR),
+        harness.markdown([_spelled(row) for row in document["floor"]], FLOOR),
     ]
     return "\n\n".join(parts)
 
