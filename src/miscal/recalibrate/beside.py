@@ -158,6 +158,25 @@ def augmented_map(made: Any, k: int) -> Beside:
     return run
 
 
+def _blend(made: Any) -> Beside:
+    """The weighted mean of the members' logits."""
+    from miscal.recalibrate.logistic import LOGIT_CLIP
+
+    members = [_step(member) for member in made.members_]
+    weights = made.weights_.tolist()
+    log, exp = math.log, math.exp
+
+    def run(p: float, row: Row) -> float:
+        x = 0.0
+        for weight, member in zip(weights, members, strict=True):
+            own = member(p, row)
+            x += weight * (log(max(own, LOGIT_CLIP)) - log(max(1.0 - own, LOGIT_CLIP)))
+        small = exp(-abs(x))
+        return (1.0 if x >= 0.0 else small) / (1.0 + small)
+
+    return run
+
+
 def _part(design: Any, j: int, beta: list[float]) -> Number:
     if design.nominal[j]:
         count = len(design.levels[j])
@@ -234,4 +253,5 @@ _WRITERS: dict[str, Callable[[Any], Beside]] = {
     "BinAndCycle": _elsewhere("beside_cycle"),
     "LocalRecalibration": _elsewhere("beside_local"),
     "NeuralCalibration": _elsewhere("beside_neural"),
+    "Blend": _blend,
 }

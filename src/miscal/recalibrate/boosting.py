@@ -13,11 +13,20 @@ from miscal.recalibrate.tree import Integers
 
 TREES = 25  # trees a round, after which the score among the features is the new one
 LEARNING_RATE = 0.1
-LEAVES = 8
-L2 = 1.0
+L2 = 5.0
 BINS = 255
 MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
-HESSIAN = 2.0  # least sum of p(1 - p) in a leaf
+HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees are grown: by whom, how many leaves each has at most, and how many rows each leaf at least."""
+
+    engine: str
+    leaves: int
+    min_rows: int
+    seed: int
 
 
 def sigmoid(x: Floats) -> Floats:
@@ -110,21 +119,20 @@ def chosen_engine(engine: str) -> str:
     return "lightgbm"
 
 
-def grow_trees(engine: str, features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+def grow_trees(growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats) -> Forest:
     """One round of trees on features (columns, n), starting from the offset."""
-    if engine == "lightgbm":
-        return _by_lightgbm(features, outcome, weight, offset, seed)
-    return _by_sklearn(features, outcome, weight, offset, seed)
+    grow = _by_lightgbm if growth.engine == "lightgbm" else _by_sklearn
+    return grow(growth, features, outcome, weight, offset)
 
 
-def _by_lightgbm(features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+def _by_lightgbm(growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats) -> Forest:
     import lightgbm
 
     options = {
-        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": LEAVES, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": 20, "use_missing": False, "boost_from_average": False,
-        "deterministic": True, "force_col_wise": True, "seed": seed, "verbosity": -1, "feature_pre_filter": False,
-        "num_threads": 1 if outcome.size < MANY else 0,
+        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": growth.leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": growth.min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": growth.seed,
+        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
     }  # fmt: skip
     data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
     grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
@@ -140,7 +148,7 @@ def _by_lightgbm(features: Floats, outcome: Floats, weight: Floats, offset: Floa
     return forest
 
 
-def _by_sklearn(features: Floats, outcome: Floats, weight: Floats, offset: Floats, seed: int) -> Forest:
+def _by_sklearn(growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats) -> Forest:
     """Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p), on at most 255 bins a column.
 
     `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
@@ -154,7 +162,9 @@ def _by_sklearn(features: Floats, outcome: Floats, weight: Floats, offset: Float
     for _ in range(TREES):
         probability = sigmoid(logit)
         curvature = np.maximum(probability * (1.0 - probability), 1e-6)
-        grower = DecisionTreeRegressor(max_leaf_nodes=LEAVES, min_samples_leaf=20, random_state=seed)
+        grower = DecisionTreeRegressor(
+            max_leaf_nodes=growth.leaves, min_samples_leaf=growth.min_rows, random_state=growth.seed
+        )
         grower.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
         tree, place = grower.tree_, grower.apply(codes)
         mass = np.bincount(place, weight * curvature, tree.node_count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,24 +10,20 @@ import numpy as np
 from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
-from miscal.metrics.decision import area_under_curve
-from miscal.metrics.norms import aggregate
-from miscal.metrics.score.binned import expected_calibration_error
-from miscal.metrics.score.losses import pooled_scores
-from miscal.pairs import pair
-from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.blend import Blend
 from miscal.recalibrate.candidates import candidates_for
 from miscal.recalibrate.identity import Identity
+from miscal.recalibrate.judging import Judged, difference, fit_rows, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.tables import columns_of
 from miscal.results import Table
 
 LEAST_ROWS = 50
 LEAST_EVENTS = 10
-TWO_SIDED = 1.959963984540054
+LEVEL = 0.05  # chance that calibrated probabilities are touched
 
 
 def choose(
@@ -46,10 +41,19 @@ def choose(
 ) -> Recalibrator:
     """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
 
-    Each candidate is fitted on all folds but one and judged on the one left out. A candidate is eligible only if its
-    held-out log loss is below that of leaving the probabilities alone by more than noise (paired over rows, one-sided
-    at 5% with Bonferroni over the candidates). Among the eligible ones within one standard error of the best, the one
-    with the smallest error by the audited columns wins, then the earlier (simpler) one.
+    Each candidate is fitted on all folds but one and judged on the one left out. With "auto" a `Blend` of them (the
+    isotonic ones left out: they give certainties) stands beside them, judged with weights from the other folds. A
+    candidate is eligible only if its held-out log loss is below that of leaving the probabilities alone and the gain is
+    more than noise would give if the probabilities were right as they are (one-sided: 2.5% for the blend, 2.5% with
+    Bonferroni for all others; 5% for these where there is no blend). An eligible blend wins, unless one of its members
+    has all the weight or a single candidate is better by more than a standard error. Else, among the eligible ones
+    within one standard error of the best, the one with the smallest error by the audited columns wins, then the earlier
+    (simpler) one.
+
+    If the probabilities p were right, the loss saved by a repair q that has not seen a row would be on average minus
+    KL(p, q), the divergence at that row; what a row saves beyond that, ln(q_y / p_y) + KL(p, q), has mean 0, and its
+    mean over rows is compared with its standard error. Two classes: it is (y - p) times the change of the logit, so
+    that this asks whether residuals go the way of the repair.
 
     Parameters
     ----------
@@ -89,10 +93,19 @@ def choose(
         reason = f"There are too few rows to choose by: {rows.rows:,} rows, {_fewest(rows)} of the rarest class."
         return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
     folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
-    judged = [_judge(name, each, rows, columns, usable, audited, folds) for name, each in named.items()]
-    table = _table(judged, rows, clusters)
-    name, reason = _choice(table, judged, rows, clusters)
-    return _finished(clone(named[name]), name, table, reason, rows, columns, usable)
+    judged = [judge(name, each, rows, columns, usable, folds) for name, each in named.items()]
+    blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
+    judged += [blended] if blended is not None else []
+    for each in judged:
+        measure(each, judged[0], rows, columns, audited, clusters)
+    table = table_of(judged, rows, clusters)
+    winner, reason = _choice(table, judged, rows, clusters)
+    if not winner.weights:
+        return _finished(clone(winner.recalibrator), winner.name, table, reason, rows, columns, usable)
+    members = [fit_rows(clone(named[name]), rows, columns, usable, np.arange(rows.rows)) for name in winner.weights]
+    blend = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
+    blend.name, blend.table, blend.reason = winner.name, table, reason
+    return blend
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -137,151 +150,32 @@ def _fewest(rows: Predictions) -> int:
     return int(np.bincount(rows.outcome, minlength=rows.n_classes).min())
 
 
-class _Judged:
-    """One candidate's held-out probabilities and what they cost."""
-
-    def __init__(self, name: str, recalibrator: Recalibrator) -> None:
-        self.name, self.recalibrator = name, recalibrator
-        self.loss = np.empty(0)
-        self.numbers: dict[str, Any] = {}
-        self.failure = ""
-
-
-def _judge(
-    name: str,
-    recalibrator: Recalibrator,
-    rows: Predictions,
-    columns: Columns,
-    usable: list[str],
-    audited: list[str],
-    folds: np.ndarray,
-) -> _Judged:
-    done = _Judged(name, recalibrator)
-    held_out = np.empty((rows.rows, rows.n_classes))
-    seconds = 0.0
-    try:
-        for fold in np.unique(folds):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            start = time.perf_counter()
-            fitted = _fit(clone(recalibrator), rows, columns, usable, train)
-            seconds += time.perf_counter() - start
-            done.recalibrator = fitted
-            held_out[test] = fitted.predict_proba(rows.probability[test], _beside(columns, usable, test, fitted))
-    except MiscalError as error:
-        done.failure = str(error).splitlines()[0]
-        return done
-    done.loss = _row_loss(held_out, rows)
-    done.numbers = {"fit_seconds": seconds, **_numbers(held_out, rows, columns, audited)}
-    return done
-
-
-def _fit(each: Recalibrator, rows: Predictions, columns: Columns, usable: list[str], train: np.ndarray) -> Recalibrator:
-    import warnings
-
-    from miscal.data.errors import MiscalWarning
-
-    weight = None if rows.weight is None else rows.weight[train]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MiscalWarning)
-        return each.fit(rows.probability[train], rows.outcome[train], _beside(columns, usable, train, each), weight)
-
-
-def _beside(columns: Columns, usable: list[str], rows: np.ndarray, each: Recalibrator) -> dict[str, Column] | None:
-    return {name: columns[name].take(rows) for name in usable} if each.uses_columns else None
-
-
-def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
-    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(chosen))
-
-
-def _numbers(held_out: np.ndarray, rows: Predictions, columns: Columns, audited: list[str]) -> dict[str, float]:
-    """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
-    probability = held_out[:, 1] if rows.n_classes == 2 else held_out
-    made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
-    compared = pair(made)
-    truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
-    squares = ((held_out - truth) ** 2).sum(axis=1) / (2.0 if rows.n_classes == 2 else 1.0)
-    weight, events = pooled_scores(compared)[1:]
-    found = {
-        "brier": float(np.average(squares, weights=rows.weight)),
-        "auc": area_under_curve(weight, events),
-        "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
-    }
-    from miscal.engines.memory import mean_tally
-
-    for name in audited:
-        column = columns[name]
-        pooling = level_pooling(column) if column.nominal else range_pooling(column, weight=rows.weight)
-        tally = mean_tally(compared, pooling)
-        found[f"by {name}"] = float(aggregate(np.nan_to_num(tally.gap), tally.weight))
-    return found
-
-
-def _table(judged: list[_Judged], rows: Predictions, clusters: np.ndarray | None) -> Table:
-    """One row a candidate; differences are paired with leaving the probabilities alone."""
-    alone = judged[0].loss
-    found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
-    losses = [_mean(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    differences = [_difference(each.loss, alone, rows, clusters) for each in judged]
-    found["log_loss"] = losses
-    found["log_loss_difference"] = [mean for mean, _ in differences]
-    found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
-    found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
-    names = list(dict.fromkeys(name for each in judged for name in each.numbers))
-    for name in names:
-        found[name] = [each.numbers.get(name, math.nan) for each in judged]
-    found["keeps_ranking"] = [bool(each.recalibrator.keeps_ranking) for each in judged]
-    found["failed"] = [each.failure for each in judged]
-    return Table(found)
-
-
-def _mean(loss: np.ndarray, rows: Predictions) -> float:
-    return float(np.average(loss, weights=rows.weight))
-
-
-def _difference(
-    loss: np.ndarray, other: np.ndarray, rows: Predictions, clusters: np.ndarray | None
-) -> tuple[float, float]:
-    """Mean paired difference and its standard error; both infinite where one loss is."""
-    if not loss.size:
-        return math.nan, math.nan
-    with np.errstate(invalid="ignore"):
-        change = loss - other
-    if not np.isfinite(change).all():
-        return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
-    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
-    mean = float(np.average(change, weights=weight))
-    off = weight * (change - mean)
-    off = off if clusters is None else np.bincount(clusters, off)
-    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
-
-
-def _choice(table: Table, judged: list[_Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[str, str]:
-    """The name of the winner and why."""
-    from scipy.special import ndtri
-
-    alone = judged[0]
-    limit = float(-ndtri(0.05 / max(len(judged) - 1, 1)))
-    eligible = []
-    for each in judged[1:]:
-        mean, error = _difference(each.loss, alone.loss, rows, clusters)
-        if (math.isfinite(mean) and mean < 0 and -mean > limit * error) or mean == -math.inf:
-            eligible.append(each)
+def _choice(table: Table, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[Judged, str]:
+    """The winner and why."""
+    eligible = [each for each in judged[1:] if _helps(each, judged, rows, clusters)]
     if not eligible:
-        return "Identity", _nothing(table)
-    best = min(eligible, key=lambda each: _mean(each.loss, rows))
+        return judged[0], _nothing(table)
+    best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     near = []
     for each in eligible:
-        mean, error = _difference(each.loss, best.loss, rows, clusters)
+        mean, error = difference(each.loss, best.loss, rows, clusters)
         if each is best or (math.isfinite(mean) and mean <= error):
             near.append(each)
-    winner = min(near, key=lambda each: (_grouped(each), judged.index(each)))
-    return winner.name, _because(table, judged.index(winner), len(judged) - 1)
+    blends = [each for each in near if each.weights]
+    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each), judged.index(each)))
+    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights)
 
 
-def _grouped(each: _Judged) -> float:
+def _helps(each: Judged, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> bool:
+    """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
+    blended = bool(judged[-1].weights)
+    singles = max(len(judged) - 1 - blended, 1)
+    level = LEVEL / 2 if each.weights else LEVEL / (1 + blended) / singles
+    mean, _ = difference(each.loss, judged[0].loss, rows, clusters)
+    return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
+
+
+def _grouped(each: Judged) -> float:
     """Mean error by the audited columns, in steps of a tenth of a point: smaller differences are noise."""
     errors = [value for name, value in each.numbers.items() if name.startswith("by ")]
     return round(float(np.mean(errors)), 3) if errors else 0.0
@@ -299,12 +193,14 @@ def _nothing(table: Table) -> str:
     )
 
 
-def _because(table: Table, place: int, rivals: int) -> str:
-    text = (
-        f"{table['name'][place]} lowers the log loss on unseen rows by {-table['log_loss_difference'][place]:.5f} "
-        f"({-table['difference_high'][place]:.5f} to {-table['difference_low'][place]:.5f}), the best of {rivals} "
-        f"or within noise of it"
-    )
+def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]) -> str:
+    parts = sorted(weights.items(), key=lambda item: -item[1])
+    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if weights else ""
+    saved, low, high = (-table[n][place] for n in ("log_loss_difference", "difference_high", "difference_low"))
+    by = f"by {saved:.5f} ({low:.5f} to {high:.5f})"
+    by = by if math.isfinite(saved) else f"from infinity to {table['log_loss'][place]:.5f}"
+    text = f"{table['name'][place]}{shares} lowers the log loss on unseen rows {by}, the best of {rivals} "
+    text += "or within noise of it"
     grouped = [name for name in table if name.startswith("by ")]
     if grouped:
         before, after = (float(np.mean([table[name][row] for name in grouped])) for row in (0, place))
@@ -315,6 +211,6 @@ def _because(table: Table, place: int, rivals: int) -> str:
 def _finished(
     each: Recalibrator, name: str, table: Table, reason: str, rows: Predictions, columns: Columns, usable: list[str]
 ) -> Recalibrator:
-    fitted = _fit(each, rows, columns, usable, np.arange(rows.rows))
+    fitted = fit_rows(each, rows, columns, usable, np.arange(rows.rows))
     fitted.name, fitted.table, fitted.reason = name, table, reason
     return fitted

@@ -267,6 +267,10 @@ def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
+def _square(coefficients: np.ndarray) -> np.ndarray:
+    return np.diag(coefficients[0]) if len(coefficients) == 1 else coefficients
+
+
 def _kernel(made: Any, which: int) -> Node:
     slope, intercept = made.coefficients_[which].tolist()
     return Sigmoid(Linear(((slope, logit()),), intercept))
@@ -295,6 +299,7 @@ _BUILDERS = {
     "SamplingCorrection": _sampling,
     "VectorScaling": lambda made, _: _softmax(np.diag(made.slopes_), made.shifts_),
     "DirichletCalibration": lambda made, _: _softmax(made.coefficients_, made.intercepts_),
+    "StructuredScaling": lambda made, _: _softmax(_square(made.coefficients_), made.intercepts_),
     "KernelCalibration": _kernel,
     "Chain": _chain,
 }

@@ -10,7 +10,7 @@ import numpy as np
 from miscal.data.columns import Columns
 from miscal.recalibrate import parameters
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.boosting import Forest, check_forest, chosen_engine, grow_trees, log_losses, sigmoid
+from miscal.recalibrate.boosting import Forest, Growth, check_forest, chosen_engine, grow_trees, log_losses, sigmoid
 from miscal.recalibrate.state import Field, label_array
 from miscal.recalibrate.tables import chosen_names
 from miscal.recalibrate.tree import Coding, Integers, coded
@@ -20,6 +20,8 @@ MOST_ROUNDS = 40
 PATIENCE = 2
 FOLDS = 5
 FOLD_ROWS = 200_000  # beyond it one held-out fifth is enough
+ONE_SIDED = 1.6448536269514722
+PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
 
 
 def logits(probability: Floats) -> Floats:
@@ -31,14 +33,21 @@ def logits(probability: Floats) -> Floats:
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
-    def __init__(self) -> None:
+    def __init__(self, sample: Sample, growth: Growth) -> None:
+        weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
+        self.outcome, self.weight, self.growth = sample.outcome.astype(np.float64), weight, growth
+        residual = self.outcome - sample.probability
+        names = chosen_names(sample.columns, None)
+        self.codings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
+        self.numbers, self.logit = finite_numbers(self.codings, sample.columns), logits(sample.probability)
         self.forest = Forest()
         self.ends: list[int] = []
         self.scales: list[float] = []
 
-    def grow(self, engine: str, numbers: Floats, sample: _Rows, logit: Floats, seed: int) -> Floats:
-        """One more round; the new logit of the rows."""
-        grown = grow_trees(engine, np.vstack([numbers, logit]), sample.outcome, sample.weight, logit, seed)
+    def grow(self) -> None:
+        """One more round."""
+        features = np.vstack([self.numbers, self.logit])
+        grown = grow_trees(self.growth, features, self.outcome, self.weight, self.logit)
         base = len(self.forest.left)
         for name in ("column", "threshold", "value"):
             getattr(self.forest, name).extend(getattr(grown, name))
@@ -47,13 +56,13 @@ class _Boosted:
         self.forest.roots.extend(root + base for root in grown.roots)
         self.ends.append(len(self.forest.roots))
         self.scales.append(1.0)
-        new = self.advance(numbers, logit, len(self.ends) - 1)
-        self.scales[-1] = best_scale(new, sample.outcome, sample.weight)
-        return new * self.scales[-1]
+        new = self.advance(self.numbers, self.logit)
+        self.scales[-1] = best_scale(new, self.outcome, self.weight)
+        self.logit = new * self.scales[-1]
 
-    def advance(self, numbers: Floats, logit: Floats, which: int) -> Floats:
-        """The logit after a round."""
-        arrays = self.forest.arrays()
+    def advance(self, numbers: Floats, logit: Floats) -> Floats:
+        """The logit of rows after the last round."""
+        arrays, which = self.forest.arrays(), len(self.ends) - 1
         return advanced(arrays, np.array(self.ends), np.array(self.scales), numbers, logit, which)
 
 
@@ -68,17 +77,6 @@ def advanced(
     nodes = tuple(arrays[name] for name in ("column", "threshold", "left", "right", "value", "roots"))
     add_trees(features, *nodes, first, int(ends[which]), result)
     return np.asarray(result * scales[which])
-
-
-class _Rows:
-    """Outcomes and weights of the rows to learn from."""
-
-    def __init__(self, outcome: Floats, weight: Floats) -> None:
-        self.outcome, self.weight = outcome, weight
-
-    def take(self, rows: Array) -> _Rows:
-        """Some of them."""
-        return _Rows(self.outcome[rows], self.weight[rows])
 
 
 def best_scale(logit: Floats, outcome: Floats, weight: Floats) -> float:
@@ -100,13 +98,15 @@ def best_scale(logit: Floats, outcome: Floats, weight: Floats) -> float:
 class MulticalibrationBoost(Recalibrator):
     """Gradient boosting on the logit, with the score as a feature and as the offset (after Tax and others, MCGrad).
 
-    Each round grows 25 small trees (8 leaves, learning rate .1) on the columns and the current logit, starting from the
-    current logit, and rescales the result by the factor of least log loss. The number of rounds is that of the least
-    held-out log loss over 5 folds; none at all unless it beats leaving the scores alone by more than one standard error
-    of the paired differences, so that a calibrated model is left as it is. Does not keep the ranking.
+    Each round grows 25 small trees (learning rate .1) on the columns and the current logit, starting from the current
+    logit, and rescales the result by the factor of least log loss. The number of rounds is that of the least held-out
+    log loss over 5 folds; none at all unless it is below that of the scores as they are and held-out residuals go the
+    way of the change: the sum of (y - p) times the change of the logit is above 0 by more than noise (one-sided 5%), so
+    that a calibrated model is left as it is. Does not keep the ranking.
 
-    Levels of a category are ordered by the mean of outcome - score; missing is a level; levels not seen in fit go with
-    the commonest. Several classes: each against the rest, rows divided by their sums.
+    Levels of a category are ordered by the mean of outcome - score, drawn towards that of all rows as if it were 30
+    rows more (within each fold on its own rows); missing is a level; levels not seen in fit go with the commonest.
+    Several classes: each against the rest, rows divided by their sums.
 
     Parameters
     ----------
@@ -117,6 +117,10 @@ class MulticalibrationBoost(Recalibrator):
         predictions and JSON need neither.
     random_state : int
         Of the folds.
+    leaves : int
+        Most leaves of a tree. More find finer interactions and more noise.
+    min_rows : int
+        Fewest rows of a leaf.
 
     Attributes
     ----------
@@ -170,10 +174,14 @@ class MulticalibrationBoost(Recalibrator):
     roots_: Integers
     inner_: list[Recalibrator | None]
 
-    def __init__(self, rounds: Any = "auto", engine: str = "auto", random_state: int = 0) -> None:
+    def __init__(
+        self, rounds: Any = "auto", engine: str = "auto", random_state: int = 0, leaves: int = 5, min_rows: int = 50
+    ) -> None:
         self.rounds = rounds
         self.engine = engine
         self.random_state = random_state
+        self.leaves = leaves
+        self.min_rows = min_rows
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
@@ -181,6 +189,8 @@ class MulticalibrationBoost(Recalibrator):
             parameters.whole("rounds", self.rounds, 0, 10_000)
         parameters.one_of("engine", self.engine, ("auto", "lightgbm", "sklearn"))
         parameters.whole("random_state", self.random_state, 0, 2**31 - 1)
+        parameters.whole("leaves", self.leaves, 2, 1000)
+        parameters.whole("min_rows", self.min_rows, 1)
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -202,33 +212,30 @@ class MulticalibrationBoost(Recalibrator):
                 raise ValueError("the map of a class must be a fitted MulticalibrationBoost of two classes")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, None)
+        chosen_names(sample.columns, None)
         if sample.n_classes > 2:
             self._fit_classes(sample)
             return
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
-        outcome = sample.outcome.astype(np.float64)
-        residual = outcome - sample.probability
-        codings = [coded(sample.columns.find(name), residual, weight) for name in names]
-        numbers = finite_numbers(codings, sample.columns)
-        rows, logit = _Rows(outcome, weight), logits(sample.probability)
-        engine = chosen_engine(self.engine)
+        growth = self._growth()
         self.gain_ = 0.0
-        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(engine, numbers, rows, logit)
-        boosted = _Boosted()
+        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, growth)
+        boosted = _Boosted(sample, growth)
         for _ in range(int(rounds)):
-            logit = boosted.grow(engine, numbers, rows, logit, int(self.random_state))
-        self._keep(codings, boosted)
+            boosted.grow()
+        self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
 
-    def _keep(self, codings: list[Coding], boosted: _Boosted) -> None:
+    def _growth(self) -> Growth:
+        return Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
+
+    def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
         self.names_ = label_array([coding.name for coding in codings])
         self.nominal_ = np.array([coding.nominal for coding in codings], dtype=np.bool_)
         self.levels_ = [coding.levels for coding in codings]
         self.ranges_ = np.array([[coding.low, coding.high] for coding in codings]).reshape(-1, 2)
-        self.rounds_ = len(boosted.ends)
-        self.scales_ = np.array(boosted.scales, dtype=np.float64)
-        self.ends_ = np.array(boosted.ends, dtype=np.int64)
-        for name, values in boosted.forest.arrays().items():
+        self.rounds_ = len(ends)
+        self.scales_ = np.array(scales, dtype=np.float64)
+        self.ends_ = np.array(ends, dtype=np.int64)
+        for name, values in forest.arrays().items():
             setattr(self, "roots_" if name == "roots" else f"node_{name}_", values)
         self.inner_ = []
 
@@ -237,7 +244,7 @@ class MulticalibrationBoost(Recalibrator):
         made: list[MulticalibrationBoost] = []
         columns = {name: sample.columns[name] for name in sample.columns}
         for k in range(sample.n_classes):
-            one = MulticalibrationBoost(self.rounds, self.engine, self.random_state)
+            one = MulticalibrationBoost(**self.get_params())
             outcome = (sample.outcome == k).astype(np.int64)
             some = 0 < outcome.sum() < sample.rows
             one.rounds = self.rounds if some else 0
@@ -246,38 +253,37 @@ class MulticalibrationBoost(Recalibrator):
             one.rounds = self.rounds
             one.classes_, one.identity_, one.n_rows_ = np.array([0, 1]), False, sample.rows
             made.append(one)
-        self._keep(made[0]._codings(), _Boosted())  # noqa: SLF001
+        self._keep(made[0]._codings(), Forest(), [], [])  # noqa: SLF001
         self.gain_ = 0.0
         self.inner_ = list(made)
 
-    def _chosen_rounds(self, engine: str, numbers: Floats, rows: _Rows, logit: Floats) -> int:
+    def _chosen_rounds(self, sample: Sample, growth: Growth) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
-        size = logit.size
-        place = np.random.default_rng(self.random_state).permutation(size) % FOLDS
-        own = log_losses(logit, rows.outcome)
-        folds = range(FOLDS if size <= FOLD_ROWS else 1)
-        held = [np.flatnonzero(place == fold) for fold in folds]
-        if min(len(part) for part in held) == 0 or size < 2 * FOLDS:
+        place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
+        folds = range(FOLDS if sample.rows <= FOLD_ROWS else 1)
+        if sample.rows < 2 * FOLDS:
             return 0
-        kept = [np.flatnonzero(place != fold) for fold in folds]
-        models = [_Boosted() for _ in folds]
-        inside = [logit[part] for part in kept]
-        outside = [logit[part] for part in held]
-        every = np.concatenate(held)
-        best, best_loss, best_saved = 0, 0.0, np.zeros(every.size)
+        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), growth) for fold in folds]
+        held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
+        numbers = [finite_numbers(model.codings, part.columns) for model, part in zip(models, held, strict=True)]
+        outside = [logits(part.probability) for part in held]
+        outcomes = [part.outcome.astype(np.float64) for part in held]
+        weight = np.concatenate([np.ones(part.rows) if part.weight is None else part.weight for part in held])
+        first, outcome = np.concatenate(outside), np.concatenate(outcomes)
+        own = log_losses(first, outcome)
+        best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
-            for f in folds:
-                inside[f] = models[f].grow(engine, numbers[:, kept[f]], rows.take(kept[f]), inside[f], 0)
-                outside[f] = models[f].advance(numbers[:, held[f]], outside[f], done - 1)
-            losses = np.concatenate([log_losses(outside[f], rows.outcome[held[f]]) for f in folds])
-            saved = own[every] - losses
-            mean = float(np.average(saved, weights=rows.weight[every]))
-            if mean > best_loss:
-                best, best_loss, best_saved = done, mean, saved
+            for f, model in enumerate(models):
+                model.grow()
+                outside[f] = model.advance(numbers[f], outside[f])
+            logit = np.concatenate(outside)
+            mean = float(np.average(own - log_losses(logit, outcome), weights=weight))
+            if mean > best_mean:
+                best, best_mean, best_logit = done, mean, logit
             if done - best >= PATIENCE:
                 break
-        if best and best_loss > standard_error(best_saved, rows.weight[every]):
-            self.gain_ = best_loss
+        if best and refutes(weight * (outcome - sigmoid(first)) * (best_logit - first)):
+            self.gain_ = best_mean
             return best
         return 0
 
@@ -322,7 +328,6 @@ def finite_numbers(codings: list[Coding], columns: Columns) -> Floats:
     return np.stack([np.where(np.isinf(values), far, values) for values, far in zip(made, beyond, strict=True)])
 
 
-def standard_error(values: Floats, weight: Floats) -> float:
-    """Standard error of a weighted mean."""
-    mean = np.average(values, weights=weight)
-    return math.sqrt(float(np.sum(weight**2 * (values - mean) ** 2))) / float(weight.sum())
+def refutes(parts: Floats) -> bool:
+    """Whether a sum of parts that have mean 0 if the scores are right lies above 0 by more than noise (5%)."""
+    return float(parts.sum()) > ONE_SIDED * math.sqrt(float(parts @ parts))

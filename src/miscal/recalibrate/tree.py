@@ -42,8 +42,11 @@ class Coding:
         return np.where(column.missing, self.low, places)
 
 
-def coded(column: Column, target: Floats, weight: Floats) -> Coding:
-    """Learn the coding of one column; `target` is what levels are ordered by."""
+def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) -> Coding:
+    """Learn the coding of one column; levels are ordered by their means of `target`.
+
+    Means are drawn towards that of all rows, which counts for `prior` rows: a small level then lies near the middle.
+    """
     if not column.nominal:
         seen = column.values[~column.missing]
         low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
@@ -51,7 +54,8 @@ def coded(column: Column, target: Floats, weight: Floats) -> Coding:
     count = len(column.levels)
     place = np.where(column.missing, count, column.values)
     mass = np.bincount(place, weights=weight, minlength=count + 1)
-    share = np.bincount(place, weights=weight * target, minlength=count + 1) / np.where(mass > 0, mass, 1.0)
+    sums = np.bincount(place, weights=weight * target, minlength=count + 1)
+    share = (sums + prior * np.average(target, weights=weight)) / np.where(mass > 0, mass + prior, 1.0)
     present = np.flatnonzero(mass > 0)
     order = present[np.argsort(share[present], kind="stable")]
     rank = {int(code): i for i, code in enumerate(order)}
