@@ -20,6 +20,7 @@ from miscal.recalibrate.beside_classes import several_of
 from miscal.recalibrate.formula import formula
 
 MODELS: dict[str, Callable[[], Recalibrator]] = {
+    "Blend": lambda: recalibrate.Blend([recalibrate.PlattScaling(), recalibrate.VariableTree()]),
     "Chain": lambda: recalibrate.Chain([recalibrate.PlattScaling(), recalibrate.VariableTree()]),
     "GroupWise": lambda: recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]),
     "MulticalibrationBoost": lambda: recalibrate.MulticalibrationBoost(rounds=1),

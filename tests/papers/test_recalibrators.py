@@ -19,6 +19,7 @@ from miscal.recalibrate import (
     IsotonicCalibration,
     PlattScaling,
     ScalingBinning,
+    StructuredScaling,
     TemperatureScaling,
     VariableTree,
     VectorScaling,
@@ -163,6 +164,44 @@ def test_vector_scaling_is_optimal(several):
     assert np.abs((off * logs).sum(axis=0)).max() <= 1e-10 * w.sum()
     assert np.abs(off.sum(axis=0)).max() <= 1e-10 * w.sum()
     assert made.shifts_[-1] == 0.0
+
+
+@pytest.mark.parametrize("strength", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("structure", ["vector", "matrix"])
+def test_structured_scaling_is_optimal(several, structure, strength):
+    """The gradient of sum of losses + strength (K (v² + b²) + K (K - 1) M²) in every coefficient, term by term."""
+    p, y, w = several
+    made = StructuredScaling(structure, strength).fit(p, y, sample_weight=w)
+    heat = TemperatureScaling().fit(p, y, sample_weight=w).temperature_
+    assert made.temperature_ == heat
+    classes = 4
+    factors = np.diag(made.coefficients_[0]) if structure == "vector" else made.coefficients_
+    change, z = heat * factors - np.eye(classes), np.log(p) / heat
+    off = w[:, None] * (softmax(z + z @ change.T + made.intercepts_) - np.eye(classes)[y])
+    for k in range(classes):
+        slope = (off[:, k]).sum() + 2 * strength * classes * made.intercepts_[k]
+        assert abs(slope) <= 1e-8 * w.sum()
+        for j in range(classes):
+            if structure == "vector" and j != k:
+                assert change[k, j] == 0.0
+                continue
+            own = classes if j == k else classes * (classes - 1)
+            slope = (off[:, k] * z[:, j]).sum() + 2 * strength * own * change[k, j]
+            assert abs(slope) <= 1e-8 * w.sum()
+
+
+def test_structured_scaling_lies_between_temperature_and_vector_scaling(several):
+    """A strong penalty gives temperature scaling, a weak one vector scaling, up to a shift of all classes."""
+    p, y, _ = several
+    held = StructuredScaling(strength=1e9).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(held, TemperatureScaling().fit(p, y).predict_proba(p), atol=1e-5)
+    free = StructuredScaling(strength=1e-9).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(free, VectorScaling().fit(p, y).predict_proba(p), atol=1e-4)
+    # A class that does not occur is no reason to fail.
+    kept = y != 3
+    some = StructuredScaling("matrix").fit(p[kept], y[kept])
+    assert np.isfinite(some.coefficients_).all()
+    assert some.predict_proba(p)[:, 3].mean() < p[:, 3].mean()
 
 
 @pytest.mark.parametrize(("intercept_l2", "reference"), [(None, True), (0.01, True), (None, False)])

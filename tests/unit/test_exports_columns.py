@@ -122,11 +122,35 @@ def test_a_network_in_onnx(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
         to_sql(made)
 
 
+def test_a_blend(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+    """To 1e-12 for scores away from 0 and 1; within 1e-9 of them 1 - p has few digits, and so has the mean of logits."""
+    rng = np.random.default_rng(3)
+    p, X = rng.beta(1, 3, 3000), table(3000, 1, ["a", "it's", "c", None], 4)
+    y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
+    members = [PlattScaling(), recalibrate.MulticalibrationBoost(rounds=1), recalibrate.AugmentedBeta(l2=1.0)]
+    made = recalibrate.Blend(members).fit(p, y, {name: X[name] for name in ("age", "state", "member")})
+    assert len(made.members_) > 1
+    p, X = asked
+    data = {name: pa.array(values, from_pandas=False) for name, values in X.items()}
+    connection = duckdb.connect()
+    connection.register("t", pa.table(data | {"p": p}))
+    answer = connection.execute(f'SELECT {to_sql(made, "p")} AS q FROM t ORDER BY "the row\'s number"').fetchnumpy()[
+        "q"
+    ]
+    expected = made.predict_proba(p, X)[:, 1]
+    inside = (p > 1e-4) & (p < 1.0 - 1e-4)
+    np.testing.assert_allclose(answer[inside], expected[inside], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(answer, expected, rtol=0, atol=1e-5)
+    assert len(to_onnx(made)) > 1000
+
+
 CLASSES = [
     recalibrate.Identity(),
     recalibrate.TemperatureScaling(),
     recalibrate.VectorScaling(),
     recalibrate.DirichletCalibration(),
+    recalibrate.StructuredScaling(),
+    recalibrate.StructuredScaling("matrix"),
     recalibrate.KernelCalibration(),
     recalibrate.KernelCalibration(base="platt"),
     PlattScaling(),

@@ -14,6 +14,7 @@ from miscal.recalibrate import (
     AugmentedBeta,
     AugmentedLogistic,
     BetaCalibration,
+    Blend,
     DirichletCalibration,
     HistogramBinning,
     Identity,
@@ -21,6 +22,7 @@ from miscal.recalibrate import (
     PlattScaling,
     Recalibrator,
     ScalingBinning,
+    StructuredScaling,
     TemperatureScaling,
     VariableTree,
     VectorScaling,
@@ -32,6 +34,8 @@ SCORE = [
     PlattScaling(on="probability", l2=1.0),
     TemperatureScaling(),
     VectorScaling(),
+    StructuredScaling(),
+    StructuredScaling("matrix"),
     HistogramBinning(),
     HistogramBinning(bins=5, strategy="quantile"),
     HistogramBinning(bins=[0.0, 0.3, 1.0]),
@@ -136,7 +140,8 @@ def test_equal_scores_give_a_constant(made, level):
     out = clone(made).fit(np.full(100, level), y, X).predict_proba(np.full(5, level), {k: v[:5] for k, v in X.items()})
     assert np.isfinite(out).all()
     assert (out == out[0]).all()
-    if not isinstance(made, (Identity, TemperatureScaling)) and getattr(made, "l2", 0) == 0:
+    penalised = getattr(made, "l2", 0) > 0 or isinstance(made, StructuredScaling)
+    if not isinstance(made, (Identity, TemperatureScaling)) and not penalised:
         np.testing.assert_allclose(out[0, 1], 0.25, atol=1e-9)
 
 
@@ -291,6 +296,9 @@ def test_isotonic_may_refuse_what_lies_outside():
         (PlattScaling(), False),
         (TemperatureScaling(), True),
         (VectorScaling(), False),
+        (StructuredScaling(), False),
+        (Blend([Identity(), TemperatureScaling()]), True),
+        (Blend([Identity(), VectorScaling()]), False),
         (HistogramBinning(), False),
         (IsotonicCalibration(), True),
         (BetaCalibration(), True),

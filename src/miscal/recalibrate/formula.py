@@ -267,7 +267,8 @@ def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
     return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
 
 
-def _square(coefficients: np.ndarray) -> np.ndarray:
+def square(coefficients: np.ndarray) -> np.ndarray:
+    """A matrix of which only the diagonal may be given, as (1, K)."""
     return np.diag(coefficients[0]) if len(coefficients) == 1 else coefficients
 
 
@@ -281,6 +282,13 @@ def _chain(made: Any, _: int) -> Node:
     for step in made.steps_[1:]:
         found = Then(found, formula(step))
     return found
+
+
+def _blend(made: Any, _: int) -> Node:
+    held = [Held(formula(member), LOGIT_CLIP, 1.0 - LOGIT_CLIP) for member in made.members_]
+    pairs = zip(made.weights_.tolist(), held, strict=True)
+    terms = [term for weight, each in pairs for term in ((weight, Log(each)), (-weight, Log(each, of_rest=True)))]
+    return Sigmoid(Linear(tuple(terms), 0.0))
 
 
 def _sampling(made: Any, _: int) -> Node:
@@ -299,7 +307,8 @@ _BUILDERS = {
     "SamplingCorrection": _sampling,
     "VectorScaling": lambda made, _: _softmax(np.diag(made.slopes_), made.shifts_),
     "DirichletCalibration": lambda made, _: _softmax(made.coefficients_, made.intercepts_),
-    "StructuredScaling": lambda made, _: _softmax(_square(made.coefficients_), made.intercepts_),
+    "StructuredScaling": lambda made, _: _softmax(square(made.coefficients_), made.intercepts_),
     "KernelCalibration": _kernel,
     "Chain": _chain,
+    "Blend": _blend,
 }

@@ -58,4 +58,5 @@ _SOFTMAX = {
     "KernelCalibration": lambda made, classes: _powers(float(made.coefficients_[0, 0]), classes),
     "VectorScaling": lambda made, _: Softmax(np.diag(made.slopes_), made.shifts_),
     "DirichletCalibration": lambda made, _: Softmax(made.coefficients_, made.intercepts_),
+    "StructuredScaling": lambda made, _: Softmax(nodes.square(made.coefficients_), made.intercepts_),
 }

@@ -193,12 +193,26 @@ def _chain(made: Any) -> Any:
     return found
 
 
+def _blend(made: Any) -> Any:
+    """The mean of the members' logits; each member has a name, because it is used twice."""
+    names = [nodes.Name(f"member_{i}") for i in range(len(made.members_))]
+    terms: list[tuple[float, Any]] = []
+    for weight, name in zip(made.weights_.tolist(), names, strict=True):
+        held = nodes.Held(name, nodes.LOGIT_CLIP, 1.0 - nodes.LOGIT_CLIP)
+        terms += [(weight, nodes.Log(held)), (-weight, nodes.Log(held, of_rest=True))]
+    found: Any = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
+    for name, member in zip(names, made.members_, strict=True):
+        found = nodes.Named(name.name, whole_formula(member), found)
+    return found
+
+
 _BUILDERS: dict[str, Callable[[Any], Any]] = {
     "VariableTree": _tree,
     "GroupWise": _groups,
     "MulticalibrationBoost": _boosted,
     "AugmentedLogistic": _augmented,
     "AugmentedBeta": _augmented,
+    "Blend": _blend,
     "Chain": _chain,
     "NeuralCalibration": _neural,
 }
