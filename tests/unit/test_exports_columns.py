@@ -123,7 +123,7 @@ def test_a_network_in_onnx(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
 
 
 def test_a_blend(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
-    """To 1e-12 for scores away from 0 and 1; within 1e-9 of them 1 - p has few digits, and so has the mean of logits."""
+    """To 1e-12 for scores away from 0 and 1; at them 1 - p has few digits, and so has the mean of logits."""
     rng = np.random.default_rng(3)
     p, X = rng.beta(1, 3, 3000), table(3000, 1, ["a", "it's", "c", None], 4)
     y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
