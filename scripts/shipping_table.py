@@ -78,7 +78,7 @@ def ways(name: str, classes: int) -> list[bool] | None:
                                         model.predict_proba(p, X)))  # fmt: skip
     return [
         json, works(quick), works(lambda: to_sql(model, columns)), works(lambda: to_onnx(model)),
-        classes == 2 and not model.uses_columns, json,
+        classes == 2 and (not model.uses_columns or isinstance(model, recalibrate.GroupWise)), json,
     ]  # fmt: skip
 
 

@@ -52,7 +52,17 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
-        """Fit the classifier and the recalibrator."""
+        """Fit the classifier and the recalibrator.
+
+        Parameters
+        ----------
+        X : frame or (n, d) array
+        y : (n,) labels
+        sample_weight : (n,) numbers, optional
+            Of both parts; the classifier gets it if it takes weights (with metadata routing: if it asks for them).
+        params : what the classifier's `fit` takes besides; `groups` goes to a splitter of groups
+            With scikit-learn's metadata routing each part gets what it asked for.
+        """
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
@@ -68,14 +78,13 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise refusal("must have at least two classes", where="'y'", got=f"it has one class: {self.classes_[0]}")
-        routed = process_routing(self, "fit", sample_weight=sample_weight, **params) if params else None
-        fit_params = dict(routed.estimator.fit) if routed else {}
         estimator = self._estimator()
+        fit_params, split_params = self._routed(estimator, sample_weight, params)
         if self._prefit(estimator):
             self.estimator_, held_out = estimator, self._base_probability(estimator, X)
         else:
-            held_out = self._held_out(estimator, X, y, sample_weight, fit_params)
-            self.estimator_ = _fitted(clone(estimator), X, y, sample_weight, fit_params)
+            held_out = self._held_out(estimator, X, y, fit_params, split_params)
+            self.estimator_ = clone(estimator).fit(X, y, **fit_params)
         recalibrator = PlattScaling() if self.recalibrator is None else self.recalibrator
         self.recalibrator_ = clone(recalibrator).fit(held_out, codes, self._beside(X), sample_weight)
         return self
@@ -99,27 +108,44 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if self.estimator is not None:
             return self.estimator
         from sklearn.linear_model import LogisticRegression
+        from sklearn.utils.metadata_routing import _routing_enabled
 
-        return LogisticRegression()
+        made = LogisticRegression()
+        return made.set_fit_request(sample_weight=True) if _routing_enabled() else made
 
     def _prefit(self, estimator: Any) -> bool:
         from sklearn.frozen import FrozenEstimator
 
         return (isinstance(self.cv, str) and self.cv == "prefit") or isinstance(estimator, FrozenEstimator)
 
+    def _routed(
+        self, estimator: Any, sample_weight: Any, params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the classifier's `fit` and the splitter's `split` get."""
+        from sklearn.utils.metadata_routing import _routing_enabled
+        from sklearn.utils.validation import has_fit_parameter
+
+        if _routing_enabled():
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+            return dict(routed.estimator.fit), dict(routed.splitter.split)
+        given = {name: value for name, value in params.items() if name != "groups"}
+        if sample_weight is not None and has_fit_parameter(estimator, "sample_weight"):
+            given["sample_weight"] = sample_weight
+        return given, {"groups": params["groups"]} if "groups" in params else {}
+
     def _held_out(
-        self, estimator: Any, X: Any, y: np.ndarray, sample_weight: Any, fit_params: dict[str, Any]
+        self, estimator: Any, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
     ) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
         from sklearn.model_selection import check_cv
         from sklearn.utils import _safe_indexing
+        from sklearn.utils.validation import _check_method_params
 
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
-        for train, test in splitter.split(X, y):
-            part = {name: _safe_indexing(value, train) for name, value in fit_params.items()}
-            weight = None if sample_weight is None else sample_weight[train]
-            fitted = _fitted(clone(estimator), _safe_indexing(X, train), y[train], weight, part)
+        for train, test in splitter.split(X, y, **split_params):
+            part = _check_method_params(X, fit_params, indices=train)  # what has a value a row is cut to these rows
+            fitted = clone(estimator).fit(_safe_indexing(X, train), y[train], **part)
             held_out[test] = _aligned(fitted, _safe_indexing(X, test), self.classes_)
         if np.isnan(held_out).any():
             row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
@@ -140,9 +166,14 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Pass what `fit` was given on to the classifier's `fit`."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=self._estimator(), method_mapping=mapping)
+        """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
+        from sklearn.model_selection import check_cv
+
+        splitter = check_cv(5 if isinstance(self.cv, str) else self.cv)
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router.add(splitter=splitter, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags
@@ -171,14 +202,6 @@ def _check_table(X: Any) -> None:
             f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
         )
         raise refusal(what, where="'X'")
-
-
-def _fitted(estimator: Any, X: Any, y: np.ndarray, weight: Any, params: dict[str, Any]) -> Any:
-    from sklearn.utils.validation import has_fit_parameter
-
-    if weight is not None and has_fit_parameter(estimator, "sample_weight"):
-        params = {**params, "sample_weight": weight}
-    return estimator.fit(X, y, **params)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:
