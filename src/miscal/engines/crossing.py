@@ -12,7 +12,6 @@ from miscal.engines.members import Members
 from miscal.engines.plan import SKETCH_SHIFT, Packed, _under
 from miscal.engines.rows import Batch, Door, locked
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +32,12 @@ class Crossed:
 
     def codes(self, batch: Batch) -> np.ndarray:
         """The cell of each row; `count` for none."""
+        from miscal.kernels.stream import border_codes
+
         if self.edges is not None:
             values = batch.numbers(self.name)
-            missing = np.isnan(values)
-            codes = bin_index(np.where(missing, self.edges[0], values), self.edges).astype(np.int32)
-            codes[missing] = self.count - 1
+            codes = np.empty(values.size, np.int32)
+            border_codes(values, np.ascontiguousarray(self.edges[1:-1]), np.int32(self.count - 1), codes)
             return codes
         import pyarrow as pa
         import pyarrow.compute as pc

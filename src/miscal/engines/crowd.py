@@ -104,7 +104,8 @@ class CrowdState:
 
         cells = self.job.members.atoms_of(slots, batch.rows)
         arrays, whole = self._rows(batch, None)
-        given = (cells, self.job.shift, locked(codes), *arrays, _seed(batch), self.sums, self.totals, self.curve)
+        seed = np.uint64(0)  # which atoms are filled tells sets of rows apart
+        given = (cells, self.job.shift, locked(codes), *arrays, seed, self.sums, self.totals, self.curve)
         if whole:
             add_cells(*given, self.real)
         else:

@@ -169,7 +169,10 @@ class Crowd:
 
     def mark(self, k: int) -> int:
         """A number that equal sets of rows share."""
-        return int(self.state.totals[self.members.union(k), 9].sum()) & (2**64 - 1)
+        union = self.members.union(k)
+        if self.members.by_atoms:
+            return int.from_bytes(np.packbits(union & (self.state.totals[:, 0] > 0)).tobytes(), "big")
+        return int(self.state.totals[union, 9].sum()) & (2**64 - 1)
 
     def curve(self, k: int) -> dict[str, list[float]]:
         """The running total of predicted - observed at some borders, with its band, as `cumulative_curve` gives it."""

@@ -94,11 +94,8 @@ class Members:
         """The slot of each row in each column, int32; and which named levels occur, over all columns."""
         found, seen = [], []
         for one in self.rules.columns:
-            own = column_slots(one, batch)
             seen.append(np.zeros(one.named, bool))
-            if one.nominal:
-                seen[-1][own] = True
-            found.append(own if one.merged is None else one.merged[own])
+            found.append(column_slots(one, batch, seen[-1]))
         return found, np.concatenate(seen) if seen else np.zeros(0, bool)
 
     def atoms_of(self, slots: list[np.ndarray], rows: int) -> np.ndarray:
@@ -134,14 +131,15 @@ class Members:
                 yield k, found
 
 
-def column_slots(one: Slots, batch: Batch) -> np.ndarray:
-    """The slots of a batch's rows in one column, before any are merged."""
+def column_slots(one: Slots, batch: Batch, seen: np.ndarray) -> np.ndarray:
+    """The slots of a batch's rows in one column; which levels occur is noted in `seen`."""
     from miscal.kernels.subpopulation_stream import number_slots
 
+    merged = np.arange(one.named, dtype=np.int32) if one.merged is None else one.merged
     if not one.nominal:
         values = batch.numbers(one.name)
         slots = np.empty(values.size, np.int32)
-        number_slots(values, one.numbers, slots)
+        number_slots(values, one.numbers, merged, slots)
         return slots
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -152,4 +150,8 @@ def column_slots(one: Slots, batch: Batch) -> np.ndarray:
     missing = np.int32(one.named - 1)
     if names.null_count:
         table[np.asarray(names.is_null())] = missing
-    return np.asarray(np.append(table, missing)[codes])  # the last entry serves code -1
+    table = np.append(table, missing)  # the last entry serves code -1
+    used = np.zeros(table.size, bool)
+    used[codes] = True
+    seen[table[used]] = True
+    return np.asarray(merged[table][codes])

@@ -28,12 +28,12 @@ REAL_WIDTH = 5  # weight, weight2, predicted, variance, squared residuals
 
 
 @kernel
-def number_slots(values, numbers, slots):
-    """Slot 2j + 1 for the j-th number, 2j for what lies before it, the last one for NaN."""
+def number_slots(values, numbers, merged, slots):
+    """What `merged` has for slot 2j + 1 of the j-th number, 2j of what lies before it, the last one of NaN."""
     for i in range(values.size):
         value = values[i]
         if math.isnan(value):
-            slots[i] = 2 * numbers.size + 1
+            slots[i] = merged[2 * numbers.size + 1]
             continue
         low = 0
         high = numbers.size
@@ -43,7 +43,7 @@ def number_slots(values, numbers, slots):
                 low = middle + 1
             else:
                 high = middle
-        slots[i] = 2 * low + (1 if low < numbers.size and numbers[low] == value else 0)
+        slots[i] = merged[2 * low + (1 if low < numbers.size and numbers[low] == value else 0)]
 
 
 @kernel
@@ -110,7 +110,7 @@ def _add(i, cell, shift, codes, predicted, observed, first, second, seed, sums, 
         totals[cell, 6] += v & HALF_MASK
         totals[cell, 7] += r >> HALF
         totals[cell, 8] += r & HALF_MASK
-    totals[cell, 9] += np.int64(mixed(seed, np.uint64(i)))
+    totals[cell, 9] += np.int64(mixed(seed, np.uint64(i))) if seed else 0
     curve[cell, place >> shift, 0] += np.float64(weight)
     curve[cell, place >> shift, 1] += np.float64(square) * spread
 
@@ -127,7 +127,7 @@ def _add_real(i, cell, shift, codes, predicted, observed, first, second, seed, s
     sums_real[cell, place, 0] += step
     sums_real[cell, place, 1] += max(step, 0.0)
     totals[cell, 0] += 1
-    totals[cell, 9] += np.int64(mixed(seed, np.uint64(i)))
+    totals[cell, 9] += np.int64(mixed(seed, np.uint64(i))) if seed else 0
     real[cell, 0] += first[i]
     real[cell, 1] += second[i]
     real[cell, 2] += first[i] * p
