@@ -11,9 +11,9 @@ import pytest
 
 import miscal
 from miscal.engines.batches import batches_of
-from miscal.engines.crossing import Crossed, CrossPass
-from miscal.engines.keys import KeyMap
+from miscal.engines.crossing import Crossed, Crossings
 from miscal.engines.memory import tally
+from miscal.engines.scan import scan
 from miscal.engines.stream import Stream
 from miscal.pairs import pair
 from miscal.pooling.cells import Levels
@@ -84,9 +84,11 @@ def test_crossed_cells_are_those_of_memory(tmp_path, weight):
     edges = np.array([-np.inf, 10.0, 30.0, np.inf])
     names = ("s0", "s1", "s2", "s5")
     parts = (Crossed("whole", edges), Crossed("state", None, names), Crossed("skewed", np.array([-9.0, 0.0, 9.0])))
-    door = tables.door(weight)
-    job = CrossPass(door, parts, ((0, 1), (2, 0)), KeyMap.fitted(np.array([0.0, 1.0]), 64), np.empty(0))
-    state = Stream(batches_of(path), 2).run(job)
+    crossings = Crossings(parts, ((0, 1), (2, 0)))
+    found = scan(
+        Stream(batches_of(path), 2), tables.door(weight), variables=["whole"], fields=[], requests=tables.requests,
+        extra=crossings,
+    )  # fmt: skip
     p = miscal.Predictions(made["y"], made["p"], weight=None if weight is None else made[weight], columns=made)
     compared = pair(p, "auto")
     whole = np.digitize(p.columns["whole"].values, edges[1:-1], right=True)
@@ -95,7 +97,7 @@ def test_crossed_cells_are_those_of_memory(tmp_path, weight):
     inside = np.flatnonzero(codes < 5)
     pooling = LevelPooling((whole * 5 + codes)[inside].astype(np.int32), Levels(("",) * 20))
     memory = tally(compared.take(inside), pooling)
-    stream = state.sums[0][0].tally(Levels(("",) * 20), weighted=weight is not None)
+    stream = found.extra[0][0].tally(Levels(("",) * 20), weighted=weight is not None)
     assert np.array_equal(stream.counts, memory.counts)
     for name in ("weight", "predicted", "observed", "variance", "residual2"):
         one, two = getattr(stream, name), getattr(memory, name)
@@ -104,7 +106,7 @@ def test_crossed_cells_are_those_of_memory(tmp_path, weight):
         else:
             assert np.array_equal(one, two), name
     skewed = p.columns["skewed"].values
-    missing = state.sums[1][0].tally(Levels(("",) * 12), weighted=weight is not None).counts.reshape(3, 4)[2]
+    missing = found.extra[1][0].tally(Levels(("",) * 12), weighted=weight is not None).counts.reshape(3, 4)[2]
     assert missing.sum() == np.isnan(skewed).sum()
 
 

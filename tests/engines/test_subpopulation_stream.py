@@ -11,8 +11,8 @@ import miscal
 from miscal.data.errors import MiscalError
 from miscal.engines import members
 from miscal.engines.batches import CsvBatches, batches_of
+from miscal.engines.buckets import KeyMap
 from miscal.engines.crowd import CrowdPass
-from miscal.engines.keys import KeyMap
 from miscal.engines.stream import Stream
 from miscal.metrics import multicalibration_error
 from miscal.metrics.subpopulation import streamed

@@ -98,9 +98,10 @@ class Members:
             found.append(column_slots(one, batch, seen[-1]))
         return found, np.concatenate(seen) if seen else np.zeros(0, bool)
 
-    def atoms_of(self, slots: list[np.ndarray], rows: int) -> np.ndarray:
+    def atoms_of(self, slots: list[np.ndarray], rows: int, out: np.ndarray | None = None) -> np.ndarray:
         """The atom of each row."""
-        codes = np.zeros(rows, np.int32)
+        codes = np.empty(rows, np.int32) if out is None else out
+        codes[:] = 0
         for one, own in zip(self.rules.columns, slots, strict=True):
             codes *= np.int32(one.count)
             codes += own

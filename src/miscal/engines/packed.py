@@ -86,6 +86,11 @@ class TwinSums:
         self.wide[:] = 0
         self.impossible[:] = 0
 
+    def both(self) -> tuple[CellSums, CellSums]:
+        """All sums, as predicted and beyond the score."""
+        self.settle()
+        return self.raw, self.after
+
     def arrays(self) -> Packed:
         """All sums, by name."""
         self.settle()

@@ -19,6 +19,7 @@ from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts
 from miscal.engines.packed import PackedSums, TwinSums
 from miscal.engines.rows import Batch, Door, locked
+from miscal.engines.seeds import sampled_rows
 
 SCORE = ""  # the key that is the prediction itself
 SKETCH_SHIFT = 2  # buckets of the score that share a cell of its sketch: 4
@@ -174,6 +175,20 @@ class FieldCells:
     cells: int
 
 
+class Extra(Protocol):
+    """Further cells of the rows, tallied beside those of keys and fields."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that it reads."""
+
+    def cells(self) -> list[int]:
+        """How many cells each tally has."""
+
+    def fill(self, batch: Batch, codes: np.ndarray) -> None:
+        """Write the cell of each row, (tallies, rows) int32; the number of cells itself means none."""
+
+
 @dataclass(frozen=True, eq=False)
 class SecondPass:
     """Segments of every key and cells of every field, as predicted and beyond the score; rows pulled; a sample."""
@@ -183,11 +198,14 @@ class SecondPass:
     fields: dict[str, FieldCells]
     score: KeyMap
     mended: np.ndarray  # the recalibrated score of each cell of the sketch; empty: nothing beyond the score
-    step: int  # every so manieth row is in the sample; 0: none
+    step: int  # one row in so many is in the sample; 0: none
+    extra: Extra | None = None
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *(key for key in self.keys if key != SCORE), *self.fields]))
+        more = [] if self.extra is None else self.extra.columns
+        names = [*self.door.columns, *(key for key in self.keys if key != SCORE), *self.fields, *more]
+        return list(dict.fromkeys(names))
 
     def start(self) -> SecondState:
         return SecondState(self)
@@ -224,6 +242,7 @@ class SecondState:
         self.places = {
             name: FieldSums(name, len(each.names) + 1, names=each.names) for name, each in job.fields.items()
         }
+        self.extra = [] if job.extra is None else [TwinSums(count) for count in job.extra.cells()]
         self.sample = _Lists()
         self.rows = np.zeros(1, np.int64)
         self.packed: PackedSums | None = None
@@ -241,7 +260,7 @@ class SecondState:
                 rows = np.flatnonzero(each.small[cells[name]])
                 self._pull(self.fields[name][1], rows, batch, cell=cells[name][rows])
         if self.job.step:
-            rows = np.arange((-batch.chunk.first) % self.job.step, batch.rows, self.job.step)
+            rows = sampled_rows(batch, self.job.step)
             sampled = {f"v:{key}": values[key][rows] for key in values if key != SCORE}
             sampled |= {f"f:{name}": cells[name][rows] for name in cells}
             self._pull(self.sample, rows, batch, **sampled)
@@ -253,7 +272,7 @@ class SecondState:
         pair = batch.pair
         if self.packed is None:
             columns = (*self.keys.values(), *self.fields.values())
-            self.packed = PackedSums([self.sketch, *(sums for sums, _ in columns)])
+            self.packed = PackedSums([self.sketch, *(sums for sums, _ in columns), *self.extra])
         codes = self.packed.codes(batch.rows)
         self.job.score.codes(pair.predicted, codes[0])
         sketch_cells(codes[0], SKETCH_SHIFT)
@@ -262,6 +281,8 @@ class SecondState:
             picked[key] = cuts.segments_of(values[key], made, codes[1 + place])
         for place, name in enumerate(self.job.fields):
             cells[name] = self.places[name].codes(batch, grow=False, out=codes[1 + len(values) + place])
+        if self.job.extra is not None:
+            self.job.extra.fill(batch, codes[1 + len(values) + len(cells) :])
         self.packed.add(pair, codes, self.job.mended if self.job.mended.size else np.zeros(self.sketch.count))
         return picked, cells
 
@@ -276,6 +297,11 @@ class SecondState:
         for name in self.job.fields:
             cells[name] = self.places[name].codes(batch, grow=False)
             self.fields[name][0].add(cells[name], pair, beyond)
+        if self.job.extra is not None:
+            more = np.empty((len(self.extra), batch.rows), np.int32)
+            self.job.extra.fill(batch, more)
+            for sums, own in zip(self.extra, more, strict=True):
+                sums.add(own, pair, beyond)
         return picked, cells
 
     def _mended(self, predicted: np.ndarray) -> np.ndarray:
@@ -297,6 +323,7 @@ class SecondState:
 
     def _parts(self) -> Sequence[tuple[str, Any]]:
         parts: list[tuple[str, Any]] = [("sample:", self.sample), ("sketch:", self.sketch)]
+        parts += [(f"extra{place}:", sums) for place, sums in enumerate(self.extra)]
         for head, pairs in (("key", self.keys), ("field", self.fields)):
             for place, (sums, pulled) in enumerate(pairs.values()):
                 parts += [(f"{head}{place}s:", sums), (f"{head}{place}p:", pulled)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,17 @@ class Batch:
     def rows(self) -> int:
         return self.pair.rows
 
+    @cached_property
+    def _numbers(self) -> dict[str, np.ndarray]:
+        return {}
+
     def numbers(self, name: str) -> np.ndarray:
-        """A numeric or date column as float64, NaN where missing."""
+        """A numeric or date column as float64, NaN where missing; converted once."""
+        if name not in self._numbers:
+            self._numbers[name] = self._as_numbers(name)
+        return self._numbers[name]
+
+    def _as_numbers(self, name: str) -> np.ndarray:
         try:
             made = column(name, self.chunk.table[name])
         except MiscalError as error:

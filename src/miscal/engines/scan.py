@@ -16,7 +16,17 @@ from miscal.engines.buckets import KeyMap
 from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts, Given, Profile, Pulled, Quantiles, VariableRanges, finer
 from miscal.engines.memory import mean_tally_of
-from miscal.engines.plan import SCORE, SKETCH_SHIFT, FieldCells, FirstPass, FirstState, Job, SecondPass, SecondState
+from miscal.engines.plan import (
+    SCORE,
+    SKETCH_SHIFT,
+    Extra,
+    FieldCells,
+    FirstPass,
+    FirstState,
+    Job,
+    SecondPass,
+    SecondState,
+)
 from miscal.engines.rows import Door
 from miscal.engines.together import run_together
 from miscal.engines.walking import stream_walk
@@ -26,7 +36,6 @@ from miscal.pooling.cells import Cells, Levels, Ranges
 
 Request = Quantiles | Given | VariableRanges
 Requests = Callable[[str, str, Profile, bool], dict[str, Request]]
-Beside = Callable[[KeyMap, np.ndarray], Sequence[Job]]  # jobs that share the second pass, given the mended scores
 BUDGET = 1_000_000  # rows pulled for one key, or for the small levels of one field
 MOST_ROUNDS = 5
 SMALL_CELL = 200
@@ -89,6 +98,7 @@ class Scanned:
     outcome_weights: bool
     target: str
     passes: int
+    extra: list[tuple[CellSums, CellSums]] = field(default_factory=list)  # as predicted and beyond the score
     beside: list[Any] = field(default_factory=list)  # states of the jobs that shared the second pass
 
 
@@ -104,7 +114,8 @@ def scan(
     sample: int = SAMPLE,
     buckets: int | None = None,
     mend: Callable[[Tally], np.ndarray] | None = None,
-    beside: Beside | None = None,
+    extra: Extra | None = None,
+    beside: Sequence[Job] = (),
 ) -> Scanned:
     """Read a table twice (once more where a column is so uneven that its buckets must be cut again)."""
     while True:
@@ -120,6 +131,7 @@ def scan(
                 sample,
                 buckets,
                 mend,
+                extra,
                 beside,
             ).run()
         except TypesChanged:
@@ -139,12 +151,13 @@ class _Scan:
         sample: int,
         buckets: int | None,
         mend: Callable[[Tally], np.ndarray] | None,
-        beside: Beside | None,
+        extra: Extra | None,
+        beside: Sequence[Job],
     ) -> None:
         self.runner, self.door, self.variables, self.fields = runner, door, variables, fields
         self.requests, self.most_levels, self.budget, self.sample = requests, most_levels, budget, sample
         self.buckets = buckets or _buckets(runner.rows)
-        self.mend, self.beside = mend, beside
+        self.mend, self.extra, self.beside = mend, extra, beside
         self.kinds = {SCORE: "score", **{name: runner.kinds[name] for name in variables}}
 
     def run(self) -> Scanned:
@@ -182,6 +195,7 @@ class _Scan:
             outcome_weights=first.outcome_weights,
             target=target,
             passes=self.runner.passes,
+            extra=[sums.both() for sums in second.extra],
             beside=others,
         )
 
@@ -190,9 +204,8 @@ class _Scan:
         step = max(1, int(first.totals[0]) // max(self.sample, 1)) if self.sample else 0
         keys = {key: (self.maps[key], self.cuts[key]) for key in self.maps}
         cells = {name: self._field_cells(each) for name, each in first.fields.items()}
-        job = SecondPass(self.door, keys, cells, self.score_map, mended, step)
-        more = [] if self.beside is None else self.beside(self.score_map, mended)
-        return run_together(self.runner, job, more)
+        job = SecondPass(self.door, keys, cells, self.score_map, mended, step, self.extra)
+        return run_together(self.runner, job, self.beside)
 
     def _first_sketch(self, first: FirstState) -> Tally:
         """The sketch of the score after the first pass; of rows of weight 1 its means alone."""

@@ -11,7 +11,6 @@ from miscal.carriers.tally import Tally
 from miscal.data.columns import Column, Columns
 from miscal.data.predictions import Predictions
 from miscal.engines.cells import CellSums
-from miscal.engines.crossing import CrossState
 from miscal.engines.crowd import CrowdState
 from miscal.engines.crowd_search import Limits, Settling
 from miscal.engines.crowd_walks import Crowd
@@ -56,13 +55,13 @@ class CrossedSums:
     """What the second pass added for a crossing."""
 
     crossing: Crossing
-    sums: CrossState
+    sums: list[tuple[CellSums, CellSums]]
     crowd: CrowdState | None
     runner: Runner
     weighted: bool
 
     def _both(self, place: int) -> tuple[Sums, Sums]:
-        raw, beyond = (self._sums(own) for own in self.sums.sums[place])
+        raw, beyond = (self._sums(own) for own in self.sums[place])
         return raw, beyond
 
     def _sums(self, own: CellSums) -> Sums:

@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.engines.buckets import KeyMap
-from miscal.engines.crossing import Crossed, CrossPass
+from miscal.engines.crossing import Crossed, Crossings
 from miscal.engines.crowd import CrowdPass
 from miscal.engines.crowd_search import Limits, buckets_for, score_sample
 from miscal.engines.members import Members
@@ -59,15 +59,20 @@ class Crossing:
     buckets: int = 256
     deep: bool = False
 
-    def jobs(self, score: KeyMap, mended: np.ndarray) -> Sequence[Job]:
-        """The jobs beside the second pass."""
+    @property
+    def tallies(self) -> Crossings | None:
+        """What the second pass tallies beside keys and fields."""
         if not self.pairs and self.members is None:
-            return []
+            return None
         parts = tuple(Crossed(part.name, part.edges, part.labels) for part in self.parts)
-        made: list[Job] = [CrossPass(self.door, parts, tuple(self.pairs), score, mended, self.members)]
-        if self.members is not None:
-            made.append(CrowdPass(self.door, self.members, KeyMap.fitted(self.scores, self.buckets)))
-        return made
+        return Crossings(parts, tuple(self.pairs), self.members)
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """The jobs that share the second pass: the walks of the conjunctions."""
+        if self.members is None:
+            return []
+        return [CrowdPass(self.door, self.members, KeyMap.fitted(self.scores, self.buckets))]
 
 
 def crossing_of(

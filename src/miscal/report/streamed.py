@@ -89,13 +89,14 @@ def summarise(
         most_levels=most_levels,
         sample=sample,
         mend=mended_scores,
-        beside=None if crossing is None else crossing.jobs,
+        extra=None if crossing is None else crossing.tallies,
+        beside=() if crossing is None else crossing.jobs,
     )
     seen = _seen(scanned, door, aside, explicit=bool(by))
-    if crossing is None or not scanned.beside:
+    if crossing is None or not scanned.extra:
         return seen
-    crowd = scanned.beside[1] if len(scanned.beside) > 1 else None
-    return replace(seen, crossed=CrossedSums(crossing, scanned.beside[0], crowd, runner, scanned.weighted))
+    crowd = scanned.beside[0] if scanned.beside else None
+    return replace(seen, crossed=CrossedSums(crossing, scanned.extra, crowd, runner, scanned.weighted))
 
 
 def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit: bool) -> Seen:
