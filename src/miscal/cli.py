@@ -232,7 +232,8 @@ def show(found: Any) -> None:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
     if len(real) > len(heads):
         console.print(
-            f"{words.plural(len(real) - len(heads), 'other place is', 'other places are')} explained by these."
+            f"{words.plural(len(real) - len(heads), 'other place is', 'other places are')} explained by "
+            f"{'these' if len(heads) > 1 else 'it'}."
         )
     if found.clean:
         listed = ", ".join(item["where"] for item in found.clean[:SHOWN])

@@ -57,7 +57,8 @@ def test_variables_have_a_curve_with_a_band_that_the_figure_draws(found: Any) ->
     assert (curve["observed_low"] < curve["observed"]).all()
     assert (curve["observed"] < curve["observed_high"]).all()
     page = to_html(plain(found.document))
-    assert page.count('class="line smooth"') == len(found.document["sections"]["variable"])
+    drawn = sum("curve" in result["extra"] for result in found.document["sections"]["variable"])
+    assert page.count('class="line smooth"') == drawn >= 3
 
 
 def test_findings_of_the_same_columns_share_a_card() -> None:

@@ -23,6 +23,7 @@ from miscal.results import Result
 
 SCHEMA = "miscal.audit/1"
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
+ALONE = "off by its own p-value, not among all that were tested"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 
 
@@ -70,7 +71,7 @@ def document_of(
         "clean": [
             _clean(column, result, group, first, tests)
             for column, result, group in first.columns
-            if column.name not in guilty and not result.p_value <= tests.level
+            if column.name not in guilty and not result.p_value * len(first.columns) <= tests.level
         ],
         "too_small": aside + [entry for _, _, group in first.columns for entry in _too_small(group)],
         "sections": sections,
@@ -100,6 +101,7 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         "noise_floor": result.noise_floor,
         "p_value": result.p_value,
         "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
+        "note": ALONE if result.p_value <= tests.level else "",
     }
 
 

@@ -11,6 +11,7 @@ import hashlib
 from os import PathLike
 
 from miscal.report.assets import asset
+from miscal.report.blocks.advice import advice
 from miscal.report.blocks.changes import comparison
 from miscal.report.blocks.closing import clean_section, definitions, method, too_small_section
 from miscal.report.blocks.columns import columns
@@ -47,14 +48,15 @@ def to_html(document: object) -> str:
     """
     audit = checked(document)
     parts = [
-        ("repair", "Repair", repair(audit)),
         ("findings", "Findings", findings(audit)),
+        ("advice", "What to do", advice(audit)),
         ("comparison", "Baseline", comparison(audit)),
         ("score", "Score", score(audit)),
         ("columns", "Columns", columns(audit, FIGURE_BYTES)),
         ("groups", "Groups", groups(audit)),
         ("subpopulations", "Subpopulations", subpopulations(audit)),
         ("neighbourhoods", "Neighbourhoods", neighbourhoods(audit)),
+        ("repair", "Repair", repair(audit)),
         ("clean", "Clean", clean_section(audit)),
         ("too-small", "Too small", too_small_section(audit)),
         ("method", "Method", method(audit)),

@@ -22,6 +22,7 @@ class Measure:
     p_value: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    least: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -52,7 +53,8 @@ def measure(score: Mapping[str, Any], name: str) -> Measure:
     details = {**mapping(mapping(score.get("details")).get(name)), **mapping(entry)}
     value = details.get("value") if isinstance(entry, Mapping) else entry
     low, high = [finite(bound) for bound in [*items(details.get("interval")), None, None][:2]]
-    return Measure(finite(value), finite(details.get("noise_floor")), finite(details.get("p_value")), low, high)
+    floor, p_value, least = (finite(details.get(key)) for key in ("noise_floor", "p_value", "least"))
+    return Measure(finite(value), floor, p_value, low, high, least)
 
 
 def level(document: Document) -> float:

@@ -116,8 +116,15 @@
     box.addEventListener("input", () => {
       const wanted = box.value.trim().toLowerCase();
       let many = 0;
-      for (const [text, row] of rows) { row.hidden = !text.includes(wanted); many += row.hidden ? 0 : 1; }
-      for (const [text, figure] of figures) figure.hidden = !text.includes(wanted);
+      for (const [text, row] of rows) {
+        row.hidden = !text.includes(wanted);
+        if (wanted) row.classList.remove("folded");
+        many += row.hidden ? 0 : 1;
+      }
+      for (const [text, figure] of figures) {
+        figure.hidden = !text.includes(wanted);
+        if (wanted) figure.classList.remove("folded");
+      }
       found.textContent = wanted ? `${many} of ${rows.length}` : "";
     });
   };
@@ -166,6 +173,25 @@
       if (!sheet.firstChild) build(dataOf(button), sheet);
       sheet.hidden = !sheet.hidden;
       button.setAttribute("aria-expanded", String(!sheet.hidden));
+    });
+  }
+
+  // A phone shows the first few of a long list; the style sheet hides the others there and nowhere else.
+  const unfold = (child) => child.classList.remove("folded");
+  for (const list of all("[data-fold]")) {
+    const rest = [...list.children].slice(+list.dataset.fold);
+    if (rest.length < 2) continue;
+    rest.forEach((child) => child.classList.add("folded"));
+    const button = element("button", `Show all ${list.children.length}`);
+    button.type = "button";
+    button.className = "unfold";
+    button.addEventListener("click", () => { rest.forEach(unfold); button.remove(); });
+    (list.closest("table") || list).after(button);
+  }
+  for (const link of all('a[href^="#"]')) {
+    link.addEventListener("click", () => {
+      const target = document.getElementById(link.hash.slice(1));
+      if (target) unfold(target);
     });
   }
 

@@ -49,7 +49,8 @@ def verdict(document: Document) -> Verdict:
     places = [finding for finding in real_findings(document) if finding.get("kind") != "score"]
     if places:
         how_many = "one place" if len(places) == 1 else words.plural(len(places), "place")
-        return Verdict("places", f"Right on average, wrong in {how_many}: {rates} overall.", support)
+        opening = f"Wrong in {how_many}" if gap.beyond(alpha) else f"Right on average, wrong in {how_many}"
+        return Verdict("places", f"{opening}: {rates} overall.", support)
     shape = _shape(mapping(document.get("score")), alpha)
     if shape:
         return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)

@@ -116,15 +116,17 @@ def p_value(value: object, name: str = "p") -> str:
     return f"{name} = {p:.3f}" if p < 0.0995 else f"{name} = {p:.2f}"
 
 
-def p_cell(value: object) -> str:
-    """The p-value alone, for a table's cell.
+def p_cell(value: object, least: object = None) -> str:
+    """The p-value alone, for a table's cell; `least` is the smallest one that its simulations can give.
 
     Examples
     --------
-    >>> p_cell(0.0), p_cell(0.5)
-    ('≤ 0.001', '0.50')
+    >>> p_cell(0.0), p_cell(0.5), p_cell(0.005, 0.005)
+    ('≤ 0.001', '0.50', '≤ 0.005')
     """
     text = p_value(value, "")
+    if finite(value) <= finite(least) and "≤" not in text:
+        return f"≤ {finite(value):.3f}"
     return NOTHING if text == "no p-value" else text.replace(" = ", "").strip()
 
 

@@ -130,6 +130,7 @@ def noise_of(found: NullSummary) -> dict[str, Any]:
         "p_value": found.p_value,
         "interval": list(found.interval),
         "method": found.method,
+        "least": 1.0 / (1.0 + found.draws) if found.draws else math.nan,
     }
 
 

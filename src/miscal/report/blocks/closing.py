@@ -29,12 +29,13 @@ def clean_section(document: Document) -> Safe:
         Column("Noise alone", [e.get("noise_floor") for e in entries], words.percent),
         Column("p-value", [e.get("p_value") for e in entries], words.p_cell),
         Column("Smallest gap it could have seen", [e.get("detectable") for e in entries], words.percent),
+        Column("Note", [e.get("note") or "" for e in entries], kind="words"),
     ]
     return tag(
         "section",
         tag("h2", "Tested and clean"),
         tag("p", "No gap beyond noise was found here.", class_="lead"),
-        sheet("Tested and clean", _known(columns)),
+        sheet("Tested and clean", _known(columns), fold=6),
         id="clean",
     )
 

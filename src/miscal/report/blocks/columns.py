@@ -93,7 +93,7 @@ def columns(document: Document, budget: int) -> Safe:
         tag("h2", "Column by column"),
         tag("p", _LEAD, _curves(every), class_="lead"),
         _table(every, drawn),
-        tag("div", figures, class_="grid", data_searched="columns-table"),
+        tag("div", figures, class_="grid", data_searched="columns-table", data_fold=4),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
         id="columns",
     )
@@ -127,6 +127,7 @@ def _table(every: list[Entry], drawn: set[str]) -> Safe:
             Column("Gap there", [e.gap for e in every], words.points),
         ],
         search="Search columns and places",
+        fold=6,
         identity="columns-table",
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def findings(document: Document) -> Safe:
         domain = _shared_domain([family[0] for family in shown])
         spans = _spans(len(shown))
         cards = [_card(n, family, real, domain, spans[n - 1], document) for n, family in enumerate(shown, 1)]
-        body = tag("ol", cards, class_="cards")
+        body = tag("ol", cards, class_="cards", data_fold=4)
     else:
         body = tag("p", "Nothing that was looked at is off beyond noise.", class_="quiet")
     return tag(

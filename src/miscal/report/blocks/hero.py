@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from miscal.report import svg, words
+from miscal.report.blocks.repair import repair_sentence
 from miscal.report.markup import Safe, name, tag
 from miscal.report.measures import Measure, averages, level, measure
 from miscal.report.reading import Document, items, mapping
@@ -56,11 +57,21 @@ def hero(document: Document) -> Safe:
             "div",
             tag("h1", _in_two_lines(said.sentence), id="verdict", class_=said.direction),
             [tag("p", sentence) for sentence in said.support],
+            _repaired(document),
         ),
         tag("figure", drawn.svg, tag("figcaption", "All rows together")) if drawn.svg else None,
         class_="hero",
         aria_labelledby="verdict",
     )
+
+
+def _repaired(document: Document) -> Safe | None:
+    """What became of it, on the page of a repair, with the way there."""
+    if "repaired_by" not in document:
+        return None
+    places = [mapping(place) for place in items(document.get("repair"))]
+    said = repair_sentence(mapping(document.get("repaired_by")), places)
+    return tag("p", tag("a", "The repair", href="#repair"), ": ", said)
 
 
 def _in_two_lines(sentence: str) -> list[Safe]:

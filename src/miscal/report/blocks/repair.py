@@ -28,7 +28,7 @@ def repair(document: Document) -> Safe:
     return tag(
         "section",
         tag("h2", "Before and after the repair"),
-        tag("p", _said(about, places), class_="lead"),
+        tag("p", repair_sentence(about, places), class_="lead"),
         tag("p", name(about["reason"], 600)) if about.get("reason") else None,
         figure(gap_pairs(places), _caption()) if places else None,
         _listed(places),
@@ -38,7 +38,8 @@ def repair(document: Document) -> Safe:
     )
 
 
-def _said(about: Mapping[str, Any], places: Sequence[Mapping[str, Any]]) -> str:
+def repair_sentence(about: Mapping[str, Any], places: Sequence[Mapping[str, Any]]) -> str:
+    """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
     counts = {verdict: sum(place.get("verdict") == verdict for place in places) for verdict in VERDICTS}
     before = sum(counts.values()) - counts["new"]
     found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count and verdict != "new")

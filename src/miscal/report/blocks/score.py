@@ -82,13 +82,16 @@ def _numbers(score_: Mapping[str, Any]) -> Safe:
                 tag("td", write(number.value), class_="number strong", data_label="Value"),
                 _cell("Noise alone", write(number.noise_floor)),
                 _cell("95% interval", words.interval(number.low, number.high, write) or words.NOTHING),
-                _cell("p-value", words.p_cell(number.p_value)),
+                _cell("p-value", words.p_cell(number.p_value, number.least)),
             )
         )
     headings = ["Number", "Value", "Noise alone", "95% interval", "p-value"]
     head = [tag("th", word, scope="col", class_="number" if word != "Number" else None) for word in headings]
     table = tag(
-        "table", tag("caption", "The whole model in numbers"), tag("thead", tag("tr", head)), tag("tbody", rows)
+        "table",
+        tag("caption", "The whole model in numbers"),
+        tag("thead", tag("tr", head)),
+        tag("tbody", rows, data_fold=4),
     )
     return tag("div", tag("div", table, class_="scroller"), class_="sheet-block")
 

@@ -26,8 +26,10 @@ class Column:
     links: Sequence[str] = field(default_factory=tuple)
 
 
-def sheet(caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None) -> Safe:
-    """Build the table; `search` labels a box that filters its rows."""
+def sheet(
+    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
+) -> Safe:
+    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them."""
     many = max((len(column.values) for column in columns), default=0)
     shown = min(many, MOST_ROWS)
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
@@ -35,7 +37,7 @@ def sheet(caption: str, columns: Sequence[Column], *, search: str = "", identity
         "table",
         tag("caption", caption, class_="unseen"),
         tag("thead", tag("tr", [_heading(column) for column in columns])),
-        tag("tbody", rows),
+        tag("tbody", rows, data_fold=fold),
         class_="sortable",
         id=identity,
     )

@@ -14,9 +14,9 @@ from miscal.pairs import Pair
 from miscal.results import Result
 
 MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
-IN_A_RANGE = 6  # points of the curve in each range
+POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
-LEAST_RANGES, LEAST_ROWS = 4, 100
+LEAST_ROWS = 100
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
@@ -30,8 +30,10 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
     values = column.values if chosen is None else column.values[chosen]
     known = np.flatnonzero(~np.isnan(values))
-    grid = curve_grid(np.asarray(result.table["low"], float), np.asarray(result.table["high"], float))
-    if known.size < LEAST_ROWS or not grid.size:
+    if known.size < LEAST_ROWS:
+        return result
+    grid = curve_grid(values[known])
+    if not grid.size:
         return result
     rows = known if chosen is None else chosen[known]
     taken = compared if rows.size == compared.rows else compared.take(rows)
@@ -45,16 +47,11 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
 
 
-def curve_grid(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Points at equal steps within every range; none where there are too few ranges for a curve.
+def curve_grid(values: np.ndarray) -> np.ndarray:
+    """Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
 
-    >>> curve_grid(np.array([0.0, 1.0]), np.array([1.0, 2.0])).size
+    >>> curve_grid(np.repeat([1.0, 2.0, 3.0], 100)).size
     0
     """
-    wide = np.isfinite(low) & np.isfinite(high) & (high > low)
-    if np.count_nonzero(wide) < LEAST_RANGES:
-        return np.empty(0)
-    part = (np.arange(IN_A_RANGE) + 0.5) / IN_A_RANGE
-    points = np.unique(low[wide, None] + (high - low)[wide, None] * part)
-    # In the outer halves of the first and last range a curve follows a handful of rows.
-    return points[IN_A_RANGE // 2 : -(IN_A_RANGE // 2)]
+    points = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
+    return points if points.size >= LEAST_POINTS else np.empty(0)

@@ -168,7 +168,7 @@ def _number(value: float) -> str:
     if abs(value) < 1e-300:
         return "0"
     if value == int(value) and abs(value) < 1e6:
-        return str(int(value))
+        return str(int(value)) if abs(value) < 1e4 else f"{int(value):,}"
     return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
 
 
