@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import Covariate, Definition, Known, interval_condition, path_definition
+from miscal.pooling.subpopulations import Covariate, Definition, interval_condition, path_definitions
 
 NOTHING = np.empty(0)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
@@ -197,7 +197,7 @@ class PathSearch:
         self.small: list[tuple[int, int]] = []
         self.splits: dict[int, np.ndarray] = {}
         self.stats: dict[tuple[int, int], np.ndarray] = {}
-        self.naming: tuple[int, dict[int, np.ndarray], Known] = (-1, {}, {})  # of one path at a time
+        self.named: tuple[int, list[Definition]] = (-1, [])  # the levels of one path at a time
 
     def run(self, count: int) -> Search:
         """Find `count` subpopulations beside the full population."""
@@ -261,12 +261,12 @@ class PathSearch:
         """What a level of a path means."""
         from miscal.kernels.subpopulation import path_seed, shuffled
 
-        splits = self.splits[path][: level + 1]
-        if path != self.naming[0]:
-            own = np.uint64(path_seed(self.seed, path))
-            columns = [j for j in set(self.splits[path][:, 0].tolist()) if self.covariates[j].nominal]
-            self.naming = (path, {j: shuffled(own, j, self.levels[j]) for j in columns}, {})
-        return path_definition(self.covariates, splits, *self.naming[1:])
+        if path != self.named[0]:
+            own, splits = np.uint64(path_seed(self.seed, path)), self.splits[path]
+            columns = [j for j in set(splits[:, 0].tolist()) if self.covariates[j].nominal]
+            shuffles = {j: shuffled(own, j, self.levels[j]) for j in columns}
+            self.named = (path, path_definitions(self.covariates, splits, shuffles))
+        return self.named[1][level]
 
     def lists(self, chosen: np.ndarray) -> Lists:
         """Positions of some subpopulations, 0 being the full one: the paths are taken once more."""

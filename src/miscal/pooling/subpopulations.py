@@ -198,29 +198,24 @@ class Among:
 Condition = Range | Among
 
 
-@lru_cache(maxsize=1 << 12)
-def _condition_words(condition: Condition, shown: int) -> str:
-    """Neighbours on a path share all conditions but one."""
-    return condition.words(shown)
-
-
 @dataclass(frozen=True)
 class Definition:
     """Which rows belong: a conjunction of conditions, or a name that the user gave."""
 
     conditions: tuple[Condition, ...] = ()
     given: str | None = None
+    short: str | None = None  # the name, where it is known already
 
     @property
     def name(self) -> str:
         """Readable words, long lists of levels cut short."""
-        return self.words(SHOWN_LEVELS)
+        return self.words(SHOWN_LEVELS) if self.short is None else self.short
 
     def words(self, shown: int = 10**9) -> str:
         """All of it; `pooling.expressions.rows_where` reads it back."""
         if self.given is not None:
             return self.given
-        return " and ".join(_condition_words(condition, shown) for condition in self.conditions) or FULL
+        return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -259,27 +254,23 @@ def _among(one: Covariate, inside: np.ndarray) -> Among:
     )
 
 
-Known = dict[tuple[int, int, int], Condition]
-
-
-def path_definition(
-    covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray], known: Known
-) -> Definition:
-    """The conjunction that a path of splits (column, threshold, side) amounts to.
-
-    known : conditions of this path's levels, by column and codes; new ones are added
-    """
+def path_definitions(
+    covariates: list[Covariate], splits: np.ndarray, shuffles: Mapping[int, np.ndarray]
+) -> list[Definition]:
+    """What each level of a path of splits (column, threshold, side) amounts to: each adds or narrows one condition."""
     bounds: dict[int, tuple[int, int]] = {}
-    for column, threshold, upper in splits.tolist():
-        low, high = bounds.get(column) or (0, covariates[column].count)
-        bounds[column] = (max(low, threshold), high) if upper else (low, min(high, threshold))
-    made = []
-    for j, (low, high) in bounds.items():
-        condition = known.get((j, low, high))
-        if condition is None:
-            condition = known[j, low, high] = interval_condition(covariates[j], low, high, shuffles.get(j))
-        made.append(condition)
-    return Definition(tuple(made))
+    made: dict[int, Condition] = {}
+    words: dict[int, str] = {}
+    found = []
+    for j, threshold, upper in splits.tolist():
+        low, high = bounds.get(j) or (0, covariates[j].count)
+        low, high = (max(low, threshold), high) if upper else (low, min(high, threshold))
+        if bounds.get(j) != (low, high):
+            bounds[j] = (low, high)
+            made[j] = interval_condition(covariates[j], low, high, shuffles.get(j))
+            words[j] = made[j].words()
+        found.append(Definition(tuple(made.values()), short=" and ".join(words.values())))
+    return found
 
 
 @lru_cache(maxsize=1 << 14)
