@@ -212,7 +212,7 @@ def show(found: Any) -> None:
     from rich.table import Table
 
     from miscal.report import words
-    from miscal.report.verdict import verdict
+    from miscal.report.verdict import explained, verdict
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print()
@@ -230,11 +230,10 @@ def show(found: Any) -> None:
         console.print(table)
     if len(heads) > SHOWN:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
-    if len(real) > len(heads):
-        console.print(
-            f"{words.plural(len(real) - len(heads), 'other place is', 'other places are')} explained by "
-            f"{'these' if len(heads) > 1 else 'it'}."
-        )
+    others = explained(found.document)
+    if others:
+        by = "these" if len(heads) > 1 else "it"
+        console.print(f"{words.plural(others, 'other place is', 'other places are')} explained by {by}.")
     if found.clean:
         listed = ", ".join(item["where"] for item in found.clean[:SHOWN])
         more = f" and {len(found.clean) - SHOWN} more" if len(found.clean) > SHOWN else ""

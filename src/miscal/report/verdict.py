@@ -10,6 +10,7 @@ from typing import Any, Literal
 from miscal.report import words
 from miscal.report.measures import averages, level, measure
 from miscal.report.reading import Document, items, mapping
+from miscal.report.words import finite
 
 Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
@@ -91,16 +92,28 @@ def _size(document: Document) -> str:
     return text + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."
 
 
-def _places(document: Document) -> str:
+def explained(document: Document) -> int:
+    """How many places the listed ones explain: those that they count, of which not every one need be listed."""
+    every, heads = _real(document)
+    counted = sum(int(finite(f.get("explains"))) for f in heads if f.get("explains"))
+    return max(counted, len(every) - len(heads))
+
+
+def _real(document: Document) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The findings beyond noise, and those of them that no other explains."""
     every = [f for f in map(mapping, items(document.get("findings"))) if f.get("real", True)]
-    specific = [f for f in every if f.get("specific") and not f.get("parent")]
+    return every, [f for f in every if not f.get("parent")]
+
+
+def _places(document: Document) -> str:
+    every, heads = _real(document)
+    specific = [f for f in heads if f.get("specific")]
     if not every:
         return "No place that was looked at is off beyond noise."
-    heads = [f for f in every if not f.get("parent")]
     text = f"{words.plural(len(heads), 'place is', 'places are')} off beyond noise"
     if specific and len(specific) < len(heads):
         text += f", {len(specific):,} of them not explained by the score alone"
-    others = len(every) - len(heads)
+    others = explained(document)
     return f"{text}; {words.plural(others, 'other is', 'others are')} explained by them." if others else f"{text}."
 
 
