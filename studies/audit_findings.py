@@ -167,8 +167,10 @@ def read(rows: int) -> dict[str, list[Item]]:
 
 
 def save(known: dict[str, list[Item]], rows: int) -> None:
-    """Write every table's result as JSON, and the counts as a table."""
+    """Write every table's result as JSON, and the counts as a table; what another run added meanwhile is kept."""
     RESULTS.mkdir(exist_ok=True)
+    stored = read(rows)
+    known = {name: max(known.get(name, []), stored.get(name, []), key=len) for name in {*known, *stored}}
     ordered = {name: known[name] for name in questions(rows, 1) if known.get(name)}
     lines = [f"  {json.dumps(name)}: [\n" + ",\n".join(f"   {json.dumps(item)}" for item in made) + "\n  ]"
              for name, made in ordered.items()]  # fmt: skip
@@ -208,7 +210,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long; the next run goes on")
     parser.add_argument("--afresh", action="store_true", help="forget what earlier runs found")
     options = parser.parse_args()
-    known = {} if options.afresh or options.quick else read(options.rows)
+    if options.afresh:
+        (RESULTS / "audit_findings.json").unlink(missing_ok=True)
+    known = {} if options.quick else read(options.rows)
     wanted = 20 if options.quick else 100
     run(wanted, options.rows, options.only, options.seconds, known, write=not options.quick)
     for name, made in known.items():

@@ -1,6 +1,7 @@
-"""Pictures of the demo's page: light, dark, on a phone, on paper. Needs Chromium, playwright and pillow.
+"""Pictures of pages. Needs Chromium, playwright and pillow.
 
-python docs/figures/report_page.py miscal-demo/report.html
+python docs/figures/report_page.py miscal-demo/report.html          # the demo: light, dark, phone, paper, sections
+python docs/figures/report_page.py --tables FOLDER                  # every page of studies/audit_pages.py
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import io
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -20,24 +22,48 @@ SHOTS = {
     "report-phone": {"width": 390, "height": 1700},
     "report-print": {"width": 794, "height": 1123},
 }
+SECTIONS = {"report-subpopulations": "#subpopulations", "report-columns": "#columns .grid"}
+TABLES = ("flights", "diabetes130", "sba_loans", "credit_default_taiwan", "compas_two_year")
+TABLE = {"width": 1200, "height": 1500}
+TALLEST = 1400
 
 
-def main(page: Path) -> None:
-    """Take all pictures."""
+def save(picture: bytes, name: str) -> None:
+    """Write a picture with few colours, which is a third of its size."""
+    whole = Image.open(io.BytesIO(picture)).convert("RGB")
+    whole.crop((0, 0, whole.width, min(whole.height, TALLEST if name != "report-phone" else 1700))).quantize(128).save(
+        IMAGES / f"{name}.png", optimize=True
+    )
+
+
+def demo(browser: Any, page: Path) -> None:
+    """All pictures of the demo's page."""
+    for name, size in SHOTS.items():
+        view = browser.new_page(viewport=size, color_scheme="dark" if name.endswith("dark") else "light")
+        view.goto(page.resolve().as_uri())
+        if name.endswith("print"):
+            view.emulate_media(media="print")
+        save(view.screenshot(), name)
+    view = browser.new_page(viewport=SHOTS["report"])
+    view.goto(page.resolve().as_uri())
+    for name, place in SECTIONS.items():
+        save(view.locator(place).first.screenshot(), name)
+
+
+def main(arguments: list[str]) -> None:
+    """Take the pictures asked for."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox"]
         )
-        for name, size in SHOTS.items():
-            scheme = "dark" if name.endswith("dark") else "light"
-            view = browser.new_page(viewport=size, color_scheme=scheme)
-            view.goto(page.resolve().as_uri())
-            if name.endswith("print"):
-                view.emulate_media(media="print")
-            whole = Image.open(io.BytesIO(view.screenshot())).convert("RGB")
-            whole.quantize(128).save(IMAGES / f"{name}.png", optimize=True)
+        if arguments[0] != "--tables":
+            demo(browser, Path(arguments[0]))
+        for name in TABLES if arguments[0] == "--tables" else ():
+            view = browser.new_page(viewport=TABLE, color_scheme="light")
+            view.goto((Path(arguments[1]) / f"{name}.html").resolve().as_uri())
+            save(view.screenshot(), f"page-{name}")
         browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

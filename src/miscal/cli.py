@@ -20,6 +20,7 @@ PATIENCE = 2.0  # seconds before a progress bar appears
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "bench": ("miscal.commands.bench", "bench"),
     "check": ("miscal.commands.check", "check"),
+    "page": ("miscal.commands.page", "page"),
     "recalibrate": ("miscal.commands.recalibrate", "recalibrate"),
     **{name: ("miscal.commands.stream", name) for name in ("apply", "merge", "tally")},
 }

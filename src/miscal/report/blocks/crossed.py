@@ -9,7 +9,7 @@ from typing import Any
 from miscal.report import svg, words
 from miscal.report.blocks.figures import figure
 from miscal.report.blocks.tables import Column, sheet
-from miscal.report.markup import Safe, tag
+from miscal.report.markup import Safe, name, tag
 from miscal.report.reading import Document, items, mapping
 from miscal.report.words import finite
 
@@ -55,8 +55,10 @@ def _one(result: Mapping[str, Any]) -> Safe:
     ]
     listed = tag("details", tag("summary", "Show the subpopulations furthest off"), _table(table))
     band = "The shaded band is where noise alone keeps each point of a line 95 times in 100."
+    part = mapping(result.get("settings")).get("part")
     return tag(
         "div",
+        tag("h3", name(part, 80)) if part else None,
         tag("p", _judged(result)),
         tag("p", band, class_="quiet") if drawn else None,
         tag("div", drawn, class_="pair") if drawn else None,
@@ -132,7 +134,8 @@ def _map(result: Mapping[str, Any]) -> Safe:
     said = f"Largest gap {words.number(mapping(result.get('extra')).get('largest_deviations'))} standard errors"
     caption = f"{said}, {words.p_value(result.get('p_value'))}."
     names = [str(name) for name in items(mapping(result.get("settings")).get("columns"))]
-    return figure(svg.neighbourhood(result), caption, heading=" and ".join(names))
+    part = mapping(result.get("settings")).get("part")
+    return figure(svg.neighbourhood(result), caption, heading=f"{f'{part}: ' if part else ''}{' and '.join(names)}")
 
 
 def groups(document: Document) -> Safe:

@@ -134,7 +134,7 @@ def histogram_bars(
     start, stop = x(low), x(high)
     width = stop - start
     shown = np.isfinite(width) & (width > 0.25) & np.isfinite(rows)
-    if not shown.any():
+    if not shown.any() or not np.nansum(rows) > 0:
         return []
     density = np.where(shown, rows / np.where(shown, width, 1.0), 0.0)
     height = density / density.max() * (bottom - top) if density.max() > 0 else density
