@@ -2,6 +2,8 @@
 
     python studies/kill_rounds.py --rounds 200
 
+The rounds can be done in pieces: `--most 50` ends after 50, and the next call goes on from what is recorded.
+
 Each round starts `miscal tally` or `miscal apply` on the same table, kills it after a random time, and checks that the
 output is absent, or has exactly the bytes of an undisturbed run. After all rounds one more run must give those bytes.
 """
@@ -22,6 +24,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ["--outcome", "y", "--probability", "p"]
+COUNTED = ("killed", "finished", "absent", "whole", "torn", "left_over")
 
 
 def table(path: Path, rows: int) -> None:
@@ -43,22 +46,59 @@ def content(path: Path) -> str | None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--most", type=int, help="rounds of this call; the next one goes on")
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--quick", action="store_true", help="six rounds; nothing is recorded")
     arguments = parser.parse_args()
-    rounds = 6 if arguments.quick else arguments.rounds
-    chance = random.Random(0)
+    before = {"rounds": 0} if arguments.quick else recorded(arguments.rows)
+    left = 6 if arguments.quick else arguments.rounds - before["rounds"]
+    rounds = min(left, arguments.most or left)
+    if rounds <= 0:
+        raise SystemExit(f"{before['rounds']} rounds are recorded already")
     with tempfile.TemporaryDirectory() as name:
-        record = run(Path(name), rounds, arguments.rows, chance)
+        record = run(Path(name), rounds, arguments.rows, random.Random(before["rounds"]), before["rounds"])
+    for word in ("rounds", *COUNTED):
+        record[word] += before.get(word, 0)
+    record["final_identical"] &= before.get("final_identical", True)
     print(json.dumps(record, indent=1))
-    if record["torn"] or not record["final_identical"]:
-        raise SystemExit("a torn or different file")
     if not arguments.quick:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "kill_rounds.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / "kill_rounds.md").write_text(markdown(record))
+    if record["torn"] or not record["final_identical"]:
+        raise SystemExit("a torn or different file")
 
 
-def run(folder: Path, rounds: int, rows: int, chance: random.Random) -> dict:
+def recorded(rows: int) -> dict:
+    """What earlier calls counted with a table of this size."""
+    path = RESULTS / "kill_rounds.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return found if found.get("rows") == rows else {"rounds": 0}
+
+
+def markdown(record: dict) -> str:
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in record["seconds_a_job"].items())
+    return "\n".join(
+        [
+            f"{record['rounds']} rounds of kill -9 at a random moment of `miscal tally` and `miscal apply`, in turn, on "
+            f"a table of {record['rows']:,} rows (a job lasts: {seconds}).",
+            "",
+            "| what was counted | rounds |",
+            "|---|---|",
+            f"| killed | {record['killed']} |",
+            f"| finished before the kill | {record['finished']} |",
+            f"| no output file | {record['absent']} |",
+            f"| output with the bytes of an undisturbed run | {record['whole']} |",
+            f"| torn or different output | {record['torn']} |",
+            f"| a hidden temporary file left beside it | {record['left_over']} |",
+            "",
+            f"Undisturbed runs afterwards gave the same bytes: {'yes' if record['final_identical'] else 'no'}.",
+            "",
+        ]
+    )
+
+
+def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int = 0) -> dict:
     from miscal.recalibrate import IsotonicCalibration
 
     source = folder / "t.parquet"
@@ -83,8 +123,8 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random) -> dict:
             subprocess.run([str(out) if part == "OUT" else part for part in command], check=True, capture_output=True)
             lasted[name] = time.perf_counter() - begin
         whole[name] = content(out)
-    counted = {"killed": 0, "finished": 0, "absent": 0, "whole": 0, "torn": 0, "left_over": 0}
-    for place in range(rounds):
+    counted = dict.fromkeys(COUNTED, 0)
+    for place in range(first, first + rounds):
         name = ("tally", "apply")[place % 2]
         command, ending = jobs[name]
         out = folder / "rounds" / f"out{ending}"
@@ -114,7 +154,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random) -> dict:
         out = folder / f"again{ending}"
         subprocess.run([str(out) if part == "OUT" else part for part in command], check=True, capture_output=True)
         final[name] = content(out) == whole[name]
-    return {"rounds": rounds, **counted, "final_identical": all(final.values()), "seconds_a_job": lasted}
+    return {"rounds": rounds, "rows": rows, **counted, "final_identical": all(final.values()), "seconds_a_job": lasted}
 
 
 if __name__ == "__main__":

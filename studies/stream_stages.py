@@ -102,6 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--effort", default="quick", help="quick: no pairs of columns and no subpopulations")
     arguments = parser.parse_args()
     os.environ["MISCAL_THREADS"] = "1"
     begin = time.process_time()
@@ -113,7 +114,7 @@ def main() -> None:
     clock = Clock()
     watch(clock)
     audit = clock.timed("everything else", miscal.audit)
-    audit(arguments.file, outcome="y", probability="p", memory=arguments.memory)
+    audit(arguments.file, outcome="y", probability="p", memory=arguments.memory, effort=arguments.effort)
     total = time.process_time() - begin
     clock.seconds[0, "imports"] = total - sum(clock.seconds.values())
     stages = [

@@ -71,7 +71,7 @@ class Stream:
         self.threads = max(1, min(threads or thread_count(), max(batches.parts, 1)))
         self.progress = progress
         self.passes = 0
-        self.keep = (memory or LEAST) // 2  # bytes that may be held without giving any back
+        self.keep = 3 * (memory or LEAST) // 4  # bytes that may be held without giving any back
 
     @property
     def kinds(self) -> dict[str, str]:
