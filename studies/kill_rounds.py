@@ -78,10 +78,10 @@ def recorded(rows: int) -> dict:
 
 def markdown(record: dict) -> str:
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in record["seconds_a_job"].items())
+    head = f"{record['rounds']} rounds of kill -9 at a random moment of `miscal tally` and `miscal apply`, in turn"
     return "\n".join(
         [
-            f"{record['rounds']} rounds of kill -9 at a random moment of `miscal tally` and `miscal apply`, in turn, on "
-            f"a table of {record['rows']:,} rows (a job lasts: {seconds}).",
+            f"{head}, on a table of {record['rows']:,} rows (a job lasts: {seconds}).",
             "",
             "| what was counted | rounds |",
             "|---|---|",

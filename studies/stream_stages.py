@@ -106,16 +106,16 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ["MISCAL_THREADS"] = "1"
     begin = time.process_time()
-    import pyarrow.parquet as pq
-
     import miscal
 
-    rows = pq.ParquetFile(arguments.file).metadata.num_rows
     clock = Clock()
     watch(clock)
     audit = clock.timed("everything else", miscal.audit)
     audit(arguments.file, outcome="y", probability="p", memory=arguments.memory, effort=arguments.effort)
     total = time.process_time() - begin
+    import pyarrow.parquet as pq
+
+    rows = pq.ParquetFile(arguments.file).metadata.num_rows
     clock.seconds[0, "imports"] = total - sum(clock.seconds.values())
     stages = [
         {"pass": part, "stage": stage, "cpu_s": spent, "ns_a_row": 1e9 * spent / rows}

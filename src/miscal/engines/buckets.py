@@ -15,7 +15,6 @@ DISTINCT = 200
 HALF = 26
 HALF_MASK = (1 << HALF) - 1
 BLOCK = 1 << 14  # rows whose buckets are found at a time
-MOST_WAITING = 1 << 30  # rows of weight 1 whose number and events share one integer
 NOTHING = np.empty(0)
 NO_COUNT = np.empty(0, np.int64)
 
@@ -37,7 +36,9 @@ class KeyMap:
         if known.size == 0:
             known = np.array([0.0, 1.0])
         low, high = float(known.min()), float(known.max())
-        return cls(buckets, low, high, BucketMap(np.ascontiguousarray(known), low, high, buckets).arguments)
+        base, scale, starts, widths = BucketMap(np.ascontiguousarray(known), low, high, buckets).arguments
+        # One more stretch: that of NaN, which has a bucket of its own behind all others.
+        return cls(buckets, low, high, (base, scale, np.append(starts, buckets), np.append(widths, [0.0, 0.0])))
 
     @classmethod
     def between(cls, borders: np.ndarray) -> KeyMap:
@@ -52,7 +53,7 @@ class KeyMap:
         if self.borders is not None:
             border_codes(values, self.borders, np.int32(self.count), codes)
         else:
-            bucket_codes(values, self.low, self.high, *self.arguments, np.int32(self.count), codes)
+            bucket_codes(values, self.low, self.high, *self.arguments, codes)
         return codes
 
 
@@ -66,8 +67,7 @@ class KeySums:
         self.spans = np.empty((buckets + 1, 2))
         self.spans[:, 0], self.spans[:, 1] = np.inf, -np.inf
         self.distinct = NOTHING  # up to DISTINCT of them; that many means that many or more
-        self.plain = np.zeros((0, 5), np.int64)  # rows of weight 1, not yet in the sums
-        self.waiting = 0
+        self.plain = np.zeros((0, 3), np.uint64)  # rows of weight 1, not yet in the sums
 
     def add(self, values: np.ndarray, made: KeyMap, batch: Batch) -> None:
         """Add a batch."""
@@ -83,15 +83,13 @@ class KeySums:
         from miscal.kernels.stream import add_plain_steps, bucket_steps
 
         if not self.plain.size:
-            self.plain = np.zeros((len(self.sums), 5), np.int64)
+            self.plain = np.zeros((len(self.sums), 3), np.uint64)
+        sums = (self.plain, self.sums, self.events, self.spans)
         if made.borders is None:
-            arguments = (made.low, made.high, *made.arguments, np.int32(made.count), np.empty(BLOCK, np.int32))
-            bucket_steps(values, pair.predicted, pair.observed, *arguments, self.plain, self.spans)
+            arguments = (made.low, made.high, *made.arguments, np.empty(BLOCK, np.int32))
+            bucket_steps(values, pair.predicted, pair.observed, *arguments, *sums)
         else:
-            add_plain_steps(made.codes(values), values, pair.predicted, pair.observed, self.plain, self.spans)
-        self.waiting += values.size
-        if self.waiting > MOST_WAITING:
-            self.settle()
+            add_plain_steps(made.codes(values), values, pair.predicted, pair.observed, *sums)
 
     def _add_weighted(self, values: np.ndarray, codes: np.ndarray, pair: Pair) -> None:
         from miscal.kernels.stream import add_steps, add_steps_real
@@ -121,15 +119,10 @@ class KeySums:
 
     def settle(self) -> None:
         """Move rows of weight 1 into the sums."""
-        if not self.waiting:
-            return
-        rows = self.plain[:, 0] & 0xFFFFFFFF
-        self.events += self.plain[:, 0] >> 32
-        self.sums[:, 0] += rows
-        self.sums[:, 1] += rows
-        self.sums[:, 2:] += self.plain[:, 1:]
-        self.plain[:] = 0
-        self.waiting = 0
+        from miscal.kernels.stream import empty_steps
+
+        if self.plain.size:
+            empty_steps(self.plain, self.sums, self.events)
 
     def means(self, shift: int) -> np.ndarray:
         """Rows of weight 1, events and limbs of 32 bits of Σp of cells of 2**shift buckets: (cells, 4) int64."""

@@ -136,7 +136,9 @@ class FieldSums:
 
         codes, table = self._table(batch, grow=True)
         if batch.pair.count is None:
-            count_cells(codes, table, self.sums.plain)
+            counts = np.zeros(self.sums.count + 1, np.int64)
+            count_cells(codes, table, counts)
+            self.sums.plain[:, 0] += counts
             return
         counts = np.bincount(table[codes], weights=batch.pair.count, minlength=self.sums.count + 1)
         self.sums.plain[:, 0] += counts.astype(np.int64)

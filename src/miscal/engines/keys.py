@@ -282,7 +282,7 @@ class Cuts:
 
         picked = np.empty(values.size, np.int32)
         if made.borders is None:
-            arguments = (made.low, made.high, *made.arguments, np.int32(made.count))
+            arguments = (made.low, made.high, *made.arguments)
             found = bucket_segments(values, *arguments, self.table, self.segments, codes, picked)
         else:
             made.codes(values, codes)

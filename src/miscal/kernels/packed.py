@@ -12,12 +12,11 @@ import math
 import numpy as np
 
 from miscal.kernels.jit import inlined, kernel
-from miscal.kernels.stream import bucket_codes
+from miscal.kernels.stream import FULL, bucket_codes
 from miscal.kernels.sums import grid, loss
 
 BLOCK = 4096  # rows packed at a time: a quarter of a megabyte, which stays in the cache for all columns
 WORDS = 8  # of a packed row: rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score
-FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
 UPPER = np.uint64(32)  # where a word of a packed cell is cut in two; the fifth holds events above 52 bits
 EVENTS = np.uint64(52)
 LOSS = np.uint64(40)  # bits of a loss in the fifth word, the others are in the upper half of the first
@@ -132,12 +131,12 @@ def add_columns(predicted, observed, mended, codes, firsts, terms, odd, scores, 
 
 
 @kernel
-def bucket_segments(values, low, high, base, scale, starts, widths, missing, table, last, codes, picked):
+def bucket_segments(values, low, high, base, scale, starts, widths, table, last, codes, picked):
     """The segment of each value's bucket; the rows whose segment is `last` are listed in `picked`.
 
     Returns how many are listed.
     """
-    bucket_codes(values, low, high, base, scale, starts, widths, missing, codes)
+    bucket_codes(values, low, high, base, scale, starts, widths, codes)
     return segments_of(codes, table, last, picked)
 
 

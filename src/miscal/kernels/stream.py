@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from miscal.kernels.buckets import bucket, ordinal
-from miscal.kernels.jit import kernel
+from miscal.kernels.buckets import ordinal
+from miscal.kernels.jit import inlined, kernel
 from miscal.kernels.sums import grid, loss
 
 HALF = 26
@@ -19,17 +19,43 @@ HALF_MASK = (1 << HALF) - 1
 LOW = 32
 LOW_MASK = (1 << LOW) - 1
 ONE = 1 << 52
+ROOM = 1024  # rows whose places are found at a time
+FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
+ROWS = np.uint64((1 << 32) - 1)
 
 
 @kernel
-def bucket_codes(values, low, high, base, scale, starts, widths, missing, codes):
-    """The bucket of each value, held within [low, high]; NaN has the code `missing`."""
+def _positions(values, low, high, base, scale, absent, positions):
+    """Where values lie on the line of stretches of `kernels.buckets`; a loop without a branch or a table."""
+    sign = np.uint64(0x8000000000000000)
     for i in range(values.size):
         value = values[i]
-        if math.isnan(value):
-            codes[i] = missing
-        else:
-            codes[i] = np.int32(bucket(min(max(value, low), high), base, scale, starts, widths))
+        held = low if value < low else value
+        held = high if held > high else held
+        bits = np.float64(held + 0.0).view(np.uint64)
+        place = bits ^ (np.uint64(np.int64(bits) >> 63) | sign)  # `ordinal`
+        position = np.float64(np.int64((place - base) >> np.uint64(1))) * scale
+        positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+
+
+@kernel
+def bucket_codes(values, low, high, base, scale, starts, widths, codes):
+    """The bucket of each value, held within [low, high]: `kernels.buckets.bucket`, some rows at a time.
+
+    The last of the starts is the code of NaN.
+    """
+    positions = np.empty(ROOM)
+    absent = np.float64(starts.size - 1)
+    first = 0
+    while first < values.size:
+        last = min(first + ROOM, values.size)
+        _positions(values[first:last], low, high, base, scale, absent, positions)
+        some = codes[first:last]
+        for i in range(some.size):
+            stretch = np.int64(positions[i])
+            place = np.uint64(stretch)
+            some[i] = np.int32(starts[place] + (positions[i] - np.float64(stretch)) * widths[place])
+        first = last
 
 
 @kernel
@@ -52,34 +78,60 @@ def border_codes(values, borders, missing, codes):
 
 
 @kernel
-def bucket_steps(values, predicted, observed, low, high, base, scale, starts, widths, missing, codes, sums, spans):
-    """`add_plain_steps` by the buckets of `bucket_codes`, some rows at a time: codes has room for them."""
-    start = 0
-    while start < values.size:
-        stop = min(start + codes.size, values.size)
-        some = values[start:stop]
-        bucket_codes(some, low, high, base, scale, starts, widths, missing, codes)
-        add_plain_steps(codes[: stop - start], some, predicted[start:stop], observed[start:stop], sums, spans)
-        start = stop
-
-
-@kernel
-def add_plain_steps(codes, values, predicted, observed, sums, spans):
+def add_plain_steps(codes, values, predicted, observed, cells, sums, events, spans):
     """Rows of weight 1 per bucket, and the smallest and largest value.
 
-    sums : (buckets, 5) int64, added to: rows and, above 32 bits, events; limbs of 26 bits of the falls and of the rises
+    cells : (buckets, 3) uint64, added to: rows and, above 32 bits, events; falls; rises. A cell with FULL rows is
+    emptied into the sums of `add_steps` and the events.
     """
     for i in range(codes.size):
         place = np.uint64(codes[i])
         event = np.int64(observed[i])
-        size = (event * ONE - grid(predicted[i])) * (2 * event - 1)
-        side = np.uint64(1 + 2 * event)
-        sums[place, 0] += 1 + (event << 32)
-        sums[place, side] += size >> HALF
-        sums[place, side + np.uint64(1)] += size & HALF_MASK
+        size = np.uint64((event * ONE - grid(predicted[i])) * (2 * event - 1))
+        head = cells[place, 0] + np.uint64(1 + (event << 32))
+        cells[place, 0] = head
+        cells[place, np.uint64(1 + event)] += size
         value = values[i]
         spans[place, 0] = min(spans[place, 0], value)
         spans[place, 1] = max(spans[place, 1], value)
+        if head & ROWS == FULL:
+            _empty_steps(cells, place, sums, events)
+
+
+@inlined
+def _empty_steps(cells, place, sums, events):
+    rows = np.int64(cells[place, 0] & ROWS)
+    sums[place, 0] += rows
+    sums[place, 1] += rows
+    events[place] += np.int64(cells[place, 0] >> np.uint64(32))
+    for side in range(2):
+        word = cells[place, side + 1]
+        sums[place, 2 + 2 * side] += np.int64(word >> np.uint64(HALF))
+        sums[place, 3 + 2 * side] += np.int64(word & np.uint64(HALF_MASK))
+    for k in range(3):
+        cells[place, k] = np.uint64(0)
+
+
+@kernel
+def empty_steps(cells, sums, events):
+    """Empty all cells of `add_plain_steps`."""
+    for place in range(cells.shape[0]):
+        _empty_steps(cells, place, sums, events)
+
+
+@kernel
+def bucket_steps(
+    values, predicted, observed, low, high, base, scale, starts, widths, codes, cells, sums, events, spans
+):  # fmt: skip
+    """`add_plain_steps` by the buckets of `bucket_codes`, some rows at a time: codes has room for them."""
+    first = 0
+    while first < values.size:
+        last = min(first + codes.size, values.size)
+        some = values[first:last]
+        bucket_codes(some, low, high, base, scale, starts, widths, codes)
+        rows = codes[: last - first]
+        add_plain_steps(rows, some, predicted[first:last], observed[first:last], cells, sums, events, spans)
+        first = last
 
 
 @kernel
@@ -173,12 +225,12 @@ def carry_terms(result):
 
 @kernel
 def count_cells(codes, table, counts):
-    """Count the rows of each code's cell, the first column of `counts`; the last entry of the table serves code -1."""
+    """Count the rows of each code's cell; the last entry of the table serves code -1."""
     last = np.int32(table.size - 1)
     for i in range(codes.size):
         code = codes[i]
         cell = table[np.uint64(code if code >= 0 else last)]
-        counts[np.uint64(cell), 0] += 1
+        counts[np.uint64(cell)] += 1
 
 
 @kernel

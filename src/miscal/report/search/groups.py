@@ -156,6 +156,13 @@ class Group:
 
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
+        if all(first == last for first, last in box):
+            cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
+            one, other = (
+                Sums(*(getattr(sums, name)[cell : cell + 1].copy() for name in NAMES))
+                for sums in (self.raw, self.beyond)
+            )
+            return one, other
         raw, beyond = (
             Sums(*(self.inside(getattr(sums, name), box).sum().reshape(1) for name in NAMES))
             for sums in (self.raw, self.beyond)

@@ -87,6 +87,12 @@ class Tests:
         self.counted.pop(family, None)
         self.families.setdefault(family, []).append((p_value, place))
 
+    def add_all(self, family: str, tests: list[tuple[float, Place | None]]) -> None:
+        """Add tests, p-values with or without places; nothing where there are none."""
+        if tests:
+            self.counted.pop(family, None)
+            self.families.setdefault(family, []).extend(tests)
+
     def count_only(self, family: str, tests: int) -> None:
         """Count tests that were not run, because a first look left them out: they cost the same."""
         self.counted.pop(family, None)
@@ -171,15 +177,15 @@ def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows
 
 def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
     """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
-    places = []
+    places: list[Place] = []
     for group in groups:
-        for cell in range(group.ordered, group.p_value.size):
-            p = float(group.p_value[cell])
-            if math.isnan(p):
-                continue
-            place = box_place(group, group.box(cell), p, 1, rows, family) if p <= within else None
-            tests.add(family, p if place is None else place.p_value, place)
-            places += [place] if place is not None else []
+        cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
+        found: list[tuple[float, Place | None]] = [(p, None) for p in group.p_value[cells].tolist()]
+        for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
+            place = box_place(group, group.box(int(cells[i])), found[i][0], 1, rows, family)
+            found[i] = place.p_value, place
+            places.append(place)
+        tests.add_all(family, found)
     return places
 
 
