@@ -15,6 +15,7 @@ import click
 from miscal.data.errors import MiscalError
 
 SHOWN = 12
+OPTIONS = "positive|outcome|probability|weight|count|cluster"  # that are parameters of the same name
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
 ELSEWHERE: dict[str, tuple[str, str]] = {
@@ -56,7 +57,9 @@ class OneLine(click.Group):
 def _as_options(text: str) -> str:
     """Hints name Python's parameters; here they are options."""
     text = re.sub(r"\blogit=True\b", "--logit", text)
-    return re.sub(r"\b(positive|outcome|probability|weight|count|cluster)=", r"--\1 ", text)
+    text = re.sub(rf"^'({OPTIONS}|by|ignore|allowed|folds|column)'", r"--\1", text)
+    text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")
+    return re.sub(rf"\b({OPTIONS})=", r"--\1 ", text)
 
 
 @click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})

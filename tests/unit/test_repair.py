@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import csv
 
 from miscal.cli import main
 from miscal.data.errors import MiscalError
@@ -157,6 +158,9 @@ def test_the_command_writes_table_model_page_and_json(written: tuple[Path, Resul
     assert {"where", "before", "after", "verdict"} <= set(document["repair"][0])
     page = (folder / "page.html").read_text()
     assert "Before and after the repair" in page
+    assert "Calibration repair" in page  # and not an audit: the headline is of repaired probabilities
+    assert "After the repair, " in page
+    assert "(before the repair by " in page
     assert page == to_html(document)  # the page holds nothing that the JSON does not
     assert sorted(path.name for path in folder.iterdir()) == [
         "in.parquet",
@@ -175,6 +179,38 @@ def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Resu
     one, two = pq.read_table(folder / "out" / "repaired.parquet"), pq.read_table(again)
     again.unlink()
     np.testing.assert_array_equal(one["recalibrated"], two["recalibrated"])
+
+
+def test_files_have_names_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    csv.write_csv(table_of(400), "in.csv")
+    done = run("recalibrate", "in.csv", "--outcome", "y", "--probability", "p", "--effort", "quick", "--score-only")
+    assert done.exit_code == 0, done.output
+    assert "miscal apply in-repair.json FILE --probability p" in done.output
+    names = ["in-repair.html", "in-repair.json", "in-repaired.csv", "in.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    done = run("apply", "in-repair.json", "in.csv", "--probability", "p")
+    assert done.exit_code == 0, done.output
+    assert csv.read_csv("in-recalibrated.csv")["recalibrated"] == csv.read_csv(names[2])["recalibrated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["recalibrate", "in.csv"], "needs --outcome and --probability. Hint: the columns are "),
+        (["recalibrate", "in.csv", "--outcome", "yy", "--probability", "p"], "--outcome names column 'yy'"),
+        (["apply", "in.csv", "in.csv", "--probability", "p"], "not a model written by `miscal recalibrate`"),
+        (["apply", "none.json", "in.csv", "--probability", "p"], "'none.json' cannot be read; no such file"),
+    ],
+)
+def test_the_command_line_does_not_speak_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    csv.write_csv(table_of(300), "in.csv")
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert message in done.output
 
 
 @pytest.mark.parametrize(

@@ -12,47 +12,77 @@ from miscal.data.errors import refusal
 
 __all__ = ["recalibrate"]
 SHOWN = 15
+PATH = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @table_options
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
 @click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows fit, half test.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Repaired table: .parquet or .csv.")
-@click.option("--model", type=click.Path(path_type=Path), help="JSON of the repair, for `miscal apply`.")
-@click.option("--page", type=click.Path(path_type=Path), help="Page of before and after.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON of before and after.")
+@click.option("--out", type=PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
+@click.option("--model", type=PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
+@click.option("--page", type=PATH, help="Page of before and after.  [default: FILE-repair.html]")
+@click.option("--json", "json_path", type=PATH, help="JSON of before and after.")
 def recalibrate(
-    file: Path, out: Path, model: Path | None, page: Path | None, json_path: Path | None, allowed: tuple[str, ...],
-    score_only: bool, folds: int, **options: Any,
+    file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
+    allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
 ) -> None:  # fmt: skip
-    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new."""
+    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
+
+    Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
+    row fitted the repair or tested it; the repair as a model; and a page of before and after.
+    """
     from miscal.report.repairing import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
+    out = out or table_name(file, "repaired")
+    model, page = model or _beside(file, ".json"), page or _beside(file, ".html")
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{out}'")
     made = audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or made["probability"] is None:
-        raise refusal("needs --outcome and --probability", where="recalibrate")
+        raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
     limited = () if score_only else list(allowed) or None
     done = repair_table(file, allowed=limited, folds=folds, **made)
     for path in filter(None, (out, model, page, json_path)):
         path.parent.mkdir(parents=True, exist_ok=True)
     done.write(table=out, model=model, page=page, json=json_path)
-    record = done.record
+    _told(done.record)
+    written = [("Table", out), ("Model", model), ("Page", page), ("JSON", json_path)]
+    click.echo("   ".join(f"{what}: {path}" for what, path in written if path))
+    named = " ".join(f"--probability {name}" for name in options["probability"])
+    click.echo(f"Repair new rows: miscal apply {model} FILE {named}{' --logit' * options['logit']}")
+
+
+def table_name(file: Path, word: str) -> Path:
+    """Where a table goes whose place is not given: here, as CSV if the table it comes from is one."""
+    suffix = ".csv" if file.suffix.lower() == ".csv" else ".parquet"
+    return Path(f"{file.stem}-{word}{suffix}")
+
+
+def _beside(file: Path, suffix: str) -> Path:
+    return Path(f"{file.stem}-repair{suffix}")
+
+
+def _columns(file: Path) -> str:
+    """What the columns are, for one who has not named any."""
+    from miscal.engines.batches import batches_of
+
+    names = list(batches_of(str(file)).kinds)
+    return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+
+
+def _told(record: Any) -> None:
     click.echo(f"{record.about['reason']}\n{record.sentence}")
     for place in record.places[:SHOWN]:
         click.echo("  " + _line(place))
     if len(record.places) > SHOWN:
         click.echo(f"  ... and {len(record.places) - SHOWN} more")
-    written = [("Table", out), ("Model", model), ("Page", page), ("JSON", json_path)]
-    click.echo("   ".join(f"{what}: {path}" for what, path in written if path))
 
 
 def _line(place: dict[str, Any]) -> str:

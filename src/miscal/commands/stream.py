@@ -75,16 +75,18 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
 @click.option("--probability", required=True, multiple=True, help="Column of the probability; repeat.")
 @click.option("--logit", is_flag=True, help="The probability columns hold logits.")
 @click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .parquet or .csv.")
+@click.option("--out", type=click.Path(path_type=Path), help=".parquet or .csv to write.  [default: FILE-COLUMN]")
 @click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
 @click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
 def apply(
-    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path, memory: str | None,
-    check: bool,
+    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None,
+    memory: str | None, check: bool,
 ) -> None:  # fmt: skip
     """Add recalibrated probabilities to a table, batch by batch."""
+    from miscal.commands.recalibrate import table_name
     from miscal.recalibrate.streamed import apply_to, load_model
 
+    out = out or table_name(Path(file), column)
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{out}'")
     if check:

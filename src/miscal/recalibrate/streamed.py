@@ -28,7 +28,8 @@ def load_model(path: str | Path) -> Recalibrator:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise refusal("cannot be read", where=f"'{path}'", got=str(error)) from error
+        got = str(getattr(error, "strerror", None) or error)
+        raise refusal("cannot be read", where=f"'{path}'", got=got[:1].lower() + got[1:]) from error
     try:
         return model_from(text)
     except MiscalError as error:

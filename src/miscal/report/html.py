@@ -23,6 +23,7 @@ from miscal.report.blocks.score import score
 from miscal.report.json import write_text
 from miscal.report.markup import Safe, ellipsis, join, tag
 from miscal.report.reading import Document, checked, mapping
+from miscal.report.verdict import repaired
 
 #: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
 FIGURE_BYTES = 900_000
@@ -85,7 +86,8 @@ def write_html(document: object, path: str | PathLike[str]) -> None:
 def _title(audit: Document) -> str:
     data = mapping(audit.get("data"))
     about = data.get("source") or data.get("outcome")
-    return f"Calibration audit of {ellipsis(about, 80)}" if about else "Calibration audit"
+    what = "Calibration repair" if repaired(audit) else "Calibration audit"
+    return f"{what} of {ellipsis(about, 80)}" if about else what
 
 
 def _shell(title: str, body: Safe) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from miscal.report import words
@@ -29,8 +29,13 @@ def real_findings(document: Document) -> list[Mapping[str, Any]]:
     return [f for f in map(mapping, items(document.get("findings"))) if f.get("real", True) and not f.get("parent")]
 
 
+def repaired(document: Document) -> bool:
+    """Whether the audit is that of repaired probabilities."""
+    return "repaired_by" in document
+
+
 def verdict(document: Document) -> Verdict:
-    """Put the audit in one sentence.
+    """Put the audit in one sentence, which says so if it is one of repaired probabilities.
 
     Examples
     --------
@@ -38,6 +43,13 @@ def verdict(document: Document) -> Verdict:
     >>> verdict({"score": score}).sentence
     'Predictions are too low: 24.1% predicted, 26.9% happened.'
     """
+    said = _verdict(document)
+    if not repaired(document):
+        return said
+    return replace(said, sentence=f"After the repair, {said.sentence[0].lower()}{said.sentence[1:]}")
+
+
+def _verdict(document: Document) -> Verdict:
     predicted, observed, gap = averages(document)
     rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
     support = _support(document)
@@ -87,6 +99,9 @@ def _size(document: Document) -> str:
     if not expected.known:
         return ""
     text = f"Along the score the predictions are off by {words.percent(expected.value)} on average"
+    before = items(mapping(mapping(document.get("repaired_by")).get("score")).get("expected"))
+    if len(before) == 2:
+        text += f" (before the repair by {words.percent(before[0])})"
     if math.isnan(expected.noise_floor):
         return text + "."
     return text + f"; noise alone would show {words.percent(expected.noise_floor)} on these rows."

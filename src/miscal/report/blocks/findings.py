@@ -13,6 +13,7 @@ from miscal.report.blocks.tables import Column, sheet
 from miscal.report.markup import Safe, name, tag
 from miscal.report.measures import level
 from miscal.report.reading import Document, items, mapping
+from miscal.report.verdict import repaired
 from miscal.report.words import finite
 
 Finding = Mapping[str, Any]
@@ -38,7 +39,7 @@ def findings(document: Document) -> Safe:
         body = tag("p", "Nothing that was looked at is off beyond noise.", class_="quiet")
     return tag(
         "section",
-        tag("h2", "Where it is wrong"),
+        tag("h2", "Where it is still wrong after the repair" if repaired(document) else "Where it is wrong"),
         _legend() if heads else None,
         body,
         _rest("Further findings", [f for family in families[MOST_CARDS:] for f in family], open_=False),

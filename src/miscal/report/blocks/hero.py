@@ -10,7 +10,7 @@ from miscal.report.blocks.repair import repair_sentence
 from miscal.report.markup import Safe, name, tag
 from miscal.report.measures import Measure, averages, level, measure
 from miscal.report.reading import Document, items, mapping
-from miscal.report.verdict import verdict
+from miscal.report.verdict import repaired, verdict
 
 Writer = Callable[[object], str]
 
@@ -22,12 +22,13 @@ def header(document: Document) -> Safe:
     if data.get("outcome") is not None:
         facts.append(tag("span", "outcome ", tag("b", name(data["outcome"], 40))))
     if data.get("probability") is not None:
-        facts.append(tag("span", "probability ", tag("b", name(_listed(data["probability"]), 60))))
+        listed = tag("b", name(_listed(data["probability"]), 60))
+        facts.append(tag("span", "probability ", listed, ", repaired" if repaired(document) else None))
     if _target(document) == "top":
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
         "header",
-        tag("p", "Calibration audit", class_="brand"),
+        tag("p", "Calibration repair" if repaired(document) else "Calibration audit", class_="brand"),
         tag("p", name(data["source"], 60), class_="source") if data.get("source") else None,
         tag("p", facts, class_="facts"),
         class_="masthead",

@@ -29,11 +29,12 @@ def repair(document: Document) -> Safe:
         "section",
         tag("h2", "Before and after the repair"),
         tag("p", repair_sentence(about, places), class_="lead"),
-        tag("p", name(about["reason"], 600)) if about.get("reason") else None,
+        tag("p", name(about["reason"], 600), class_="lead") if about.get("reason") else None,
         figure(gap_pairs(places), _caption()) if places else None,
         _listed(places),
         _scores(about),
         _candidates(mapping(about.get("candidates"))),
+        tag("p", "All that follows is of the repaired probabilities, on the rows that judge them.", class_="quiet"),
         id="repair",
     )
 
