@@ -32,7 +32,6 @@ def main() -> None:
         view.goto(page.as_uri())
         Image.open(io.BytesIO(view.screenshot())).convert("RGB").quantize(128).save(IMAGE, optimize=True)
         browser.close()
-    print(done.record.about["reason"], done.record.sentence, sep="\n")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ def repair(document: Document) -> Safe:
         _listed(places),
         _scores(about),
         _candidates(mapping(about.get("candidates"))),
-        tag("p", "All that follows is of the repaired probabilities, on the rows that judge them.", class_="quiet"),
+        tag(
+            "p", "All else on this page is of the repaired probabilities, on the rows that judge them.", class_="quiet"
+        ),
         id="repair",
     )
 
