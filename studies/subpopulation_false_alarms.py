@@ -217,13 +217,21 @@ class Slice:
             self.document = json.loads(kept.read_text())
         self.end, self.write = time.monotonic() + seconds, write
 
+    def row(self, table, keys):
+        """The counts of a kind, new ones where there are none."""
+        found = (row for row in self.document[table] if all(row[name] == keys[name] for name in keys))
+        return next(found, None) or {**keys, "data_sets": 0, "cpu_s": 0.0}
+
+    def seconds_left(self, task):
+        """How long a kind would take to its end."""
+        row = self.row(*task[:2])
+        return row["cpu_s"] / max(row["data_sets"], 1) * (task[2] - row["data_sets"])
+
     def go_on(self, table, keys, data_sets, one):
         """Add data sets to a row of counts; each depends on its number alone."""
-        rows = self.document[table]
-        row = next((row for row in rows if all(row[name] == keys[name] for name in keys)), None)
-        if row is None:
-            row = {**keys, "data_sets": 0, "cpu_s": 0.0}
-            rows.append(row)
+        row = self.row(table, keys)
+        if row["data_sets"] == 0 and time.monotonic() < self.end:
+            self.document[table].append(row)
         while row["data_sets"] < data_sets and time.monotonic() < self.end:
             started = time.process_time()
             for seed in range(row["data_sets"], min(row["data_sets"] + 20, data_sets)):
@@ -237,8 +245,6 @@ class Slice:
 
     def save(self):
         """Keep what there is."""
-        for table in ("false_alarms", "power"):  # a row that has not begun has no counts to show
-            self.document[table] = [row for row in self.document[table] if row["data_sets"]]
         self.document["false_alarms"].sort(key=lambda row: list(SCENARIOS).index(row["data"]))
         if self.write:
             harness.write(NAME, self.document, markdown(self.document))
@@ -250,15 +256,19 @@ def main():
     parser.add_argument("--fresh", action="store_true", help="forget the counts that were kept")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
-    rounds = [(20, 20)] if options.quick else [(200, 100), (500, 200), (1000, 500)]
     part = Slice(options.seconds, options.fresh, write=not options.quick)
     part.document["floor"] = [judged(words, n) for n in (2_000, 20_000) for words in WEIGHTS]
-    for calibrated, off in rounds:  # all kinds a few times before any is done often
-        for name in SCENARIOS:
-            part.go_on("false_alarms", {"data": name}, calibrated, partial(false_alarm, name))
-        for sigma in SIGMAS:
-            for search in SEARCHES:
-                part.go_on("power", {"planted_sigma": sigma, "search": search}, off, partial(power, sigma, search))
+    tasks = [("false_alarms", {"data": name}, 1000, partial(false_alarm, name)) for name in SCENARIOS]
+    tasks += [
+        ("power", {"planted_sigma": sigma, "search": search}, 500, partial(power, sigma, search))
+        for sigma in SIGMAS
+        for search in SEARCHES
+    ]
+    for table, keys, most, one in tasks:  # all kinds a few times, then those first that need the least time
+        part.go_on(table, keys, 20 if options.quick else most // 5, one)
+    if not options.quick:
+        for table, keys, most, one in sorted(tasks, key=part.seconds_left):
+            part.go_on(table, keys, most, one)
     part.save()
     print(markdown(part.document))
 
