@@ -295,3 +295,26 @@ def test_maps_changes_and_groups_are_shown(show: Any, sample: dict[str, Any]) ->
     assert "1 worse" in view.page.locator("#comparison").inner_text()
     assert view.page.locator("#groups tbody tr").count() == 2
     assert view.said == []
+
+
+def test_a_phone_folds_long_lists_and_unfolds_them(show: Any, sample: dict[str, Any]) -> None:
+    one = next(finding for finding in sample["findings"] if finding.get("real", True))
+    many = [one | {"where": f"place {k}", "columns": [f"column {k}"], "parent": None} for k in range(9)]
+    variables = [
+        sample["sections"]["variable"][0] | {"settings": {"column": f"column {k}"}, "extra": {}} for k in range(40)
+    ]
+    page = show(sample | {"findings": many, "sections": sample["sections"] | {"variable": variables}}).page
+    cards, rows = page.locator(".cards > .card"), page.locator("#columns-table tbody tr")
+    figures = page.locator("#columns .grid > figure")
+    assert cards.nth(8).is_visible()
+    assert not figures.nth(35).is_visible()  # a wide screen too shows the first thirty figures only
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert not cards.nth(8).is_visible()
+    assert not rows.nth(20).is_visible()
+    page.locator(".cards + .unfold").click()
+    assert cards.nth(8).is_visible()
+    page.locator("#columns-table thead button").first.click()  # sorting shows all rows
+    assert rows.nth(20).is_visible()
+    page.locator("#columns .grid + .unfold").click()
+    assert figures.nth(35).is_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})

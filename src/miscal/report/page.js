@@ -102,6 +102,7 @@
         const rows = [...body.rows].map((row) => [key(row), row]);
         rows.sort(([a], [b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1
           : sign * (numeric ? a - b : a.localeCompare(b, undefined, { numeric: true }))));
+        rows.forEach(([, row]) => row.classList.remove("folded", "tucked"));
         body.append(...rows.map(([, row]) => row));
       });
     });
@@ -118,12 +119,12 @@
       let many = 0;
       for (const [text, row] of rows) {
         row.hidden = !text.includes(wanted);
-        if (wanted) row.classList.remove("folded");
+        if (wanted) row.classList.remove("folded", "tucked");
         many += row.hidden ? 0 : 1;
       }
       for (const [text, figure] of figures) {
         figure.hidden = !text.includes(wanted);
-        if (wanted) figure.classList.remove("folded");
+        if (wanted) figure.classList.remove("folded", "tucked");
       }
       found.textContent = wanted ? `${many} of ${rows.length}` : "";
     });
@@ -176,15 +177,15 @@
     });
   }
 
-  // A phone shows the first few of a long list; the style sheet hides the others there and nowhere else.
-  const unfold = (child) => child.classList.remove("folded");
+  // A phone shows the first few of a long list, a wide screen many; the style sheet hides the others there.
+  const unfold = (child) => child.classList.remove("folded", "tucked");
   for (const list of all("[data-fold]")) {
-    const rest = [...list.children].slice(+list.dataset.fold);
+    const few = +list.dataset.fold, many = +(list.dataset.many || Infinity), rest = [...list.children].slice(few);
     if (rest.length < 2) continue;
-    rest.forEach((child) => child.classList.add("folded"));
+    rest.forEach((child, i) => child.classList.add("folded", ...(few + i >= many ? ["tucked"] : [])));
     const button = element("button", `Show all ${list.children.length}`);
     button.type = "button";
-    button.className = "unfold";
+    button.className = list.children.length > many ? "unfold always" : "unfold";
     button.addEventListener("click", () => { rest.forEach(unfold); button.remove(); });
     (list.closest("table") || list).after(button);
   }

@@ -93,7 +93,7 @@ def columns(document: Document, budget: int) -> Safe:
         tag("h2", "Column by column"),
         tag("p", _LEAD, _curves(every), class_="lead"),
         _table(every, drawn),
-        tag("div", figures, class_="grid", data_searched="columns-table", data_fold=4),
+        tag("div", figures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
         id="columns",
     )

@@ -16,6 +16,7 @@ from miscal.report.words import finite
 MOST_DRAWN = 4
 FULL = "full population"
 MOST_LISTED = 60
+MOST_GROUPS = 200
 _LEAD = (
     "Combinations of up to three columns, searched for the one whose running total strays furthest. M is that largest "
     "range in standard deviations of noise, each subpopulation scaled by its own size; its p-value allows for having "
@@ -149,6 +150,7 @@ def groups(document: Document) -> Safe:
     if not rows:
         return Safe("")
     rows.sort(key=lambda row: -abs(finite(row[2]["difference"][row[3]])))
+    many, rows = len(rows), rows[:MOST_GROUPS]
 
     def values(name: str) -> list[Any]:
         return [row[2][name][row[3]] for row in rows]
@@ -171,5 +173,6 @@ def groups(document: Document) -> Safe:
         ],
         search="Search groups",
     )
-    folded = tag("details", tag("summary", f"Show {words.plural(len(rows), 'group')}"), listed)
+    shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"
+    folded = tag("details", tag("summary", f"Show {words.plural(many, 'group')}{shown}"), listed)
     return tag("section", tag("h2", "Between groups"), tag("p", lead, class_="lead"), folded, id="groups")

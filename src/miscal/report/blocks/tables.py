@@ -13,6 +13,8 @@ from miscal.report.words import finite
 
 #: Rows written into the page; a table cut short says so.
 MOST_ROWS = 500
+#: Rows of a table that can be folded, on a wide screen before it is unfolded.
+MANY = 60
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def sheet(
         "table",
         tag("caption", caption, class_="unseen"),
         tag("thead", tag("tr", [_heading(column) for column in columns])),
-        tag("tbody", rows, data_fold=fold),
+        tag("tbody", rows, data_fold=fold, data_many=MANY if fold else None),
         class_="sortable",
         id=identity,
     )
