@@ -16,7 +16,7 @@ from miscal.engines.rows import Door
 from miscal.engines.scan import Runner
 from miscal.pooling.slots import Compiled
 
-CELL_BYTES = 32
+CELL_BYTES, TRACK_BYTES = 32, 28  # a bucket of a cell, and of a walk read off the cells
 LEAST_BUCKETS, MOST_BUCKETS = 256, 1 << 16
 BUDGET = 2_000_000  # rows pulled, each counted once for every subpopulation that it is pulled for
 
@@ -30,9 +30,10 @@ class Limits:
     passes: int = 4
 
 
-def buckets_for(cells: int, rows: int | None, limits: Limits) -> int:
+def buckets_for(members: Members, rows: int | None, limits: Limits) -> int:
     """A power of two of buckets that fits the limit; small tables need fewer."""
-    most = min(max(limits.sums // (CELL_BYTES * max(cells, 1)), LEAST_BUCKETS), MOST_BUCKETS)
+    bucket = CELL_BYTES * members.cells + TRACK_BYTES * members.count
+    most = min(max(limits.sums // bucket, LEAST_BUCKETS), MOST_BUCKETS)
     if rows is not None:
         most = min(most, max(rows, LEAST_BUCKETS))
     return 1 << (int(most).bit_length() - 1)
@@ -41,7 +42,7 @@ def buckets_for(cells: int, rows: int | None, limits: Limits) -> int:
 def crowd_of(runner: Runner, door: Door, rules: Compiled, scores: np.ndarray, limits: Limits) -> Crowd:
     """The first pass."""
     members = Members(rules)
-    buckets = buckets_for(members.cells, runner.rows, limits)
+    buckets = buckets_for(members, runner.rows, limits)
     job = CrowdPass(door, members, KeyMap.fitted(scores, buckets))
     runner.check(job.columns)
     state: CrowdState = runner.run(job)
@@ -97,7 +98,7 @@ class Settling:
         """Another pass of sums over the contenders alone, with more buckets; None if there would not be more."""
         before = crowd.state.job.score.count
         members = Members(self.crowd.members.rules.subset([k - 1 for k in open_ if k]), most_atoms=0)
-        buckets = buckets_for(members.cells, self.runner.rows, limits)
+        buckets = buckets_for(members, self.runner.rows, limits)
         if buckets < 2 * before:
             return None
         state: CrowdState = self.runner.run(CrowdPass(self.door, members, KeyMap.fitted(self.scores, buckets)))
@@ -128,11 +129,12 @@ class Settling:
             got = f"{int(state.rows[0]):,} rows, before {int(crowd.state.rows[0]):,}"
             hint = "a file that is still written, or a frame that draws its rows at random? store it first"
             raise refusal("changed between two passes", where=self.runner.words, got=got, hint=hint)
-        self._settle(members, chosen, state.lists.arrays())
+        self._settle(crowd, chosen, state.lists.arrays())
 
-    def _settle(self, members: Members, chosen: dict[int, int], pulled: dict[str, np.ndarray]) -> None:
+    def _settle(self, crowd: Crowd, chosen: dict[int, int], pulled: dict[str, np.ndarray]) -> None:
         if not pulled:
             return
+        members = crowd.members
         order = np.argsort(pulled["cell"], kind="stable")
         rows = {name: values[order] for name, values in pulled.items()}
         starts = np.searchsorted(rows["cell"], np.arange(members.cells + 1))
@@ -146,4 +148,5 @@ class Settling:
             bucket = rows["bucket"][places]
             places = places[(bucket < needed.size) & needed[np.minimum(bucket, needed.size - 1)]]
             first = rows["first"][places] if "first" in rows else None
-            track.settle(rows["bucket"][places], rows["score"][places], rows["observed"][places], first)
+            taken = rows["bucket"][places], rows["score"][places], rows["observed"][places]
+            track.settle(*taken, first, crowd.limbs(number))

@@ -20,20 +20,15 @@ COARSE = 2.0**-20
 class Track:
     """The walk of one subpopulation over the buckets it fills.
 
-    bucket, rows : its filled buckets and their rows;  start, end : the walk before and after each, `limbs` the same
-    exactly;  rise, fall : how far it can move inside;  inside : whether a bucket can hold more than its borders show
+    bucket, rows : its filled buckets and their rows;  end : the walk after each;  rise : how far it can rise inside
+    spans : smallest and largest score of every bucket, of all rows
     """
 
     bucket: np.ndarray
     rows: np.ndarray
-    start: np.ndarray
     end: np.ndarray
     rise: np.ndarray
-    fall: np.ndarray
-    limbs: np.ndarray | None
-    inside: np.ndarray
-    several: np.ndarray  # whether a bucket has several scores, those of all rows counted
-    tops: np.ndarray  # largest score of each bucket, of all rows
+    spans: np.ndarray
     highest: float = 0.0
     lowest: float = 0.0
     highest_at: float = math.nan
@@ -46,13 +41,30 @@ class Track:
             return
         high, low = int(np.argmax(self.end)), int(np.argmin(self.end))
         if self.end[high] > 0:
-            self.highest, self.highest_at = float(self.end[high]), float(self.tops[high])
+            self.highest, self.highest_at = float(self.end[high]), float(self.spans[self.bucket[high], 1])
         if self.end[low] < 0:
-            self.lowest, self.lowest_at = float(self.end[low]), float(self.tops[low])
-        up = np.where(self.inside, self.start + self.rise, self.end)
-        down = np.where(self.inside, self.start - self.fall, self.end)
+            self.lowest, self.lowest_at = float(self.end[low]), float(self.spans[self.bucket[low], 1])
+        up, down = self._reach()
         self.most = max(self.highest, float(up.max())) - min(self.lowest, float(down.min()))
         self.exact = not self.suspects.size
+
+    @property
+    def start(self) -> np.ndarray:
+        """The walk before each bucket."""
+        return np.append(0.0, self.end)[: self.end.size]
+
+    @property
+    def several(self) -> np.ndarray:
+        """Whether a bucket has several scores, those of all rows counted."""
+        spans = self.spans[self.bucket]
+        return np.asarray(spans[:, 0] != spans[:, 1])
+
+    def _reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """How high and how low the walk can be inside each bucket; its end where there is nothing inside."""
+        start = self.start
+        inside = self.several & (self.rows > 1)
+        fall = np.maximum(self.rise - (self.end - start), 0.0)
+        return np.where(inside, start + self.rise, self.end), np.where(inside, start - fall, self.end)
 
     @property
     def range(self) -> float:
@@ -65,8 +77,12 @@ class Track:
     @property
     def suspects(self) -> np.ndarray:
         """Places of the buckets inside which the walk can pass its extremes at the borders."""
-        up, down = self.start + self.rise > self.highest - self.slack, self.start - self.fall < self.lowest + self.slack
-        return np.flatnonzero(self.inside & (up | down)) if self.end.size else np.empty(0, np.int64)
+        if not self.end.size:
+            return np.empty(0, np.int64)
+        inside = self.several & (self.rows > 1)
+        up, down = self._reach()
+        passing = (up > self.highest - self.slack) | (down < self.lowest + self.slack)
+        return np.flatnonzero(inside & passing)
 
     @property
     def needed(self) -> np.ndarray:
@@ -74,8 +90,14 @@ class Track:
         ends = np.flatnonzero((self.end == self.highest) | (self.end == self.lowest))
         return np.union1d(self.suspects, ends[self.several[ends]])
 
-    def settle(self, bucket: np.ndarray, score: np.ndarray, observed: np.ndarray, first: np.ndarray | None) -> None:
-        """Take in the rows of the buckets needed: the walk is now exact."""
+    def settle(
+        self, bucket: np.ndarray, score: np.ndarray, observed: np.ndarray, first: np.ndarray | None,
+        limbs: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        """Take in the rows of the buckets needed: the walk is now exact.
+
+        limbs : the walk before each bucket as two limbs, where it is exact
+        """
         self.exact, self.most = True, self.range
         if score.size == 0:
             return
@@ -86,14 +108,14 @@ class Track:
         ends = np.flatnonzero(np.append((score[1:] != score[:-1]) | (bucket[1:] != bucket[:-1]), True))
         opens = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
         segment = np.cumsum(np.append(0, (bucket[1:] != bucket[:-1]).astype(np.int64)))
-        if self.limbs is None:
+        if limbs is None:
             steps = (observed - score) * weight
             walk = _within(steps, opens, segment)[ends] + self.start[place[ends]]
         else:
             step = (observed << 52) - np.floor(score * UNIT + 0.5).astype(np.int64)
             times = weight.astype(np.int64)
             high, low = (
-                _within(part * times, opens, segment)[ends] + self.limbs[place[ends], i]
+                _within(part * times, opens, segment)[ends] + limbs[place[ends], i]
                 for i, part in enumerate((step >> HALF, step & HALF_MASK))
             )
             walk = _float(*normal(high, low))
@@ -106,6 +128,14 @@ class Track:
             self.highest, self.highest_at = max(self.highest, float(walk[best])), float(score[best])
         if walk[worst] < min(self.lowest + slack, 0.0):
             self.lowest, self.lowest_at = min(self.lowest, float(walk[worst])), float(score[worst])
+
+
+def _added(sums: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """The sum over some cells, without a copy of them."""
+    total = np.zeros(sums.shape[1:], sums.dtype)
+    for cell in cells.tolist():
+        total += sums[cell]
+    return total
 
 
 def _within(steps: np.ndarray, opens: np.ndarray, segment: np.ndarray) -> np.ndarray:
@@ -133,29 +163,33 @@ class Crowd:
             self.tracks[k] = self._track(k)
         return self.tracks[k]
 
+    def _sums(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The filled buckets of a subpopulation and their sums."""
+        cells = np.flatnonzero(self.members.union(k))
+        sums = self.state.sums[cells[0]] if cells.size == 1 else _added(self.state.sums, cells)
+        filled = np.flatnonzero(sums[:, ROWS])
+        return filled, sums[filled]
+
     def _track(self, k: int) -> Track:
         state = self.state
-        cells = np.flatnonzero(self.members.union(k))
-        sums = state.sums[cells[0]] if cells.size == 1 else state.sums[cells].sum(axis=0)
-        filled = np.flatnonzero(sums[:, ROWS])
-        sums = sums[filled]
-        spans = state.spans[filled]
+        filled, sums = self._sums(k)
         high, low = normal(sums[:, HIGH], sums[:, LOW])
-        net, rise = _float(high, low), sums[:, RISE] * COARSE
-        limbs = None
+        rise = sums[:, RISE] * COARSE
         if state.sums_real.size:
-            real = state.sums_real[cells].sum(axis=0)[filled]
-            net, rise = net + real[:, 0], rise + real[:, 1]
-            end = np.cumsum(net)
+            real = _added(state.sums_real, np.flatnonzero(self.members.union(k)))[filled]
+            end, rise = np.cumsum(_float(high, low) + real[:, 0]), rise + real[:, 1]
         else:
-            high, low = normal(np.cumsum(high), np.cumsum(low))
-            end = _float(high, low)
-            limbs = np.stack([np.append(0, high)[:-1], np.append(0, low)[:-1]], axis=1)[: filled.size]
-        start = np.append(0.0, end)[: filled.size]
-        fall = np.maximum(rise - net, 0.0)
-        several = spans[:, 0] != spans[:, 1]
-        inside = several & (sums[:, ROWS] > 1)
-        return Track(filled, sums[:, ROWS], start, end, rise, fall, limbs, inside, several, spans[:, 1])
+            end = _float(*normal(np.cumsum(high), np.cumsum(low)))
+        return Track(filled.astype(np.int32), sums[:, ROWS], end, rise, state.spans)
+
+    def limbs(self, k: int) -> np.ndarray | None:
+        """The walk before each filled bucket as two limbs; None where weights are not whole."""
+        if self.state.sums_real.size:
+            return None
+        _, sums = self._sums(k)
+        high, low = normal(sums[:, HIGH], sums[:, LOW])
+        high, low = normal(np.cumsum(high), np.cumsum(low))
+        return np.stack([np.append(0, high), np.append(0, low)], axis=1)[: len(sums)]
 
     def stats(self, k: int) -> tuple[float, ...]:
         """Rows, weight, weight2, predicted, variance, squared residuals and the largest weight."""
@@ -189,6 +223,6 @@ class Crowd:
         return {
             "x": [0.0, *(share / total).tolist()],
             "y": [0.0, *(-track.end[last] / total).tolist()],
-            "score": [float(state.spans[track.bucket[0], 0]), *track.tops[last].tolist()],
+            "score": [float(state.spans[track.bucket[0], 0]), *state.spans[track.bucket[last], 1].tolist()],
             "band": [0.0, *(1.96 * np.sqrt(noise) / total).tolist()],
         }

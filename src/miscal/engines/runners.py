@@ -14,6 +14,7 @@ from miscal.kernels.threads import thread_count
 
 Made = TypeVar("Made")
 DEFAULT = "1GB"
+CODES = 8  # columns that codes of crossed ones amount to
 SHARE = 6  # a sixth of the ceiling is for sums of subpopulations, all threads together
 
 
@@ -29,17 +30,18 @@ def in_parts(source: Any, memory: Any = None) -> bool:
 
 
 def runner_for(
-    source: Any, memory: Any = None, columns: int | None = None, progress: Callable[[str, int, int], None] | None = None
+    source: Any, memory: Any = None, progress: Callable[[str, int, int], None] | None = None, *, crossed: bool = True
 ) -> Any:
-    """The runner of a table; `columns` is how many will be read, all by default."""
+    """The runner of a table; `crossed` leaves room for the sums of subpopulations and for codes of crossed columns."""
     if library_of(source) == "pyspark":
         from miscal.engines.spark import Cluster
 
         return Cluster(source)
     ceiling = memory_bytes(memory or DEFAULT)
-    width = len(batches_of(source).kinds) if columns is None else columns
+    width = len(batches_of(source).kinds) + (CODES if crossed else 0)
     threads = min(thread_count(), max(1, ceiling // (256 << 20)))
-    stream = Stream(batches_of(source, batch_rows(ceiling, width, threads)), threads, memory=ceiling)
+    left = ceiling - (ceiling // SHARE if crossed else 0)
+    stream = Stream(batches_of(source, batch_rows(left, width, threads)), threads, memory=ceiling)
     if progress is not None:
         stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
     return stream

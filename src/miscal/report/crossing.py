@@ -93,7 +93,7 @@ def crossing_of(
     _choose_pairs(made, [(part, p) for _, (part, p) in found], compared, PAIRS[effort])
     _choose_conjunctions(made, [(p, part.column) for _, (part, p) in found], batches, kinds, random_state)
     if made.members is not None:
-        made.buckets = buckets_for(made.members.cells, runner.rows, limits)
+        made.buckets = buckets_for(made.members, runner.rows, limits)
     return made
 
 

@@ -112,7 +112,7 @@ def audit_large(
             "are not options of a table read in parts", where=", ".join(f"'{name}'" for name in sorted(unknown))
         )
     door = Door(outcome, probability, weight, count, target=target, **options)
-    runner = runner_of(data, memory, door, progress)
+    runner = runner_of(data, memory, door, progress, crossed=effort != "quick")
     limits = Limits(sums_bytes(runner, memory), passes=3)
     chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
     seen = summarise(runner, door, random_state=random_state, **chosen)
@@ -120,9 +120,16 @@ def audit_large(
     return found.suppressed(suppress_below) if suppress_below else found
 
 
-def runner_of(data: Any, memory: Any, door: Door, progress: Callable[[str, int, int], None] | None = None) -> Any:
+def runner_of(
+    data: Any,
+    memory: Any,
+    door: Door,
+    progress: Callable[[str, int, int], None] | None = None,
+    *,
+    crossed: bool = False,
+) -> Any:
     """Who reads the table: a cluster for its own frames, this process for everything else."""
-    stream = runner_for(data, memory, progress=progress)
+    stream = runner_for(data, memory, progress, crossed=crossed)
     missing = [name for name in door.columns if name not in stream.kinds]
     if missing:
         from miscal.data.errors import nearest
