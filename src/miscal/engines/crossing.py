@@ -28,12 +28,12 @@ class Crossed:
 
     def codes(self, batch: Batch) -> np.ndarray:
         """The cell of each row; `count` for none."""
-        from miscal.kernels.stream import border_codes
+        from miscal.kernels.subpopulation_stream import range_codes
 
         if self.edges is not None:
             values = batch.numbers(self.name)
             codes = np.empty(values.size, np.int32)
-            border_codes(values, np.ascontiguousarray(self.edges[1:-1]), np.int32(self.count - 1), codes)
+            range_codes(values, np.ascontiguousarray(self.edges[1:-1]), self.count - 1, codes)
             return codes
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -75,5 +75,4 @@ class Crossings:
             if one.edges is None or two.edges is None:
                 out[(own[i] >= one.count) | (own[j] >= two.count)] = one.count * two.count
         if self.members is not None:
-            slots, _ = self.members.slots(batch)
-            self.members.atoms_of(slots, batch.rows, codes[-1])
+            codes[-1] = self.members.atoms(batch)[0]

@@ -65,16 +65,14 @@ class CrowdState:
         from miscal.kernels.subpopulation_stream import bucket_spans
 
         members = self.job.members
-        slots, seen = members.slots(batch)
-        self.seen |= seen
         codes = self.job.score.codes(batch.pair.predicted)
         bucket_spans(codes, batch.pair.predicted, self.spans)
         self.rows += batch.rows
         self._weights(batch)
         if members.by_atoms:
-            self._atoms(batch, codes, slots)
+            self._atoms(batch, codes)
         else:
-            self._lists(batch, codes, slots)
+            self._lists(batch, codes)
 
     def _weights(self, batch: Batch) -> None:
         pair = batch.pair
@@ -99,10 +97,11 @@ class CrowdState:
             self.sums_real = np.zeros((*self.sums.shape[:2], 2))
         return tuple(map(locked, (predicted, observed, first, second))), whole
 
-    def _atoms(self, batch: Batch, codes: np.ndarray, slots: list[np.ndarray]) -> None:
+    def _atoms(self, batch: Batch, codes: np.ndarray) -> None:
         from miscal.kernels.subpopulation_stream import add_cells, add_cells_real, heaviest
 
-        cells = self.job.members.atoms_of(slots, batch.rows)
+        cells, seen = self.job.members.atoms(batch)
+        self.seen |= seen
         arrays, whole = self._rows(batch, None)
         seed = np.uint64(0)  # which atoms are filled tells sets of rows apart
         given = (cells, self.job.shift, locked(codes), *arrays, seed, self.sums, self.totals, self.curve)
@@ -115,9 +114,11 @@ class CrowdState:
         else:
             heaviest(cells, batch.pair.weight, self.top)
 
-    def _lists(self, batch: Batch, codes: np.ndarray, slots: list[np.ndarray]) -> None:
+    def _lists(self, batch: Batch, codes: np.ndarray) -> None:
         from miscal.kernels.subpopulation_stream import add_list, add_list_real, bucket_order
 
+        slots, seen = self.job.members.slots(batch)
+        self.seen |= seen
         order = np.empty(codes.size, np.int32)
         bucket_order(codes, self.job.score.count, order)
         arrays, whole = self._rows(batch, order)
@@ -202,14 +203,13 @@ class PullState:
     def add(self, batch: Batch) -> None:
         members = self.job.members
         self.rows += batch.rows
-        slots, _ = members.slots(batch)
         codes = self.job.score.codes(batch.pair.predicted)
         if members.by_atoms:
-            cells = members.atoms_of(slots, batch.rows)
+            cells, _ = members.atoms(batch)
             rows = np.flatnonzero(self.wanted[cells, codes])
             self._take(batch, rows, cells[rows], codes)
             return
-        for k, found in members.lists(slots, codes.size):
+        for k, found in members.lists(members.slots(batch)[0], codes.size):
             rows = found[self.wanted[k][codes[found]]]
             self._take(batch, rows, np.full(rows.size, k, np.int32), codes)
 

@@ -23,11 +23,15 @@ BUDGET = 2_000_000  # rows pulled, each counted once for every subpopulation tha
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search may use: bytes of sums for one worker, rows pulled, passes over the table."""
+    """What a search may use: bytes of sums for one worker, rows pulled, passes over the table.
+
+    partial : whether a pass is worth making that settles some walks, but not all that can be the largest
+    """
 
     sums: int = 64 << 20
     rows: int = BUDGET
     passes: int = 4
+    partial: bool = True
 
 
 def buckets_for(members: Members, rows: int | None, limits: Limits) -> int:
@@ -79,6 +83,8 @@ class Settling:
             for k in open_:
                 self.tracks[k] = crowd.track(numbers[k])
             open_ = self._contenders()
+        if not limits.partial and self._rows(open_) > limits.rows:
+            return self.tracks
         chosen = self._affordable(open_, numbers, limits.rows)
         if chosen and self.runner.passes + 1 <= limits.passes:
             self._pull(crowd, {k: numbers[k] for k in chosen})

@@ -98,10 +98,17 @@ class Members:
             found.append(column_slots(one, batch, seen[-1]))
         return found, np.concatenate(seen) if seen else np.zeros(0, bool)
 
-    def atoms_of(self, slots: list[np.ndarray], rows: int, out: np.ndarray | None = None) -> np.ndarray:
-        """The atom of each row."""
-        codes = np.empty(rows, np.int32) if out is None else out
-        codes[:] = 0
+    def atoms(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """The atom of each row, and which named levels occur; found once for a batch, whoever asks."""
+        known = batch.notes.get(id(self))
+        if known is None:
+            slots, seen = self.slots(batch)
+            known = batch.notes[id(self)] = (self.atoms_of(slots, batch.rows), seen)
+        return known
+
+    def atoms_of(self, slots: list[np.ndarray], rows: int) -> np.ndarray:
+        """The atom of each row, from its slots."""
+        codes = np.zeros(rows, np.int32)
         for one, own in zip(self.rules.columns, slots, strict=True):
             codes *= np.int32(one.count)
             codes += own

@@ -120,6 +120,11 @@ class Batch:
         return self.pair.rows
 
     @cached_property
+    def notes(self) -> dict[Any, Any]:
+        """What jobs that share a pass have found out about the batch, for each other."""
+        return {}
+
+    @cached_property
     def _numbers(self) -> dict[str, np.ndarray]:
         return {}
 

@@ -19,6 +19,7 @@ from miscal.kernels.sums import grid
 HALF = 26
 HALF_MASK = (1 << HALF) - 1
 ONE = 1 << 52
+FEW = 16
 COARSE = 32  # 52 - 20
 # Columns of the sums of a cell and a bucket, and of the totals of a cell.
 ROWS, HIGH, LOW, RISE = range(4)
@@ -27,23 +28,41 @@ TOTAL_WIDTH = 10  # rows, weight, weight2, limbs of predicted, variance and squa
 REAL_WIDTH = 5  # weight, weight2, predicted, variance, squared residuals
 
 
+@inlined
+def _below(value, numbers):
+    """How many of the numbers, which increase, are below a value: few are compared all, which no branch delays."""
+    if numbers.size <= FEW:
+        low = 0
+        for j in range(numbers.size):
+            low += numbers[j] < value
+        return low
+    low = 0
+    high = numbers.size
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @kernel
 def number_slots(values, numbers, merged, slots):
     """What `merged` has for slot 2j + 1 of the j-th number, 2j of what lies before it, the last one of NaN."""
     for i in range(values.size):
         value = values[i]
-        if math.isnan(value):
-            slots[i] = merged[2 * numbers.size + 1]
-            continue
-        low = 0
-        high = numbers.size
-        while low < high:
-            middle = (low + high) >> 1
-            if numbers[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        slots[i] = merged[2 * low + (1 if low < numbers.size and numbers[low] == value else 0)]
+        low = _below(value, numbers)
+        slot = 2 * low + (1 if low < numbers.size and numbers[low] == value else 0)
+        slots[i] = merged[2 * numbers.size + 1 if math.isnan(value) else slot]
+
+
+@kernel
+def range_codes(values, inner, missing, codes):
+    """The number of inner edges below each value; NaN has the code `missing`."""
+    for i in range(values.size):
+        value = values[i]
+        codes[i] = missing if math.isnan(value) else _below(value, inner)
 
 
 @kernel

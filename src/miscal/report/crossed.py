@@ -91,7 +91,7 @@ class CrossedSums:
             return None
         crowd = Crowd(crossing.members, self.crowd)
         found = Found(crowd, list(crossing.definitions), INFORMATION)
-        limits = Limits(passes=MOST_PASSES)
+        limits = Limits(passes=MOST_PASSES, partial=False)
         found.settle(Settling(self.runner, crossing.door, crowd, found.scale(), crossing.scores).run(limits))
         expressions = {name: one.words() for name, one in crossing.definitions.items()}
         settings = {

@@ -19,6 +19,7 @@ from miscal.report.record import Audit
 from miscal.report.streamed import Seen, audit_of, summarise
 
 TALLY = ".tally"
+CACHED = 12 << 20  # bytes of sums of conjunctions that stay in the cache while every row is added
 LOADED = 12  # bytes in memory for each byte of a decoded table, while it is audited
 TEXT = 3  # bytes decoded for each byte of CSV
 
@@ -113,7 +114,7 @@ def audit_large(
         )
     door = Door(outcome, probability, weight, count, target=target, **options)
     runner = runner_of(data, memory, door, progress, crossed=effort != "quick")
-    limits = Limits(sums_bytes(runner, memory), passes=3)
+    limits = Limits(min(sums_bytes(runner, memory), CACHED), passes=3)
     chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
     seen = summarise(runner, door, random_state=random_state, **chosen)
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **common)
