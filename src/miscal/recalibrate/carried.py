@@ -45,8 +45,8 @@ def fit_to(
     """Fit a recalibrator to a table that is read in parts.
 
     ``fitted_from_`` of the model says from what: "bins" or "distinct scores" (the same as from all rows), or "sketch"
-    with the largest share of the rows that one of its cells has. The sum of an isotonic map over the rows of any range
-    of scores then differs from the exact one by at most twice that share of all rows.
+    with the largest share of the rows that one of its cells has. The running total of the isotonic values, in order of
+    the score, then differs from the exact one by at most that share of all rows.
 
     Parameters
     ----------
