@@ -46,6 +46,7 @@ def demo(browser: Any, page: Path) -> None:
         save(view.screenshot(), name)
     view = browser.new_page(viewport=SHOTS["report"])
     view.goto(page.resolve().as_uri())
+    view.evaluate("document.querySelector('nav').remove()")  # it sticks to the top of the window
     for name, place in SECTIONS.items():
         save(view.locator(place).first.screenshot(), name)
 

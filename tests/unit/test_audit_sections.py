@@ -15,6 +15,7 @@ from miscal.report.blocks.findings import _families, _spans, findings
 from miscal.report.html import to_html
 from miscal.report.json import plain
 from miscal.report.suppress import coarsened
+from miscal.report.verdict import verdict
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +141,21 @@ def test_weighted_running_totals_are_left_out_when_suppressing() -> None:
 
 def test_a_curve_of_too_few_rows_is_one_step() -> None:
     assert coarsened({"x": [0.0, 0.4, 1.0], "y": [0.0, 1.0, 2.0]}, 5, 10) == {"x": [0.0, 1.0], "y": [0.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("gap", "expected", "slope", "opening"),
+    [
+        (0.002, 0.012, (1.1, 1.2), "The scores are not extreme enough"),
+        (0.002, 0.012, (0.6, 0.7), "The scores are too extreme"),
+        (0.010, 0.012, (1.1, 1.2), "Predictions are too high"),
+    ],
+)
+def test_the_verdict_says_first_what_is_most_wrong(
+    gap: float, expected: float, slope: tuple[float, float], opening: str
+) -> None:
+    score = {
+        "predicted": 0.2 + gap, "observed": 0.2, "gap": {"value": gap, "p_value": 0.001},
+        "expected": {"value": expected, "p_value": 0.001}, "slope": {"value": sum(slope) / 2, "interval": list(slope)},
+    }  # fmt: skip
+    assert verdict({"score": score}).sentence.startswith(opening)

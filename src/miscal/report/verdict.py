@@ -12,6 +12,7 @@ from miscal.report.measures import averages, level, measure
 from miscal.report.reading import Document, items, mapping
 from miscal.report.words import finite
 
+MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
 Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
 
@@ -57,6 +58,9 @@ def _verdict(document: Document) -> Verdict:
         return Verdict("unknown", "There is no number to judge the predictions by.", support)
     alpha = level(document)
     if gap.beyond(alpha) and _score_is_off(document):
+        shape = _mostly_shape(document, gap.value, alpha)
+        if shape:
+            return Verdict("shape", f"{shape[0].upper()}{shape[1:]}: {rates} overall.", support)
         way: Direction = "over" if gap.value > 0 else "under"
         return Verdict(way, f"Predictions are too {'high' if way == 'over' else 'low'}: {rates}.", support)
     places = [finding for finding in real_findings(document) if finding.get("kind") != "score"]
@@ -68,6 +72,13 @@ def _verdict(document: Document) -> Verdict:
     if shape:
         return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
     return Verdict("none", f"No error beyond noise: {rates}.", support)
+
+
+def _mostly_shape(document: Document, gap: float, alpha: float) -> str:
+    """How the scores are wrong where their average is off far less than they are; empty otherwise."""
+    score = mapping(document.get("score"))
+    expected = measure(score, "expected")
+    return _shape(score, alpha) if abs(gap) < MINOR * expected.value else ""
 
 
 def _score_is_off(document: Document) -> bool:

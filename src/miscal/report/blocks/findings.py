@@ -194,7 +194,7 @@ def strength(finding: Finding) -> str:
     if finding.get("specific") is False and finding.get("kind") != "score":
         text += " Correcting the score alone would explain it."
     if finding.get("kind") == "score" and not _at_least(finding) > 0:
-        text += " Right on average, off along the score."
+        text += " Off along the score more than on average."
     return text
 
 
