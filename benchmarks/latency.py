@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import harness  # noqa: F401  # before numpy: one thread
@@ -38,6 +39,11 @@ def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | No
         recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"]), recalibrate.BinAndCycle(),
         recalibrate.MulticalibrationBoost(), recalibrate.LocalRecalibration(),
     ]  # fmt: skip
+    beside.append(recalibrate.Augmentation())
+    beside.append(recalibrate.Chain([recalibrate.SamplingCorrection(rate=0.5), recalibrate.VariableTree()]))
+    beside.append(recalibrate.Blend([recalibrate.BetaCalibration(), recalibrate.VariableTree()]))
+    if find_spec("torch") is not None:
+        beside.append(recalibrate.NeuralCalibration(epochs=2, progress=False))
     for each in beside:
         made[type(each).__name__] = (each.fit(p, y, X), 0.3, row)
     many = 20 * rows  # a bin then holds some ten thousand rows to compare with
@@ -84,8 +90,8 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
         own = microseconds(lambda m=model, p=p, row=row: m.apply_one(p, row), rounds=rounds)
         table = None if row is None else {key: [value] for key, value in row.items()}
         slow = microseconds(lambda m=model, p=p, table=table: m.predict_proba([p], table), rounds=rounds)
-        text = model.to_json()
-        load = microseconds(lambda text=text: Recalibrator.from_json(text), rounds=rounds)
+        text = "" if isinstance(model, recalibrate.Augmentation) else model.to_json()
+        load = microseconds(lambda text=text: Recalibrator.from_json(text), rounds=rounds) if text else float("nan")
         found.append(
             {
                 "operation": f"apply_one {name}", "size": 1, "ours_cpu_s": own * 1e-6, "peer": "table of one row",
@@ -106,7 +112,7 @@ def table(found: list[dict[str, Any]]) -> str:
     for row in found:
         own, slow = 1e6 * row["ours_cpu_s"], 1e6 * row["peer_cpu_s"]
         kept = "yes" if "kept" in row["note"] else "NO"
-        load = row["note"].split("from JSON ")[1]
+        load = row["note"].split("from JSON ")[1].replace("nan us, 0 bytes", "no JSON")
         name = row["operation"].removeprefix("apply_one ")
         lines.append(f"| {name} | {own:.1f} | {row['goal']} | {kept} | {slow:.0f} | {load} |")
     return "\n".join(lines)

@@ -15,10 +15,11 @@ from pyarrow import csv
 from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
+from miscal.data.writing import write_together
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator
 from miscal.report.html import to_html
 from miscal.report.repair import _verdict, before_after
-from miscal.report.repairing import repair_table, write_together
+from miscal.report.repairing import repair_table
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from miscal.data import writing
 from miscal.data.errors import MiscalError
-from miscal.report import json as report_json
 from miscal.report.assets import asset
 from miscal.report.html import digest, to_html, write_html
 from miscal.report.json import dumps, plain, read_json, write_json, write_text
@@ -238,7 +238,7 @@ def test_a_file_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report_json.os, "fsync", fail)
+    monkeypatch.setattr(writing.os, "fsync", fail)
     with pytest.raises(MiscalError, match="No space left"):
         write_html(SAMPLE, path)
     assert path.read_text(encoding="utf-8") == "before"

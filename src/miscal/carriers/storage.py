@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -15,27 +14,13 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.data.writing import write_whole
 
 # What a reader of archives raises where bytes were changed or cut off.
 DAMAGE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, NotImplementedError, OverflowError,
     SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-
-
-def write_whole(path: str | Path, content: bytes) -> None:
-    """Write to a temporary name beside the file, then rename: a killed process leaves the old file or the new one."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise refusal("cannot be written", where=f"'{path}'", got=str(error.strerror or error)) from error
 
 
 def save_arrays(

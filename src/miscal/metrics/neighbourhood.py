@@ -22,6 +22,20 @@ Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 
 @dataclass(frozen=True)
+class Settings:
+    """What a neighbourhood metric was asked for, as it was given."""
+
+    bandwidth: float | Sequence[float]
+    bins: Bins
+    strategy: str
+    kernel: Kernel
+    leave_one_out: bool
+    queries: tuple[Any, Any] | None
+    target: str | int
+    device: str
+
+
+@dataclass(frozen=True)
 class Neighbourhoods:
     """Checked inputs of one call: who is compared with whom."""
 
@@ -131,9 +145,8 @@ def local_calibration_error(
     array([-0.2, -0.2,  0.8,  0.8])
     """
     given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
+    problem = neighbourhoods(given, features, settings)
     error = problem.signed_error()
     error = error if signed else np.abs(error)
     if queries is None:
@@ -141,40 +154,32 @@ def local_calibration_error(
     return np.asarray(error[0] if problem.single else error)
 
 
-def neighbourhoods(
-    given: Given,
-    features: Any,
-    bandwidth: Any,
-    bins: Bins,
-    strategy: str,
-    kernel: Kernel,
-    leave_one_out: bool,
-    queries: tuple[Any, Any] | None,
-    target: str | int,
-    device: str,
-) -> Neighbourhoods:
+def neighbourhoods(given: Given, features: Any, asked_for: Settings) -> Neighbourhoods:
     """Check everything a neighbourhood metric was given."""
-    inputs.check_kernel(kernel)
-    inputs.check_device(device)
-    bandwidths, single = inputs.bandwidth_array(bandwidth)
-    if leave_one_out and queries is not None:
+    inputs.check_kernel(asked_for.kernel)
+    inputs.check_device(asked_for.device)
+    bandwidths, single = inputs.bandwidth_array(asked_for.bandwidth)
+    if asked_for.leave_one_out and asked_for.queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    asked_prob, asked_features = _split_queries(queries)
-    if kernel == "group":
+    asked_prob, asked_features = _split_queries(asked_for.queries)
+    if asked_for.kernel == "group":
         matrix, asked = inputs.group_matrix(features, asked_features)
     else:
         matrix = inputs.feature_matrix(features)
-        asked = None if queries is None else inputs.feature_matrix(asked_features, "'queries' features")
+        asked = None if asked_for.queries is None else inputs.feature_matrix(asked_features, "'queries' features")
     matrix = given._kept_rows(matrix, "'features'")  # noqa: SLF001
-    pair = given.pair(target)
-    edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
+    pair = given.pair(asked_for.target)
+    ends: Any = {"low": 0.0, "high": 1.0, "weight": pair.weight, "count": pair.count}
+    edges = edges_for(pair.predicted, asked_for.bins, asked_for.strategy, **ends)
     where = None
     if asked is not None:
         predicted = inputs.query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(np.ascontiguousarray(predicted), edges))
     cells = bin_index(pair.predicted, edges)
-    return Neighbourhoods(pair, matrix, cells, bandwidths, single, kernel, not leave_one_out, where, device)
+    return Neighbourhoods(
+        pair, matrix, cells, bandwidths, single, asked_for.kernel, not asked_for.leave_one_out, where, asked_for.device
+    )
 
 
 def _split_queries(queries: tuple[Any, Any] | None) -> tuple[Any, Any]:
@@ -240,9 +245,8 @@ def maximum_local_calibration_error(
     array([0.8 , 0.31])
     """
     given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
+    problem = neighbourhoods(given, features, settings)
     error = np.abs(problem.signed_error())
     largest = np.where(np.isnan(error), -1.0, error).max(axis=1, initial=-1.0)
     return _one_or_all(np.where(largest < 0, np.nan, largest), problem.single)
@@ -279,9 +283,8 @@ def average_local_calibration_error(
     0.5
     """
     given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
+    problem = neighbourhoods(given, features, settings)
     error = np.abs(problem.signed_error())
     weight = np.ones(error.shape[1]) if queries is not None else problem.weight()
     weights = np.where(np.isnan(error), 0.0, weight)

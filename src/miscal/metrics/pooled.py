@@ -27,7 +27,7 @@ from miscal.metrics.norms import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Levels, Ranges
 from miscal.pooling.poolings import LevelPooling, Pooling
-from miscal.results import Table
+from miscal.results import Result, Table
 
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
@@ -73,6 +73,47 @@ class Pooled:
     table: Table
     noise: Noise
     rows: CellRows | None = None
+
+    def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
+        """How the cells were made and compared."""
+        return {
+            "bins": bins,
+            "strategy": strategy,
+            "norm": norm,
+            "target": target,
+            "null": self.noise.null,
+            "random_state": random_state,
+        }
+
+    def result(
+        self,
+        name: str,
+        kind: str,
+        settings: Mapping[str, Any],
+        extra: Mapping[str, Any],
+        *,
+        p_value: float | None = None,
+        method: str | None = None,
+        table: Table | None = None,
+    ) -> Result:
+        """The record of it; the p-value, how it was made and the table are those of the cells unless given."""
+        return Result(
+            name=name,
+            kind=kind,
+            value=self.summary.value,
+            noise_floor=self.summary.noise_floor,
+            p_value=self.summary.p_value if p_value is None else p_value,
+            interval=self.summary.interval,
+            method=self.method if method is None else method,
+            table=self.table if table is None else table,
+            settings=settings,
+            extra=extra,
+        )
+
+    @property
+    def method(self) -> str:
+        """How the p-value of the cells was made."""
+        return f"{self.noise.reason} {self.summary.draws} draws."
 
 
 def pooled(

@@ -97,27 +97,10 @@ def score_result(
 ) -> Result:
     """Calibration by score; without a walk (carriers added up) Kuiper's error is read off the borders of the sketch."""
     found = pooled_of(sums, noise, random_state=random_state)
-    return Result(
-        name="Calibration by score",
-        kind="score",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=found.summary.p_value,
-        interval=found.summary.interval,
-        method=f"{found.noise.reason} {found.summary.draws} draws.",
-        table=found.table,
-        settings={
-            "bins": found.table.rows,
-            "bins_used": found.table.rows,
-            "strategy": "quantile",
-            "norm": "l1",
-            "target": target,
-            "null": noise.null,
-            "random_state": random_state,
-            "draws": found.summary.draws,
-        },
-        extra={"tally": sums, **_score_extras(sketch, walk, totals, noise, random_state, ties)},
-    )
+    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
+    settings |= {"bins_used": found.table.rows, "draws": found.summary.draws}
+    extra = {"tally": sums, **_score_extras(sketch, walk, totals, noise, random_state, ties)}
+    return found.result("Calibration by score", "score", settings, extra)
 
 
 def sketch_walk(sketch: Tally, totals: Tally) -> tuple[Walk, float]:
@@ -271,35 +254,14 @@ def variable_result(
     found = pooled_of(sums, noise, random_state=random_state)
     more: dict[str, Any] = {"tally": sums, "worst": worst_cell(found), "column": name}
     more |= {"column_kind": "date" if kind == "date" else "numeric", "integer": kind == "integer"}
-    p_value, method = found.summary.p_value, f"{noise.reason} {found.summary.draws} draws."
+    p_value, method = found.summary.p_value, found.method
     if walk is not None:
         p_value, words, place = _along(walk, totals, found, noise, random_state, ties)
         more |= place
         method = f"{noise.reason} p-value: walk along the variable ({words})."
-    return Result(
-        name=f"Calibration by {name}",
-        kind="variable",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=p_value,
-        interval=found.summary.interval,
-        method=method,
-        table=found.table,
-        settings=_variable_settings(name, found, noise, target, random_state),
-        extra=more | (extra or {}),
-    )
-
-
-def _variable_settings(name: str, found: Pooled, noise: Noise, target: str, random_state: int) -> dict[str, Any]:
-    return {
-        "column": name,
-        "bins": found.table.rows,
-        "strategy": "quantile",
-        "norm": "l1",
-        "target": target,
-        "null": noise.null,
-        "random_state": random_state,
-    }
+    settings = {"column": name, **found.settings(found.table.rows, "quantile", "l1", target, random_state)}
+    more |= extra or {}
+    return found.result(f"Calibration by {name}", "variable", settings, more, p_value=p_value, method=method)
 
 
 def _along(
@@ -323,17 +285,13 @@ def field_result(
     shrunken = shrink(sums, sums.residual2)
     levels = Nested(SimpleNamespace(cells=sums.cells))
     compared: Any = SimpleNamespace(target=target)
-    return Result(
-        name=f"Calibration by {name}",
-        kind="field",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=found.summary.p_value,
-        interval=found.summary.interval,
-        method=f"{noise.reason} {found.summary.draws} draws.{fields._noise_words(found)}",  # noqa: SLF001
+    return found.result(
+        f"Calibration by {name}",
+        "field",
+        fields._settings(name, None, None, "l1", compared, found, random_state),  # noqa: SLF001
+        fields._extra(name, found, levels, shrunken, None),  # noqa: SLF001
+        method=found.method + fields._noise_words(found),  # noqa: SLF001
         table=fields._table(found, levels, shrunken, None),  # noqa: SLF001
-        settings=fields._settings(name, None, None, "l1", compared, found, random_state),  # noqa: SLF001
-        extra=fields._extra(name, found, levels, shrunken, None),  # noqa: SLF001
     )
 
 

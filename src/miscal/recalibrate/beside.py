@@ -250,6 +250,7 @@ _WRITERS: dict[str, Callable[[Any], Beside]] = {
     "AugmentedLogistic": lambda made: augmented_map(made, 0),
     "AugmentedBeta": lambda made: augmented_map(made, 0),
     "Chain": _chain,
+    "Augmentation": _elsewhere("beside_augmentation"),
     "BinAndCycle": _elsewhere("beside_cycle"),
     "LocalRecalibration": _elsewhere("beside_local"),
     "NeuralCalibration": _elsewhere("beside_neural"),

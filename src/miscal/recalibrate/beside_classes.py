@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import MiscalError
-from miscal.recalibrate import beside, beside_local, beside_neural
+from miscal.recalibrate import beside, beside_augmentation, beside_local, beside_neural
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.row import General, Row
 
@@ -82,6 +82,7 @@ _WRITERS: dict[str, Callable[[Any], Several]] = {
     "MulticalibrationBoost": _boosted,
     "AugmentedLogistic": _augmented,
     "AugmentedBeta": _augmented,
+    "Augmentation": beside_augmentation.several,
     "LocalRecalibration": beside_local.several,
     "NeuralCalibration": beside_neural.several,
 }

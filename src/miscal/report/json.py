@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -16,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import refusal
+from miscal.data.writing import write_whole
 from miscal.report.reading import Document, checked
 
 
@@ -86,38 +84,5 @@ def read_json(path: str | PathLike[str]) -> Document:
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write text under another name and rename it, so that no reader ever sees half a file.
-
-    Line ends are written as they stand, on every system. A file that is replaced keeps its permissions.
-    """
-    target = Path(path)
-    temporary = ""
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(21, "it is a folder")
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="", errors="replace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(_mode(target))
-        Path(temporary).replace(target)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-        raise _cannot_write(target, error) from error
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file replaced, else what an ordinary new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _cannot_write(target: Path, error: OSError) -> MiscalError:
-    hint = "" if target.parent.is_dir() else f"the folder '{target.parent}' does not exist"
-    return refusal("cannot be written", where=f"'{target}'", got=str(error.strerror or error), hint=hint)
+    """Write text, whole or not at all; line ends stay as they are on every system."""
+    write_whole(path, text.encode("utf-8", "replace"))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
+from miscal.data.writing import write_together
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.choosing import choose
 from miscal.report.chosen import chosen_columns
@@ -225,31 +223,3 @@ def _table_bytes(table: pa.Table, path: Path) -> bytes:
     else:
         raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
     return bytes(sink.getvalue().to_pybytes())
-
-
-def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write several files: all under other names first, renamed only when every one is on the disk."""
-    waiting: list[tuple[str, Path]] = []
-    target = Path()
-    try:
-        for target, content in contents.items():
-            if target.is_dir():
-                raise IsADirectoryError(21, "it is a folder")
-            handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent)
-            waiting.append((temporary, target))
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(temporary).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
-        for temporary, target in waiting:
-            Path(temporary).replace(target)
-    except OSError as error:
-        hint = "" if target.parent.is_dir() else f"the folder '{target.parent}' does not exist"
-        raise refusal("cannot be written", where=f"'{target}'", got=str(error.strerror or error), hint=hint) from error
-    finally:
-        for temporary, _ in waiting:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()

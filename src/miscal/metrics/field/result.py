@@ -80,17 +80,13 @@ def by_field(
     if np.count_nonzero(found.tally.counts) > 1:
         apart = level_differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
     shrunken = _shrunken(found, levels, apart)
-    return Result(
-        name=f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
-        kind="field",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=found.summary.p_value,
-        interval=found.summary.interval,
-        method=f"{found.noise.reason} {found.summary.draws} draws.{_noise_words(found)}",
+    return found.result(
+        f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
+        "field",
+        _settings(field, parent, bins, norm, compared, found, random_state),
+        _extra(field, found, levels, shrunken, apart),
+        method=found.method + _noise_words(found),
         table=_table(found, levels, shrunken, apart),
-        settings=_settings(field, parent, bins, norm, compared, found, random_state),
-        extra=_extra(field, found, levels, shrunken, apart),
     )
 
 

@@ -64,27 +64,11 @@ def by_score(
     compared = pair(p, target)
     pooling = score_bins(compared, bins, strategy)
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
-    return Result(
-        name="Calibration by score",
-        kind="score",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=found.summary.p_value,
-        interval=found.summary.interval,
-        method=f"{found.noise.reason} {found.summary.draws} draws.",
-        table=found.table,
-        settings={
-            "bins": bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float)),
-            "bins_used": found.table.rows,
-            "strategy": strategy,
-            "norm": norm,
-            "target": compared.target,
-            "null": found.noise.null,
-            "random_state": random_state,
-            "draws": found.summary.draws,
-        },
-        extra={"tally": found.tally, **score_extras(compared, found.noise, random_state)},
-    )
+    plain = bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float))
+    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    settings |= {"bins_used": found.table.rows, "draws": found.summary.draws}
+    extra = {"tally": found.tally, **score_extras(compared, found.noise, random_state)}
+    return found.result("Calibration by score", "score", settings, extra)
 
 
 def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def by_variable(
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
     extra: dict[str, Any] = {"tally": found.tally, "worst": worst_cell(found), "column": variable}
-    p_value, method = found.summary.p_value, f"{found.noise.reason} {found.summary.draws} draws."
+    p_value, method = found.summary.p_value, found.method
     if len(columns) == 1 and not columns[0].nominal:
         p_value, walk_method, place = _along(compared, columns[0].values, found, random_state)
         extra |= place | {"column_kind": columns[0].kind, "integer": columns[0].integer}
@@ -63,26 +63,12 @@ def by_variable(
             smooth = curve_of(compared, columns[0].values, {"grid": CURVE_POINTS, "random_state": random_state})
             extra["curve"] = smooth.frame()
             extra["density"] = density_of(columns[0].values, compared, integer=columns[0].integer)
-    return Result(
-        name=f"Calibration by {variable if isinstance(variable, str) else ' and '.join(variable)}",
-        kind="variable",
-        value=found.summary.value,
-        noise_floor=found.summary.noise_floor,
-        p_value=p_value,
-        interval=found.summary.interval,
-        method=method,
-        table=found.table,
-        settings={
-            "column": variable if isinstance(variable, str) else list(variable),
-            "bins": bins if isinstance(bins, int) else [float(edge) for edge in bins],
-            "strategy": strategy,
-            "norm": norm,
-            "target": compared.target,
-            "null": found.noise.null,
-            "random_state": random_state,
-        },
-        extra=extra,
-    )
+    plain = bins if isinstance(bins, int) else [float(edge) for edge in bins]
+    names = [variable] if isinstance(variable, str) else list(variable)
+    settings = {"column": variable if isinstance(variable, str) else names}
+    settings |= found.settings(plain, strategy, norm, compared.target, random_state)
+    name = f"Calibration by {' and '.join(names)}"
+    return found.result(name, "variable", settings, extra, p_value=p_value, method=method)
 
 
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
