@@ -14,7 +14,7 @@ from miscal.data.vectors import library_of
 from miscal.engines.batches import is_lazy
 from miscal.engines.crowd_search import Limits
 from miscal.engines.rows import Door
-from miscal.engines.runners import DEFAULT, runner_for, sums_bytes
+from miscal.engines.runners import DEFAULT, restarted, runner_for, sums_bytes
 from miscal.report.record import Audit
 from miscal.report.streamed import Seen, audit_of, summarise
 
@@ -116,7 +116,7 @@ def audit_large(
     runner = runner_of(data, memory, door, progress, crossed=effort != "quick")
     limits = Limits(min(sums_bytes(runner, memory), CACHED), passes=3)
     chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
-    seen = summarise(runner, door, random_state=random_state, **chosen)
+    seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **chosen))
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **common)
     return found.suppressed(suppress_below) if suppress_below else found
 
