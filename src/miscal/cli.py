@@ -23,7 +23,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "check": ("miscal.commands.check", "check"),
     "page": ("miscal.commands.page", "page"),
     "recalibrate": ("miscal.commands.recalibrate", "recalibrate"),
-    **{name: ("miscal.commands.stream", name) for name in ("apply", "merge", "tally")},
+    **{name: ("miscal.commands.stream", name) for name in ("apply", "fit", "merge", "tally")},
 }
 
 

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import (
     BetaCalibration,
@@ -172,3 +174,27 @@ def test_one_class_alone_leaves_probabilities_as_they_are(made, tmp_path):
     for model in (IsotonicCalibration(), GroupWise(PlattScaling(), columns="flag")):
         with pytest.warns(match="one class"):
             assert fit_to(model, only, outcome="y", probability="p").identity_
+
+
+def test_a_model_is_fitted_and_applied_from_the_command_line(made, path, tmp_path):
+    roles = ["--outcome", "y", "--probability", "p"]
+    model = tmp_path / "model.json"
+
+    def run(*arguments):
+        found = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        return found.exit_code, found.output
+
+    code, text = run("fit", path, "--method", "isotonic", *roles, "--memory", "500MB", "--out", model)
+    assert code == 0, text
+    assert "40,000 rows, from distinct scores" in text
+    assert model.read_text() == IsotonicCalibration().fit(made["p"], made["y"]).to_json()
+    code, text = run("fit", path, "--method", "histogram", "--bins", 4, "--group", "flag", *roles, "--out", model)
+    assert code == 0, text
+    code, text = run("apply", model, path, "--probability", "p", "--out", tmp_path / "out.parquet")
+    assert code == 0, text
+    code, text = run("fit", path, "--method", "platt", "--bins", 4, *roles, "--out", tmp_path / "none.json")
+    assert (code, len(text.strip().splitlines())) == (2, 1)
+    code, text = run("fit", path, "--method", "platt", "--group", "flags", *roles, "--out", tmp_path / "none.json")
+    assert code == 2
+    assert "has no column 'flags'" in text
+    assert not (tmp_path / "none.json").exists()

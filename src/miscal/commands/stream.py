@@ -1,4 +1,4 @@
-"""Commands for tables beyond memory: `miscal tally`, `miscal merge` and `miscal apply`."""
+"""Commands for tables beyond memory: `miscal tally`, `miscal merge`, `miscal fit` and `miscal apply`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import click
 from miscal.cli import verified
 from miscal.data.errors import refusal
 
-__all__ = ["apply", "merge", "tally"]
+__all__ = ["apply", "fit", "merge", "tally"]
+METHODS = {
+    "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
+    "platt": "PlattScaling", "beta": "BetaCalibration",
+}  # fmt: skip
 
 
 @click.command()
@@ -94,3 +98,38 @@ def apply(
     fitted = load_model(model)
     rows = apply_to(fitted, file, list(probability), out, logit=logit, column=column, memory=memory)
     click.echo(f"{rows:,} rows. Table: {out}")
+
+
+@click.command()
+@click.argument("file")
+@click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
+@click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
+@click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")
+@click.option("--outcome", required=True, help="Column of the outcome.")
+@click.option("--probability", required=True, help="Column of the probability.")
+@click.option("--logit", is_flag=True, help="The probability column holds logits.")
+@click.option("--positive", help="The label that is the event.")
+@click.option("--weight", help="Column of sampling weights.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Model to write, such as model.json.")
+@click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
+@click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
+def fit(
+    file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, check: bool, **options: Any
+) -> None:
+    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    from importlib import import_module
+
+    from miscal.carriers.storage import write_whole
+    from miscal.recalibrate.carried import fit_to
+
+    if bins is not None and method not in ("histogram", "scaling-binning"):
+        raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
+    if check:
+        verified(file)
+    package = import_module("miscal.recalibrate")
+    model = getattr(package, METHODS[method])(**({} if bins is None else {"bins": bins}))
+    if group:
+        model = package.GroupWise(model, columns=list(group))
+    fitted = fit_to(model, file, **options)
+    write_whole(out, fitted.to_json().encode())
+    click.echo(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")
