@@ -119,7 +119,7 @@ def fit(
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from importlib import import_module
 
-    from miscal.carriers.storage import write_whole
+    from miscal.data.writing import write_whole
     from miscal.recalibrate.carried import fit_to
 
     if bins is not None and method not in ("histogram", "scaling-binning"):
