@@ -20,6 +20,7 @@ from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator
 from miscal.report.html import to_html
 from miscal.report.repair import _verdict, before_after
 from miscal.report.repairing import repair_table
+from miscal.report.svg.repair import left_first
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}
 
@@ -180,6 +181,12 @@ def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Resu
     one, two = pq.read_table(folder / "out" / "repaired.parquet"), pq.read_table(again)
     again.unlink()
     np.testing.assert_array_equal(one["recalibrated"], two["recalibrated"])
+
+
+def test_what_is_left_comes_first() -> None:
+    places = [{"verdict": word} for word in ("gone", "new", "gone", "remaining", "smaller", "larger")]
+    found = [place["verdict"] for place in left_first(places)]
+    assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
 
 
 def test_files_have_names_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

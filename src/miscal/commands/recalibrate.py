@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,16 @@ def _columns(file: Path) -> str:
 
 
 def _told(record: Any) -> None:
+    from miscal.report.svg.repair import left_first
+
     click.echo(f"{record.about['reason']}\n{record.sentence}")
-    for place in record.places[:SHOWN]:
+    for place in left_first(record.places)[:SHOWN]:
         click.echo("  " + _line(place))
     if len(record.places) > SHOWN:
         click.echo(f"  ... and {len(record.places) - SHOWN} more")
 
 
-def _line(place: dict[str, Any]) -> str:
+def _line(place: Mapping[str, Any]) -> str:
     from miscal.report.words import points
 
     gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]

@@ -58,7 +58,7 @@ def repair_sentence(about: Mapping[str, Any], places: Sequence[Mapping[str, Any]
 
 
 def _caption() -> str:
-    return "Every place that the audit found before the repair, and those that only the audit after it finds."
+    return "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
 
 
 def _listed(places: Sequence[Mapping[str, Any]]) -> Safe | None:

@@ -22,7 +22,7 @@ _WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23
 def gap_pairs(places: Sequence[Mapping[str, Any]], most: int = 15) -> Figure:
     """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
     shown = [place for place in places if not np.isnan(_gap(place, "before")) or not np.isnan(_gap(place, "after"))]
-    shown = shown[:most]
+    shown = left_first(shown)[:most]
     title = "Predicted minus happened, before and after the repair"
     if not shown:
         return Figure("repair", title, "No place was wrong beyond noise.", Safe(""))
@@ -46,6 +46,12 @@ def gap_pairs(places: Sequence[Mapping[str, Any]], most: int = 15) -> Figure:
         }
     svg = marks.drawing("repair", title, description, _WIDTH, bottom + 26, *drawn)
     return Figure("repair", title, description, svg, table, note)
+
+
+def left_first(places: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
+    order = {verdict: i for i, verdict in enumerate(("new", "larger", "remaining", "smaller", "gone"))}
+    return sorted(places, key=lambda place: order.get(str(place.get("verdict")), 0))
 
 
 def _gap(place: Mapping[str, Any], when: str) -> float:
