@@ -70,7 +70,6 @@ def audited(name: str) -> tuple[miscal.Audit, int]:
 def main(out: Path, names: list[str]) -> None:
     """Audit each table, write its page and print its first findings."""
     out.mkdir(parents=True, exist_ok=True)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or ["flights", *TABLES]:
         start = time.process_time()
         found, rows = audited(name)
@@ -84,6 +83,7 @@ def main(out: Path, names: list[str]) -> None:
         clean = [entry["where"] for entry in found.clean]
         print(f"  clean: {', '.join(clean)}", flush=True)
         verdict_ = verdict(found.document).sentence
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results[name] = {
             "rows": rows,
             "page_kb": round(size / 1e3),
