@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,9 @@ def measured(pool: Pool, test: np.ndarray, p: np.ndarray) -> dict[str, Any]:
     }
 
 
-def run_ours(pools: dict[str, Pool], seeds: int, folder: Path) -> None:
+def run_ours(pools: dict[str, Pool], seeds: Sequence[int], folder: Path) -> None:
     """Predictions by split, each kept in the folder; seeds first, so that a run cut short has whole seeds."""
-    for seed in range(seeds):
+    for seed in seeds:
         for key, pool in pools.items():
             path = folder / f"split-{key}-{seed}.npz"
             if path.with_suffix(".ours.npz").exists():
@@ -275,6 +276,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--folder", type=Path, help="keeps predictions by split, to continue a run that was cut short")
     parser.add_argument("--only", nargs="*", help="tables to run, such as adult cifar10; then nothing is written")
+    parser.add_argument("--seeds", type=int, nargs="*", help="with --only: these seeds, of splits that are there")
     parser.add_argument("--collect", action="store_true", help="only measure what the folder holds")
     asked = parser.parse_args()
     data = Path(os.environ["MISCAL_DATA"])
@@ -284,12 +286,15 @@ def main() -> None:
     wanted = asked.only or (["adult", "flights"] if asked.quick else list(POOLS))
     pools = {key: make(data) for key, make in POOLS.items() if key in wanted}
     peers = None
+    if asked.only and asked.seeds:
+        run_ours(pools, asked.seeds, folder)
+        return
     if not asked.collect:
         prepare(pools, seeds, folder)
         if os.environ.get("MISCAL_PEERS"):
             script = Path(__file__).with_name("peer_quality.py")
             peers = subprocess.Popen([os.environ["MISCAL_PEERS"], str(script), str(folder)])
-        run_ours(pools, seeds, folder)
+        run_ours(pools, range(seeds), folder)
         if peers is not None:
             peers.wait()
     if asked.only and not asked.collect:

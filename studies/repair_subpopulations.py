@@ -177,10 +177,15 @@ def markdown(rows):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=list(TABLES), help="this table alone; the others keep their results")
     options = parser.parse_args()
     folder, python = Path(os.environ["MISCAL_DATA"]), os.environ.get("MISCAL_PEERS", "")
+    names = ["COMPAS"] if options.quick else ["COMPAS", "credit default", "ACS income"]
     rows = []
-    for name in ["COMPAS"] if options.quick else ["COMPAS", "credit default", "ACS income"]:
+    if options.only:
+        kept = json.loads((RESULTS / "repair_subpopulations.json").read_text())
+        rows, names = [row for row in kept if row["table"] != options.only], [options.only]
+    for name in names:
         rows += study(name, folder, 3 if options.quick else 10, python)
         if not options.quick:
             RESULTS.mkdir(exist_ok=True)
