@@ -172,18 +172,31 @@ def collect(pools: dict[str, Pool], seeds: int, folder: Path) -> dict[str, Any]:
                 spent = json.loads(path.with_suffix(".json").read_text())
                 chosen += [spent["chosen"]] if "chosen" in spent else []
                 failed |= {name: text for name, text in spent.items() if isinstance(text, str) and name != "chosen"}
-                for name, p in np.load(path).items():
-                    if not np.isfinite(p).all():
-                        failed[name] = f"seed {seed}: {np.isnan(p).any(axis=-1).sum():,} rows are not numbers"
+                for name, numbers in _kept(pool, test, path).items():
+                    if isinstance(numbers, str):
+                        failed[name] = f"seed {seed}: {numbers}"
                         continue
-                    numbers = {"seed": seed, **measured(pool, test, p)}
-                    numbers["fit_s"], numbers["predict_s"] = spent[name]
-                    rows.setdefault(name, []).append(numbers)
+                    took = dict(zip(("fit_s", "predict_s"), spent[name], strict=True))
+                    rows.setdefault(name, []).append({"seed": seed, **numbers, **took})
         found[key] = {
             "table": pool.name, "model": pool.model, "variable": pool.variable, "field": pool.field, "chosen": chosen,
             "failed": failed, "methods": {name: _summary(own, rows) for name, own in rows.items()},
         }  # fmt: skip
     return found
+
+
+def _kept(pool: Pool, test: np.ndarray, path: Path) -> dict[str, Any]:
+    """The numbers of each method's predictions in a file, kept beside it; why there are none, where there are none."""
+    beside = path.with_suffix(".measured.json")
+    if beside.exists() and beside.stat().st_mtime >= path.stat().st_mtime:
+        return dict(json.loads(beside.read_text()))
+    made: dict[str, Any] = {}
+    for name, p in np.load(path).items():
+        whole = bool(np.isfinite(p).all())
+        lost = f"{np.isnan(p).any(axis=-1).sum():,} rows are not numbers"
+        made[name] = measured(pool, test, p) if whole else lost
+    beside.write_text(json.dumps(made))
+    return made
 
 
 def _summary(own: list[dict[str, Any]], rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -288,6 +301,9 @@ def main() -> None:
     peers = None
     if asked.only and asked.seeds:
         run_ours(pools, asked.seeds, folder)
+        for key, pool in pools.items():
+            for path in sorted(folder.glob(f"split-{key}-*.*.npz")):
+                _kept(pool, pool.split(int(path.stem.split("-")[2].split(".")[0]))[1], path)
         return
     if not asked.collect:
         prepare(pools, seeds, folder)

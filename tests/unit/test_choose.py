@@ -207,11 +207,11 @@ def test_several_classes_are_blended(rng: np.random.Generator) -> None:
 
 @pytest.mark.slow
 def test_calibrated_probabilities_are_left_alone_by_all_candidates_and_their_blend() -> None:
-    """At most 5% of calibrated data sets are touched: 5 or more of 20 would have a chance of 0.3%."""
+    """At most 5% of calibrated data sets are touched: 4 or more of 12 would have a chance of 0.2%."""
     touched = 0
-    for seed in range(20):
+    for seed in range(12):
         rng = np.random.default_rng([seed, 77])
         p = rng.beta(1.5, 3, 500)
         X = {"age": rng.integers(20, 80, 500).astype(float), "group": rng.choice(list("abcd"), 500)}
         touched += choose(p, (rng.random(500) < p).astype(int), X, random_state=seed).name != "Identity"
-    assert touched <= 4
+    assert touched <= 3
