@@ -164,6 +164,8 @@ def collect(pools: dict[str, Pool], seeds: int, folder: Path) -> dict[str, Any]:
         failed: dict[str, str] = {}
         chosen: list[str] = []
         for seed in range(seeds):
+            if not (folder / f"split-{key}-{seed}.ours.npz").exists():
+                continue
             test = pool.split(seed)[1]
             for who in ("ours", "peers"):
                 path = folder / f"split-{key}-{seed}.{who}.npz"
@@ -230,7 +232,8 @@ def text_of(found: dict[str, Any]) -> str:
     lines = [str(__doc__).split("\n\n")[2].replace("\n", " "), "", *_standing(found)]
     for each in found.values():
         chosen = ", ".join(each["chosen"])
-        about = f"Variable {each['variable']}, field {each['field']}. `choose` took: {chosen}."
+        about = f"{len(each['chosen'])} splits. Variable {each['variable']}, field {each['field']}. "
+        about += f"`choose` took: {chosen}."
         lines += ["", f"## {each['table']} ({each['model']})", "", about, ""]
         ordered = sorted(each["methods"].items(), key=lambda item: item[1]["log_loss"])
         lines.append(markdown([_row(name, numbers) for name, numbers in ordered], HEADINGS))
@@ -258,13 +261,15 @@ def _standing(found: dict[str, Any]) -> list[str]:
         against = {name: numbers["log_loss_against_choose"] for name, numbers in others.items()}
         beats = [name for name, (_, _, high) in against.items() if high < 0]
         rank = 1 + sum(mean < 0 for mean, _, _ in against.values())
-        row = {"table": f"{each['table']} ({each['model']})", "rank": f"{rank} of {len(methods_)}"}
+        row = {"table": f"{each['table']} ({each['model']})", "splits": len(each["chosen"])}
+        row["rank"] = f"{rank} of {len(methods_)}"
         row["beats"] = ", ".join(beats) or "none"
         for number in ("variable", "field", "multicalibration"):
             row[number] = _leader(others, methods_["choose"][number], number)
         rows.append(row)
     headings = {
         "table": "table",
+        "splits": "splits",
         "rank": "rank of `choose` by log loss",
         "beats": "better than `choose` beyond noise",
         "variable": "variable error %",
