@@ -3,7 +3,9 @@
     python studies/stream_large.py --rows 100000000 --folder BIG --memory 1GB
 
 Writes studies/results/stream_large.json and .md. The table has a 64-bit score, an outcome, a field of 100,000 levels
-and four numeric columns, with a planted error in one stretch of one of them.
+and four numeric columns, with a planted error in one stretch of one of them. The audit is that of every column by
+itself (effort "quick"); the columns that each of its passes reads are decoded by pyarrow alone, row group by row group
+on as many threads, before and after. A small table is audited first, so that nothing is compiled while clocks run.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +25,7 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 GROUP = 1 << 20
 LEVELS = 100_000
-COLUMNS = ["y", "p", "advertiser", "age", "income", "distance", "hour"]
+LEAST_NS = 0.05  # stages below are left out of the table
 
 
 def generate(path: Path, rows: int) -> None:
@@ -56,36 +60,58 @@ def generate(path: Path, rows: int) -> None:
     temporary.rename(path)
 
 
-def measured(code: str) -> dict:
+def measured(code: str, threads: int, folder: Path) -> dict:
     """Run code in a process of its own: what it prints as JSON, its seconds, its peak memory."""
     head = "import json, resource, sys, time; start = time.perf_counter()\n"
     tail = (
         "\nusage = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print('\\n' + json.dumps({**found, 'wall_s': time.perf_counter() - start, "
-        "'cpu_s': usage.ru_utime + usage.ru_stime, 'peak_mb': usage.ru_maxrss / 1024}))"
+        "'cpu_s': usage.ru_utime + usage.ru_stime, 'system_s': usage.ru_stime, 'peak_mb': usage.ru_maxrss / 1024}))"
     )
-    done = subprocess.run([sys.executable, "-c", head + code + tail], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", head + code + tail]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment(folder) | {"MISCAL_THREADS": str(threads)}
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """This one, with a place for compiled modules: an installed library has its own compiled."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+
+
 DECODE = """
+from concurrent.futures import ThreadPoolExecutor
 import pyarrow.parquet as pq
-def decode(columns):
-    file = pq.ParquetFile({path!r}, pre_buffer=False, read_dictionary=['advertiser'])
-    begin = time.process_time()
-    rows = sum(file.read_row_group(g, columns=columns, use_threads=True).num_rows for g in range(file.num_row_groups))
-    return rows, time.process_time() - begin
-rows, seconds = decode({columns!r})
-found = {{'rows': rows, 'decode_cpu_s': seconds}}
+def decode(columns, threads):
+    def some(worker):
+        file = pq.ParquetFile({path!r}, pre_buffer=False, read_dictionary=['advertiser'])
+        groups = range(worker, file.num_row_groups, threads)
+        return sum(file.read_row_group(g, columns=columns, use_threads=False).num_rows for g in groups)
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(some, range(threads)))
+found = {{'passes': []}}
+for columns in {passes!r}:
+    begin, begin_wall = time.process_time(), time.perf_counter()
+    rows = decode(columns, {threads})
+    found['passes'].append({{'columns': columns, 'rows': rows, 'cpu_s': time.process_time() - begin,
+                             'wall_s': time.perf_counter() - begin_wall}})
 """
 
 AUDIT = """
 import miscal
-found_audit = miscal.audit({path!r}, outcome='y', probability='p', memory={memory!r})
+from miscal.engines.stream import Stream
+passes, run = [], Stream.run
+def watched(self, job):
+    passes.append(list(job.columns))
+    return run(self, job)
+Stream.run = watched
+found_audit = miscal.audit({path!r}, outcome='y', probability='p', memory={memory!r}, effort='quick')
 found = {{
-    'passes': found_audit.document['settings']['stream']['passes'],
+    'passes': passes,
     'kuiper': found_audit.score['kuiper'],
     'expected': found_audit.score['expected'],
     'first_finding': found_audit.findings[0].where,
@@ -95,11 +121,41 @@ found = {{
 """
 
 
+def decoded(path: Path, passes: list[list[str]], threads: int, folder: Path) -> dict:
+    """Seconds of decoding what each pass reads, summed over the passes; the least of two runs is kept."""
+    code = DECODE.format(path=str(path), passes=passes, threads=threads)
+    found = min((measured(code, threads, folder) for _ in range(2)), key=lambda run: run["cpu_s"])
+    return found | {name: sum(each[name] for each in found["passes"]) for name in ("cpu_s", "wall_s")}
+
+
+def staged(path: Path, memory: str, folder: Path) -> dict:
+    """The table of stages, from `stream_stages.py`."""
+    script = Path(__file__).with_name("stream_stages.py")
+    command = [sys.executable, str(script), str(path), "--memory", memory]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(folder))
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def study(path: Path, memory: str, threads: int, folder: Path) -> dict:
+    """Audit, decode what the audit's passes read, and tell the stages apart."""
+    small = folder / "small.parquet"
+    generate(small, 1 << 20)
+    measured(AUDIT.format(path=str(small), memory=memory), threads, folder)
+    runs = {}
+    for number in sorted({1, threads}):
+        audit = measured(AUDIT.format(path=str(path), memory=memory), number, folder)
+        decode = decoded(path, audit["passes"], number, folder)
+        ratios = {f"ratio_{clock}": audit[f"{clock}_s"] / decode[f"{clock}_s"] for clock in ("cpu", "wall")}
+        runs[f"threads_{number}"] = {"audit": audit, "decode": decode, **ratios}
+    return runs | {"stages": staged(path, memory, folder)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path, default=Path())
     parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="two million rows; nothing is recorded")
     parser.add_argument("--keep", action="store_true", help="leave the table where it was written")
     arguments = parser.parse_args()
@@ -110,8 +166,8 @@ def main() -> None:
         generate(path, rows)
     generated = time.perf_counter() - begin
     try:
-        decode = measured(DECODE.format(path=str(path), columns=COLUMNS))
-        audit = measured(AUDIT.format(path=str(path), memory=arguments.memory))
+        with tempfile.TemporaryDirectory() as name:
+            found = study(path, arguments.memory, arguments.threads, Path(name))
         size = path.stat().st_size
     finally:
         if not arguments.keep:
@@ -119,13 +175,11 @@ def main() -> None:
     record = {
         "rows": rows,
         "file_mb": size / 1e6,
+        "bytes_a_row": size / rows,
         "memory": arguments.memory,
         "generate_s": generated,
-        "decode": decode,
-        "audit": audit,
-        "ratio_cpu": audit["cpu_s"] / (audit["passes"] * decode["decode_cpu_s"]),
-        "nanoseconds_a_row": 1e9 * audit["cpu_s"] / rows,
-        "bytes_a_row": size / rows,
+        **found,
+        "threads": arguments.threads,
         "load": os.getloadavg()[0],
         "processors": os.cpu_count(),
     }
@@ -137,21 +191,45 @@ def main() -> None:
 
 
 def markdown(record: dict) -> str:
-    decode, audit = record["decode"], record["audit"]
+    runs = [record[name] for name in sorted(name for name in record if name.startswith("threads_"))]
+    first = runs[0]["audit"]
+    passes = " + ".join(str(len(columns)) for columns in first["passes"])
+    head = (
+        f"{record['rows']:,} rows ({first['levels']:,} levels, four numeric columns), {record['file_mb']:,.0f} MB, "
+        f"{record['bytes_a_row']:.1f} bytes a row; {len(first['passes'])} passes over {passes} columns; "
+        f"{record['processors']} processors with a load of {record['load']:.0f}. First finding: "
+        f"{first['first_finding']}."
+    )
     lines = [
-        "| what | value |",
-        "|---|---|",
-        f"| rows | {record['rows']:,} ({audit['levels']:,} levels, four numeric columns) |",
-        f"| file | {record['file_mb']:,.0f} MB, {record['bytes_a_row']:.1f} bytes a row |",
-        f"| decoding all columns once (pyarrow) | {decode['decode_cpu_s']:.1f} s of processor time |",
-        f"| audit: passes | {audit['passes']} |",
-        f"| audit: processor time | {audit['cpu_s']:.1f} s ({record['nanoseconds_a_row']:.0f} ns a row) |",
-        f"| audit: elapsed | {audit['wall_s']:.1f} s (load {record['load']:.0f}, {record['processors']} processors) |",
-        f"| audit: peak memory | {audit['peak_mb']:.0f} MB (ceiling {record['memory']}) |",
-        f"| processor time over (passes x decoding) | {record['ratio_cpu']:.2f} |",
-        f"| first finding | {audit['first_finding']} |",
+        head,
+        "",
+        "| | " + " | ".join(f"{count} thread{'s' * (count != '1')}" for count in _counts(record)) + " |",
+        "|---|" + "---|" * len(runs),
     ]
+    rows: list[tuple[str, Callable[[dict], str]]] = [
+        ("audit: processor time", lambda run: f"{run['audit']['cpu_s']:.1f} s"),
+        ("of that in the system", lambda run: f"{run['audit']['system_s']:.1f} s"),
+        ("a row", lambda run: f"{1e9 * run['audit']['cpu_s'] / record['rows']:.0f} ns"),
+        ("audit: elapsed", lambda run: f"{run['audit']['wall_s']:.1f} s"),
+        (f"audit: peak memory (ceiling {record['memory']})", lambda run: f"{run['audit']['peak_mb']:.0f} MB"),
+        ("decoding what the passes read: processor time", lambda run: f"{run['decode']['cpu_s']:.1f} s"),
+        ("decoding: elapsed", lambda run: f"{run['decode']['wall_s']:.1f} s"),
+        ("**audit over decoding, processor time**", lambda run: f"**{run['ratio_cpu']:.2f}**"),
+        ("audit over decoding, elapsed", lambda run: f"{run['ratio_wall']:.2f}"),
+    ]
+    lines += [f"| {words} | " + " | ".join(map(cell, runs)) + " |" for words, cell in rows]
+    lines += ["", "Stages of the audit on one thread (processor time):", "", "| pass | stage | s | ns a row |"]
+    lines += ["|---|---|---|---|"]
+    for stage in record["stages"]["stages"]:
+        if stage["ns_a_row"] >= LEAST_NS:
+            lines.append(
+                f"| {stage['pass'] or ''} | {stage['stage']} | {stage['cpu_s']:.2f} | {stage['ns_a_row']:.1f} |"
+            )
     return "\n".join(lines) + "\n"
+
+
+def _counts(record: dict) -> list[str]:
+    return sorted(name.removeprefix("threads_") for name in record if name.startswith("threads_"))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.vectors import Vector, flat, library_of
+from miscal.data.vectors import Vector, flat, library_of, numpy_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -103,7 +103,7 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
             converted = vector.cast(pa.float64(), safe=False)
         except pa.ArrowException as error:
             raise refusal(what, where=where, got=str(error), hint=hint) from error
-        return np.ascontiguousarray(converted.to_numpy(zero_copy_only=False))
+        return np.ascontiguousarray(numpy_of(converted))
     row, value = _first_not_a_number(vector)
     raise refusal(what, where=where, got=f"its type is {kind} and row {row} has {value!r}", hint=hint)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from miscal.data.checks import first_row, is_missing, row_refusal
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
 from miscal.data.levels import factorise
-from miscal.data.vectors import Vector, flat, locked
+from miscal.data.vectors import Vector, flat, locked, numpy_of
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 Array = npt.NDArray[Any]
@@ -141,7 +141,7 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_integer(kind):
         return _whole_arrow(name, vector, where)
     if is_.is_null(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
-        return _numeric(name, vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), where)
+        return _numeric(name, numpy_of(vector.cast(pa.float64(), safe=False)), where)
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
@@ -154,7 +154,7 @@ def _whole_arrow(name: str, vector: Any, where: str) -> Column:
     import pyarrow as pa
 
     if not vector.null_count:
-        return _whole(name, vector.to_numpy(zero_copy_only=False))
+        return _whole(name, numpy_of(vector))
     if _too_large(vector):
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)

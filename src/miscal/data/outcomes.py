@@ -11,7 +11,7 @@ import numpy.typing as npt
 from miscal.data.checks import first_null, first_row, is_missing, plain, row_refusal, span
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.levels import factorise
-from miscal.data.vectors import Vector
+from miscal.data.vectors import Vector, numpy_of
 
 Array = npt.NDArray[Any]
 Classes = tuple[Any, ...]
@@ -61,7 +61,7 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
         kind = vector.type
         if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             _refuse_words(vector, n_classes, where)
-        vector = np.asarray(vector.to_numpy(zero_copy_only=False))
+        vector = numpy_of(vector)
     if vector.dtype.kind not in "biuf":
         _refuse_words(vector, n_classes, where)
     if vector.dtype == np.bool_:

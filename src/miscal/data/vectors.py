@@ -20,6 +20,29 @@ if TYPE_CHECKING:
 Vector: TypeAlias = "np.ndarray[Any, Any] | pa.Array"
 
 
+def numpy_of(array: Any) -> np.ndarray[Any, Any]:
+    """An Arrow array as numpy has it: a view of flat numbers, nulls as NaN.
+
+    Arrow's own conversion loads pandas where it is installed, which takes longer than small tables do.
+    """
+    import pyarrow as pa
+
+    kind = array.type
+    if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    if len(array) == 0:
+        return np.empty(0, kind.to_pandas_dtype())
+    values = np.frombuffer(array.buffers()[1], kind.to_pandas_dtype())
+    return values[array.offset : array.offset + len(array)]
+
+
+def arrow_of(values: np.ndarray[Any, Any]) -> Any:
+    """Whole numbers (int64) as an Arrow array, without pandas."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(np.ascontiguousarray(values, np.int64))])
+
+
 def library_of(thing: object) -> str:
     """Name the package that defines the type of an object, without importing it."""
     return type(thing).__module__.partition(".")[0]

@@ -65,7 +65,7 @@ def hold_pages() -> None:
     it back themselves as they near their ceiling.
     """
     if "pyarrow" not in sys.modules:
-        os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
+        os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
 
 
 def batches_of(source: Any, batch_rows: int = BATCH_ROWS) -> Batches:

@@ -9,8 +9,9 @@ import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally
 from miscal.data.errors import refusal
+from miscal.data.vectors import arrow_of
 from miscal.engines.memory import NO_COUNT, NO_WEIGHT
-from miscal.engines.names import Names
+from miscal.engines.names import Names, text_of
 from miscal.engines.rows import Batch
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Levels
@@ -160,7 +161,7 @@ class FieldSums:
             used = np.zeros(cells.size, bool)
             used[codes] = True
             unknown = np.flatnonzero(used[:-1] & (cells[:-1] == 0))
-            new = names.take(unknown)
+            new = names.take(arrow_of(unknown))
             if new.null_count:  # a null in the dictionary is a missing value
                 unknown, new = unknown[new.is_valid().to_numpy(zero_copy_only=False)], new.drop_null()
             cells[unknown] = self._keep(new, batch)
@@ -185,9 +186,7 @@ class FieldSums:
 
     def merge(self, names: list[str], packed: Packed, place: str = "the parts") -> None:
         """Add the sums of another part, level by name."""
-        import pyarrow as pa
-
-        given = pa.array(names, pa.string())
+        given = text_of(names)
         new = [names[i] for i in np.flatnonzero(self.known.find(given) < 0).tolist()]
         if len(self.known) + len(new) > self.most:
             raise too_many(self.name, self.most, place)

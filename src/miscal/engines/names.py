@@ -24,13 +24,11 @@ class Names:
 
     def extend(self, names: list[str]) -> None:
         """Add names; all of them must be new and differ."""
-        import pyarrow as pa
-
         from miscal.kernels.names import keep_names
 
         if not names:
             return
-        offsets, content, hashes = _hashed(pa.array(names, pa.string()))
+        offsets, content, hashes = _hashed(text_of(names))
         first = len(self.list)
         self.list += names
         self.offsets = np.concatenate([self.offsets[:-1], offsets - offsets[0] + self.offsets[-1]])
@@ -53,6 +51,16 @@ class Names:
         if names.null_count:
             found[names.is_null().to_numpy(zero_copy_only=False)] = -1
         return found
+
+
+def text_of(names: list[str]) -> Any:
+    """Names as an Arrow array of text (Arrow's own conversion would load pandas)."""
+    import pyarrow as pa
+
+    parts = [name.encode() for name in names]
+    offsets = np.zeros(len(parts) + 1, np.int32)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return pa.Array.from_buffers(pa.string(), len(parts), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))])
 
 
 def _hashed(names: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.sources import read_part
-from miscal.data.vectors import settled
+from miscal.data.vectors import numpy_of, settled
 from miscal.engines.batches import Chunk
 from miscal.pairs import Pair, pair
 
@@ -161,7 +161,7 @@ class Batch:
         indices = vector.indices
         if indices.null_count:
             indices = indices.fill_null(-1)
-        codes = np.asarray(indices.cast(pa.int32()).to_numpy(zero_copy_only=False))
+        codes = numpy_of(indices.cast(pa.int32()))
         return self._kept(codes), _names(vector.dictionary, f"column '{name}' of {self.chunk.place}")
 
     def _kept(self, codes: np.ndarray) -> np.ndarray:

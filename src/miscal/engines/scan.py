@@ -275,7 +275,7 @@ class _Scan:
         if rows[small].sum() > self.budget:
             small[:] = False
         small[-1] = False
-        return FieldCells(tuple(each.names), small, each.sums.count)
+        return FieldCells(tuple(each.names), small[: len(each.names) + 1], len(each.names) + 1)
 
     def _key(self, key: str, second: SecondState) -> KeyResult:
         profile, cuts = self.profiles[key], self.cuts[key]

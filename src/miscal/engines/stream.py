@@ -71,7 +71,7 @@ class Stream:
         self.threads = max(1, min(threads or thread_count(), max(batches.parts, 1)))
         self.progress = progress
         self.passes = 0
-        self.keep = 3 * (memory or LEAST) // 4  # bytes that may be held without giving any back
+        self.keep = 7 * (memory or LEAST) // 8  # bytes that may be held without giving any back
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -128,6 +128,7 @@ class Stream:
                 batch = job.door.open(chunk)
                 if batch is not None:
                     state.add(batch)
+                del chunk, batch  # the next one is decoded into the same memory
             self._release()
             if worker == 0 and self.progress is not None:
                 self.progress(part, self.batches.parts)

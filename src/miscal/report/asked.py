@@ -10,6 +10,7 @@ import numpy as np
 from miscal.carriers.summary import Summary
 from miscal.carriers.tally import Tally
 from miscal.data.errors import nearest, refusal
+from miscal.data.vectors import arrow_of
 from miscal.engines.buckets import DISTINCT
 from miscal.engines.keys import Given, Profile, Quantiles, VariableRanges, each_value
 from miscal.engines.plan import SCORE
@@ -45,7 +46,7 @@ def columns_of(
                 rows += batch.rows
                 for name in text:
                     codes, levels = batch.levels(name)
-                    seen[name].update(levels.take(np.unique(codes[codes >= 0])).to_pylist())
+                    seen[name].update(levels.take(arrow_of(np.unique(codes[codes >= 0]))).to_pylist())
         for name in text:
             if len(seen[name]) > max(FEW, UNLIKE * rows):
                 chosen.remove(name)
