@@ -136,18 +136,19 @@ def staged(path: Path, memory: str, folder: Path) -> dict:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def study(path: Path, memory: str, threads: int, folder: Path) -> dict:
+def study(path: Path, arguments: argparse.Namespace, folder: Path) -> dict:
     """Audit, decode what the audit's passes read, and tell the stages apart."""
+    memory, counts = arguments.memory, [int(count) for count in arguments.counts.split(",")]
     small = folder / "small.parquet"
     generate(small, 1 << 20)
-    measured(AUDIT.format(path=str(small), memory=memory), threads, folder)
+    measured(AUDIT.format(path=str(small), memory=memory), 2, folder)
     runs = {}
-    for number in sorted({1, threads}):
+    for number in counts:
         audit = measured(AUDIT.format(path=str(path), memory=memory), number, folder)
         decode = decoded(path, audit["passes"], number, folder)
         ratios = {f"ratio_{clock}": audit[f"{clock}_s"] / decode[f"{clock}_s"] for clock in ("cpu", "wall")}
         runs[f"threads_{number}"] = {"audit": audit, "decode": decode, **ratios}
-    return runs | {"stages": staged(path, memory, folder)}
+    return runs | ({} if arguments.no_stages else {"stages": staged(path, memory, folder)})
 
 
 def main() -> None:
@@ -155,7 +156,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path, default=Path())
     parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--counts", default="1,2", help="numbers of threads, such as 1,2")
+    parser.add_argument("--no-stages", action="store_true", help="leave the table of stages out: one audit less")
     parser.add_argument("--quick", action="store_true", help="two million rows; nothing is recorded")
     parser.add_argument("--keep", action="store_true", help="leave the table where it was written")
     arguments = parser.parse_args()
@@ -167,7 +169,7 @@ def main() -> None:
     generated = time.perf_counter() - begin
     try:
         with tempfile.TemporaryDirectory() as name:
-            found = study(path, arguments.memory, arguments.threads, Path(name))
+            found = study(path, arguments, Path(name))
         size = path.stat().st_size
     finally:
         if not arguments.keep:
@@ -179,7 +181,6 @@ def main() -> None:
         "memory": arguments.memory,
         "generate_s": generated,
         **found,
-        "threads": arguments.threads,
         "load": os.getloadavg()[0],
         "processors": os.cpu_count(),
     }
@@ -218,6 +219,8 @@ def markdown(record: dict) -> str:
         ("audit over decoding, elapsed", lambda run: f"{run['ratio_wall']:.2f}"),
     ]
     lines += [f"| {words} | " + " | ".join(map(cell, runs)) + " |" for words, cell in rows]
+    if "stages" not in record:
+        return "\n".join(lines) + "\n"
     lines += ["", "Stages of the audit on one thread (processor time):", "", "| pass | stage | s | ns a row |"]
     lines += ["|---|---|---|---|"]
     for stage in record["stages"]["stages"]:
