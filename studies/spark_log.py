@@ -1,0 +1,29 @@
+"""Run the tests of Spark on a cluster of two executors and keep their log: studies/results/spark_test.log."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOG = ROOT / "studies" / "results" / "spark_test.log"
+KEPT = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED)|s (call|setup|teardown) |passed|failed")
+
+
+def main() -> None:
+    command = [sys.executable, "-m", "pytest", "tests/engines/test_spark.py", "-v", "-p", "no:xdist", "--durations=12"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()[0]
+    head = f"Spark {version('pyspark')}, local-cluster[2,1,1024] (two executors), {java}, {os.cpu_count()} processors."
+    lines = [line for line in done.stdout.splitlines() if KEPT.search(line)]
+    LOG.write_text("\n".join([head, *lines]) + "\n")
+    print(LOG.read_text())
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
