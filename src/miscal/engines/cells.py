@@ -121,6 +121,7 @@ class FieldSums:
         self.name, self.most = name, most
         self.known = Names(["False", "True"] if boolean else names)
         self.sums = CellSums(max(64, 2 * len(self.known)))
+        self._sequence = np.empty(0, np.int64)  # the cells in the order of their names, once they are sorted
 
     @property
     def names(self) -> list[str]:
@@ -198,7 +199,9 @@ class FieldSums:
 
     def order(self) -> np.ndarray:
         """Cells in the order of the levels' names, then missing values if there are any: what `tally` keeps."""
-        sequence = np.array(sorted(range(len(self.names)), key=self.names.__getitem__), dtype=np.int64) + 1
+        if self._sequence.size != len(self.known):
+            self._sequence = np.array(sorted(range(len(self.names)), key=self.names.__getitem__), dtype=np.int64) + 1
+        sequence = self._sequence
         return np.asarray(np.append(sequence, 0) if self._any_missing() else sequence)
 
     def _any_missing(self) -> bool:
@@ -206,7 +209,12 @@ class FieldSums:
 
     def cells(self) -> Levels:
         """The levels in the order of their names."""
-        return Levels(tuple(sorted(self.names)), missing=self._any_missing(), name=self.name)
+        names = self.names
+        return Levels(
+            tuple(names[cell - 1] for cell in self.order().tolist() if cell),
+            missing=self._any_missing(),
+            name=self.name,
+        )
 
     def tally(self, *, weighted: bool, sums: CellSums | None = None) -> Tally:
         """The tally of the levels, or of other sums over the same cells."""
