@@ -1,4 +1,4 @@
-"""Print which recalibrator ships in which way, each tried: `python scripts/shipping_table.py [--write]`.
+"""Print which recalibrator ships in which way: `python scripts/shipping_table.py [--write]`.
 
 With --write the table is put in docs/how-to/shipping.md.
 """

@@ -19,7 +19,7 @@ LONGEST = 10_000_000  # characters
 def to_sql(recalibrator: Recalibrator, column: str | Sequence[str] = "probability") -> str | list[str]:
     """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
 
-    Standard SQL (CASE, LN, EXP) that DuckDB, PostgreSQL and others read; numbers keep all their digits. Maps that look
+    Plain SQL (CASE, LN, EXP, LEAST, GREATEST), tested in DuckDB; numbers keep all their digits. Maps that look
     at columns name them as fit did; missing is NULL (of numbers NaN too). Rounds of trees are nested in a scalar
     subquery. Where `handle_unknown="error"` would raise, the expression is NULL.
 
