@@ -14,7 +14,8 @@ from miscal.kernels.threads import thread_count
 
 Made = TypeVar("Made")
 DEFAULT = "1GB"
-CODES = 8  # columns that codes of crossed ones amount to
+CODES = 14  # columns that codes of crossed ones amount to
+RESERVED = 4  # a quarter of the ceiling is kept for what subpopulations need beside batches
 SHARE = 6  # a sixth of the ceiling is for sums of subpopulations, all threads together
 
 
@@ -40,7 +41,7 @@ def runner_for(
     ceiling = memory_bytes(memory or DEFAULT)
     width = len(batches_of(source).kinds) + (CODES if crossed else 0)
     threads = min(thread_count(), max(1, ceiling // (256 << 20)))
-    left = ceiling - (ceiling // SHARE if crossed else 0)
+    left = ceiling - (ceiling // RESERVED if crossed else 0)
     stream = Stream(batches_of(source, batch_rows(left, width, threads)), threads, memory=ceiling)
     if progress is not None:
         stream.progress = lambda done, total: progress(f"pass {stream.passes}", done, total)
