@@ -7,6 +7,7 @@ once on the standard error, unless MISCAL_QUIET is set.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -78,6 +79,19 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
+        made = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # no folder in which a cache may be kept: every process compiles for itself
         return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+    _forgive(made._cache)  # noqa: SLF001
+    return made  # type: ignore[no-any-return]
+
+
+def _forgive(cache: Any) -> None:
+    """A kernel that cannot be kept, on a full disk for example, is compiled again by the next process."""
+    save = cache.save_overload
+
+    def saved(*arguments: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*arguments)
+
+    cache.save_overload = saved
