@@ -174,6 +174,11 @@ def test_one_class_alone_leaves_probabilities_as_they_are(made, tmp_path):
     for model in (IsotonicCalibration(), GroupWise(PlattScaling(), columns="flag")):
         with pytest.warns(match="one class"):
             assert fit_to(model, only, outcome="y", probability="p").identity_
+        assert (model.n_rows_, model.fitted_from_["how"]) == (made.num_rows, "distinct scores")
+    arguments = ["fit", only, "--method", "beta", "--group", "flag", "--outcome", "y", "--probability", "p"]
+    with pytest.warns(match="one class"):
+        found = CliRunner().invoke(main, [*map(str, arguments), "--out", str(tmp_path / "model.json")])
+    assert found.exit_code == 0, found.output
 
 
 def test_a_model_is_fitted_and_applied_from_the_command_line(made, path, tmp_path):

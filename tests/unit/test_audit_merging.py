@@ -96,3 +96,39 @@ def test_audits_that_cannot_be_merged_are_refused(parts: dict[str, miscal.Audit]
     other = miscal.audit({"z": table["y"], "p": table["p"], "region": table["region"]}, outcome="z", probability="p")
     with pytest.raises(MiscalError, match="same outcome"):
         miscal.Audit.merge({"a": parts["June"], "b": other})
+
+
+def test_files_of_one_name_in_two_folders_are_two_parts(parts: dict[str, miscal.Audit], tmp_path: Path) -> None:
+    files = []
+    for name, part in parts.items():
+        (tmp_path / name).mkdir()
+        part.save(tmp_path / name / "audit.miscal")
+        files.append(str(tmp_path / name / "audit.miscal"))
+    saved = tmp_path / "new folder" / "both.miscal"
+    done = CliRunner().invoke(main, ["page", *files, "--out", str(tmp_path / "a.html"), "--save", str(saved)])
+    assert done.exit_code == 0, done.output
+    assert miscal.Audit.load(saved).document["data"]["parts"].keys() == set(files)
+    twice = CliRunner().invoke(main, ["page", files[0], files[0], "--out", str(tmp_path / "b.html")])
+    assert twice.exit_code == 2
+    assert "given twice" in twice.output
+    assert not (tmp_path / "b.html").exists()
+
+
+def test_clusters_are_not_forgotten() -> None:
+    made = {}
+    for seed, name in enumerate(("June", "July")):
+        rng = np.random.default_rng(seed)
+        who = np.repeat(np.arange(150), 20)
+        p, shift = rng.uniform(0.2, 0.8, 3000), rng.normal(0, 1.5, 150)[who]
+        y = rng.random(3000) < 1 / (1 + (1 - p) / p * np.exp(-shift))
+        rows = {"y": y, "p": p, "who": who, "region": rng.choice(["north", "south"], 3000)}
+        made[name] = miscal.audit(rows, outcome="y", probability="p", cluster="who", by=["region"], effort="quick")
+    merged = miscal.Audit.merge(made)
+    assert [entry["settings"]["part"] for entry in merged.document["sections"]["field"]] == ["June", "July"]
+    halves = [np.ptp(a.score["details"]["gap"]["interval"]) / 2 for a in made.values()]
+    assert np.ptp(merged.score["details"]["gap"]["interval"]) / 2 == pytest.approx(np.hypot(*halves) / 2, rel=1e-9)
+
+
+def test_the_same_rows_are_not_merged_twice(parts: dict[str, miscal.Audit]) -> None:
+    with pytest.raises(MiscalError, match="no rows in common"):
+        miscal.Audit.merge({"June": parts["June"], "once more": parts["June"]})

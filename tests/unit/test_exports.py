@@ -105,6 +105,17 @@ def test_columns_and_classes(rows: tuple[np.ndarray, np.ndarray]) -> None:
     assert scaled.apply_one(several[0]) == tuple(scaled.predict_proba(several[:1])[0])
 
 
+@pytest.mark.parametrize("structure", ["vector", "matrix"])
+def test_certainties_are_held_alike_in_a_table_one_row_and_sql(structure: str) -> None:
+    rng = np.random.default_rng(0)
+    p = (rng.random(200) < 0.4).astype(float)
+    fitted = recalibrate.StructuredScaling(structure).fit(p, rng.random(200) < 0.3)
+    expected = fitted.predict_proba([0.0, 1.0])[:, 1]
+    sql = duckdb.sql(f"SELECT {to_sql(fitted)} FROM (VALUES (0.0::DOUBLE), (1.0)) AS t(probability)").fetchall()
+    np.testing.assert_allclose([fitted.apply_one(c)[1] for c in (0.0, 1.0)], expected, rtol=1e-13)
+    np.testing.assert_allclose([row[0] for row in sql], expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan")])
 def test_a_row_outside_the_unit_interval_is_refused(wrong: float, rows: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(MiscalError, match="y_prob"):

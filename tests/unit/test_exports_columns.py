@@ -223,3 +223,26 @@ def test_names_and_levels_that_do_not_fit(rows: tuple[Any, ...]) -> None:
     tree = recalibrate.VariableTree().fit(several, (y * 2) % 3, X)
     with pytest.raises(MiscalError, match="two classes, or of the score"):
         to_sql(tree, ["a", "b", "c"])
+
+
+def test_a_blend_within_a_blend_keeps_its_own_names() -> None:
+    rng = np.random.default_rng(3)
+    p, X = rng.beta(1, 3, 3000), {"age": rng.uniform(20, 80, 3000), "member": rng.random(3000) < 0.4}
+    y = rng.random(3000) < np.where(X["member"], p**1.5, p)
+    tree, groups = recalibrate.VariableTree(columns=["age"]), GroupWise(PlattScaling(), columns=["member"])
+    members = [each.fit(p, y, X) for each in (tree, recalibrate.BetaCalibration(), groups)]
+    inner = recalibrate.Blend.of(members[:2], np.array([0.5, 0.5]), 3000)
+    outer = recalibrate.Blend.of([inner, members[2]], np.array([0.5, 0.5]), 3000)
+    expected = outer.predict_proba(p[:50], {name: values[:50] for name, values in X.items()})[:, 1]
+    connection = duckdb.connect()
+    connection.register(
+        "t", pa.table({"probability": p[:50], "row": np.arange(50), **{n: v[:50] for n, v in X.items()}})
+    )
+    found = connection.execute(f'SELECT {to_sql(outer)} AS q FROM t ORDER BY "row"').fetchnumpy()["q"]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(to_onnx(outer))
+    kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(bool)": np.bool_}
+    values = {"probability": p[:50], **{name: column[:50] for name, column in X.items()}}
+    given = {each.name: values[each.name].astype(kinds[each.type]) for each in session.get_inputs()}
+    np.testing.assert_allclose(session.run(None, given)[0][:, 1], expected, rtol=1e-5)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from miscal.data.errors import refusal
+
 __all__ = ["page"]
 
 
@@ -20,22 +22,38 @@ def page(
     audits: tuple[Path, ...], out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int,
 ) -> None:  # fmt: skip
-    """Render audits that `miscal audit --save` kept; several are merged, each under the name of its file."""
+    """Render audits that `miscal audit --save` kept; several are merged, each under the name of its file.
+
+    Files of the same name in different folders are called by their paths.
+    """
     from miscal.cli import show
     from miscal.report.record import Audit
 
-    loaded = {path.stem: Audit.load(path) for path in audits}
+    loaded = {label: Audit.load(path) for label, path in _labels(audits).items()}
     found = next(iter(loaded.values())) if len(audits) == 1 else Audit.merge(loaded)
     if baseline is not None:
         found = found.with_comparison(Audit.load(baseline))
+    for path in filter(None, (out, json_path, saved)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     if saved is not None:
         found.save(saved)
     if suppress_below:
         found = found.suppressed(suppress_below)
     show(found)
-    for path in filter(None, (out, json_path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
     found.to_html(out)
     if json_path is not None:
         found.to_json(json_path)
     click.echo("\n" + "   ".join(f"{w}: {p}" for w, p in (("Page", out), ("JSON", json_path), ("Audit", saved)) if p))
+
+
+def _labels(audits: tuple[Path, ...]) -> dict[str, Path]:
+    """A name for each file; none twice, because equal names would hide an audit."""
+    stems = [path.stem for path in audits]
+    if len(set(stems)) == len(stems):
+        return dict(zip(stems, audits, strict=True))
+    made: dict[str, Path] = {}
+    for path in audits:
+        if str(path) in made:
+            raise refusal("is given twice", where=f"'{path}'", hint="its rows would count twice")
+        made[str(path)] = path
+    return made

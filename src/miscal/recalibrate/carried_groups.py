@@ -73,7 +73,9 @@ def _fitted(
     times = table[ROWS].to_numpy()
     half = table[HALF].to_numpy() == 0 if model.pooling else None
     if np.unique(outcome).size < 2:
-        return model.fit(score, outcome, columns, weight)  # says that there is one class only
+        model.fit(sample.probability, outcome, columns, weight)  # says that there is one class only
+        model.n_rows_, model.fitted_from_ = int(times.sum()), how
+        return model
     worker._learn(sample, worker._coded(sample), half, times)  # noqa: SLF001
     model._forget()  # noqa: SLF001
     for name in model.fields:

@@ -261,10 +261,15 @@ def _line_plot(made: Any, which: int) -> Node:
 
 def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
     """Two classes' softmax of slopes @ (ln(1 - p), ln p) + shifts, as one sigmoid."""
-    held = Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
     rest, event = (slopes[1] - slopes[0]).tolist()
-    terms = ((float(rest), Log(held, of_rest=True)), (float(event), Log(held)))
-    return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
+    own, other = logs_of_classes(Probability())
+    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
+
+
+def logs_of_classes(event: Any) -> tuple[Log, Log]:
+    """Ln p and ln(1 - p), each of p and 1 - p held at 1e-12 or more: 1 - (1 - 1e-12) would be 0.99998e-12."""
+    rest = Linear(((-1.0, event),), 1.0)
+    return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
 
 
 def square(coefficients: np.ndarray) -> np.ndarray:
@@ -285,9 +290,10 @@ def _chain(made: Any, _: int) -> Node:
 
 
 def _blend(made: Any, _: int) -> Node:
-    held = [Held(formula(member), LOGIT_CLIP, 1.0 - LOGIT_CLIP) for member in made.members_]
-    pairs = zip(made.weights_.tolist(), held, strict=True)
-    terms = [term for weight, each in pairs for term in ((weight, Log(each)), (-weight, Log(each, of_rest=True)))]
+    terms: list[tuple[float, Any]] = []
+    for weight, member in zip(made.weights_.tolist(), made.members_, strict=True):
+        own, other = logs_of_classes(formula(member))
+        terms += [(weight, own), (-weight, other)]
     return Sigmoid(Linear(tuple(terms), 0.0))
 
 

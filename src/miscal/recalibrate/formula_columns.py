@@ -198,8 +198,8 @@ def _blend(made: Any) -> Any:
     names = [nodes.Name(f"member_{i}") for i in range(len(made.members_))]
     terms: list[tuple[float, Any]] = []
     for weight, name in zip(made.weights_.tolist(), names, strict=True):
-        held = nodes.Held(name, nodes.LOGIT_CLIP, 1.0 - nodes.LOGIT_CLIP)
-        terms += [(weight, nodes.Log(held)), (-weight, nodes.Log(held, of_rest=True))]
+        own, other = nodes.logs_of_classes(name)
+        terms += [(weight, own), (-weight, other)]
     found: Any = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
     for name, member in zip(names, made.members_, strict=True):
         found = nodes.Named(name.name, whole_formula(member), found)

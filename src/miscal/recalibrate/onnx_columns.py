@@ -159,8 +159,14 @@ def _network(graph: Any, node: nodes.Network, p: str) -> str:  # noqa: ARG001
 
 
 def _named(graph: Any, node: nodes.Named, p: str) -> str:
-    graph.made["name", node.name] = graph.write(node.value, p)
-    return str(graph.write(node.body, p))
+    """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
+    value, key = graph.write(node.value, p), ("name", node.name)
+    outer = graph.made.get(key)
+    graph.made[key] = value
+    written = str(graph.write(node.body, p))
+    if outer is not None:
+        graph.made[key] = outer
+    return written
 
 
 def _name(graph: Any, node: nodes.Name, p: str) -> str:  # noqa: ARG001

@@ -17,6 +17,7 @@ from miscal.report.document import SCHEMA
 from miscal.report.findings import Finding
 from miscal.results import Result
 
+TWO_SIDED = 1.959963984540054
 ADDED = ("score", "variable", "field")
 
 
@@ -26,7 +27,7 @@ def merge(parts: Mapping[str, Any]) -> Any:
     Sections whose tallies have the same cells in every part are added and judged anew: fields always, by the names of
     their levels; score and variables where they were cut at the same edges. All others (curves, subpopulations,
     neighbourhoods) are kept by part and labelled, as are the findings, whose p-values are multiplied by the number of
-    parts.
+    parts. Where rows come in clusters every section is kept by part, because tallies know no clusters.
     """
     audits = _checked(parts)
     first = audits[next(iter(audits))].document
@@ -34,6 +35,8 @@ def merge(parts: Mapping[str, Any]) -> Any:
     noise = stream_noise(outcome_weights=False, null=_null(audits))
     carriers = _added({label: audit.carriers for label, audit in audits.items()})
     results = [made for name, tally in carriers.items() if (made := _result(name, tally, noise, first, seed))]
+    if any(map(_clustered, audits.values())):
+        results = []  # tallies know no clusters, so nothing can be judged anew
     kept = {(result.kind, str(result.settings.get("column", ""))) for result in results}
     sections: dict[str, list[Any]] = {kind: [r.to_dict() for r in results if r.kind == kind] for kind in ADDED}
     for label, audit in audits.items():
@@ -72,12 +75,25 @@ def _checked(parts: Mapping[str, Any]) -> dict[str, Any]:
     for label, audit in audits.items():
         if not audit.carriers:
             raise refusal("keeps no tallies to add", where=f"'{label}'", hint="save audits with .save, not as JSON")
+    prints: dict[str, str] = {}
+    for label, audit in audits.items():
+        own = audit.document["data"].get("fingerprint")
+        if own is not None and prints.setdefault(own, label) != label:
+            raise refusal(
+                "must have no rows in common", where="the audits", got=f"'{prints[own]}' and '{label}' are the same"
+            )
     seen = {(a.document["data"].get("outcome"), str(a.document["settings"].get("target"))) for a in audits.values()}
     if len(seen) > 1:
         raise refusal(
             "must be about the same outcome", where="the audits", got=f"they are about {sorted(map(str, seen))}"
         )
     return audits
+
+
+def _clustered(audit: Any) -> bool:
+    document = audit.document
+    methods = [str(entry.get("method")) for entry in document["sections"]["score"]]
+    return document["data"].get("cluster") is not None or any("one sign a cluster" in method for method in methods)
 
 
 def _null(audits: Mapping[str, Any]) -> str:
@@ -158,15 +174,23 @@ def _clean(results: list[Result], findings: list[Finding], level: float) -> list
     ]
 
 
+def _reach(audit: Any, null: str) -> float:
+    """Half the interval of a part's predicted less observed sum; of clusters it is known from the part's own alone."""
+    tally = audit.carriers["score"]
+    if _clustered(audit):
+        low, high = audit.document["score"]["details"]["gap"]["interval"]
+        return float(high - low) / 2 * float(tally.weight.sum())
+    return TWO_SIDED * math.sqrt(float((tally.residual2 if null == "residual" else tally.variance).sum()))
+
+
 def _score(audits: Mapping[str, Any], results: list[Result]) -> dict[str, Any]:
     """The averages over all parts, and the error along the score where the bins were the same."""
     tallies = [audit.carriers["score"] for audit in audits.values()]
     weight, predicted, observed = (
         sum(float(getattr(t, word).sum()) for t in tallies) for word in ("weight", "predicted", "observed")
     )
-    noise = math.sqrt(sum(float((t.residual2 if _null(audits) == "residual" else t.variance).sum()) for t in tallies))
     gap = (predicted - observed) / weight
-    reach = 1.959963984540054 * noise / weight
+    reach = math.hypot(*(_reach(audit, _null(audits)) for audit in audits.values())) / weight
     made: dict[str, Any] = {
         "predicted": predicted / weight,
         "observed": observed / weight,
