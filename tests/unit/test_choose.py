@@ -215,3 +215,23 @@ def test_calibrated_probabilities_are_left_alone_by_all_candidates_and_their_ble
         X = {"age": rng.integers(20, 80, 500).astype(float), "group": rng.choice(list("abcd"), 500)}
         touched += choose(p, (rng.random(500) < p).astype(int), X, random_state=seed).name != "Identity"
     assert touched <= 3
+
+
+@pytest.mark.parametrize("cv", [1, 0, "five", 2.5, None])
+def test_a_number_of_folds_that_leaves_no_row_out_is_refused(cv: object, rng: np.random.Generator) -> None:
+    p = rng.beta(2, 3, 200)
+    with pytest.raises(MiscalError, match="'cv' must be a whole number at least 2"):
+        choose(p, rng.random(200) < p**2, cv=cv)
+
+
+def test_one_cluster_gives_identity_with_the_reason(rng: np.random.Generator) -> None:
+    p = rng.beta(2, 3, 200)
+    found = choose(p, rng.random(200) < p**2, cluster=np.zeros(200))
+    assert found.name == "Identity"
+    assert "one cluster only" in found.reason
+
+
+def test_missing_labels_of_clusters_are_refused(rng: np.random.Generator) -> None:
+    p = rng.beta(2, 3, 200)
+    with pytest.raises(MiscalError, match="'cluster' must have labels of one type, none missing"):
+        choose(p, rng.random(200) < p**2, cluster=[None, "a"] * 100)

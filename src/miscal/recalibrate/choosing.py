@@ -13,6 +13,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
+from miscal.recalibrate import parameters
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.blend import Blend
 from miscal.recalibrate.candidates import candidates_for
@@ -23,7 +24,7 @@ from miscal.results import Table
 
 LEAST_ROWS = 50
 LEAST_EVENTS = 10
-LEVEL = 0.05  # chance that calibrated probabilities are touched
+LEVEL = 0.05  # aim of the chance that calibrated probabilities are touched: folds are not independent
 
 
 def choose(
@@ -81,6 +82,7 @@ def choose(
     >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
     True
     """
+    parameters.whole("cv", cv, 2)
     rows = check_arrays(y, y_prob, sample_weight)
     kept = None if not rows.ignored else np.flatnonzero(np.asarray(sample_weight, dtype=float) > 0)
     columns = columns_of(X, rows.rows + rows.ignored, "choose") if X is not None else Columns({})
@@ -91,6 +93,9 @@ def choose(
     named = _candidates(candidates, rows, {name: columns[name] for name in usable})
     if rows.rows < LEAST_ROWS or _fewest(rows) < LEAST_EVENTS:
         reason = f"There are too few rows to choose by: {rows.rows:,} rows, {_fewest(rows)} of the rarest class."
+        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
+    if clusters is not None and np.unique(clusters).size < 2:
+        reason = "There is one cluster only, and no rows beside it to judge by."
         return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
     folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
     judged = [judge(name, each, rows, columns, usable, folds) for name, each in named.items()]
@@ -140,7 +145,10 @@ def _candidates(
 def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray | None:
     if cluster is None:
         return None
-    codes = np.unique(np.asarray(cluster), return_inverse=True)[1]
+    try:
+        codes = np.unique(np.asarray(cluster), return_inverse=True)[1]
+    except TypeError as error:  # labels without an order, such as None beside words
+        raise refusal("must have labels of one type, none missing", where="'cluster'", got=str(error)) from error
     if codes.shape != (total,):
         raise refusal("must have one label a row", where="'cluster'", got=f"it has {codes.size} for {total} rows")
     return codes if kept is None else codes[kept]
