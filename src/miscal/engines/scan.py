@@ -355,4 +355,6 @@ def _classes(first: FirstState) -> tuple[str, ...]:
 def _buckets(rows: int | None) -> int:
     if rows is None:
         return 1 << 15
-    return 1 << 12 if rows < 200_000 else 1 << 14 if rows < 3_000_000 else 1 << 16
+    if rows < 30_000_000:
+        return 1 << 12 if rows < 200_000 else 1 << 14 if rows < 3_000_000 else 1 << 16
+    return 1 << 17  # the rows that are pulled grow with the square of the rows in a bucket
