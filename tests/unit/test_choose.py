@@ -168,8 +168,8 @@ def test_the_blend_is_taken_where_it_helps_and_can_be_shipped(
     np.testing.assert_array_equal(same.predict_proba(p, X), found.predict_proba(p, X))
 
 
-def test_the_p_value_is_uniform_for_right_probabilities_and_small_for_wrong_ones() -> None:
-    """(y - p) times the change of the logit over its standard error; of 200 right data sets 10 +- 3 fall below 5%."""
+def test_the_p_value_holds_for_right_probabilities_and_is_small_for_wrong_ones() -> None:
+    """(y - p) times the change of the logit over its standard error, that of two folds that judge each other."""
     chances = []
     for seed in range(200):
         rng = np.random.default_rng([seed, 1])
@@ -177,7 +177,7 @@ def test_the_p_value_is_uniform_for_right_probabilities_and_small_for_wrong_ones
         y = (rng.random(400) < p).astype(int)
         found = choose(p, y, candidates={"platt": PlattScaling()}, cv=2, random_state=seed)
         chances.append(found.table["p_value"][1])
-    assert 2 <= np.sum(np.array(chances) < 0.05) <= 21
+    assert 1 <= np.sum(np.array(chances) < 0.05) <= 21  # 22 of 200 at 5% have a chance of 0.05%
     rng = np.random.default_rng(0)
     p = rng.beta(2, 3, 2000)
     y = (rng.random(2000) < 0.85 * p).astype(int)
@@ -188,7 +188,7 @@ def test_the_p_value_is_uniform_for_right_probabilities_and_small_for_wrong_ones
         train = folds != fold
         moved[~train] = PlattScaling().fit(p[train], y[train]).predict_proba(p[~train])[:, 1]
     parts = (y - p) * (np.log(moved / (1 - moved)) - np.log(p / (1 - p)))
-    assert found.table["p_value"][1] == pytest.approx(norm.sf(parts.sum() / np.sqrt(parts @ parts)), rel=1e-9)
+    assert found.table["p_value"][1] == pytest.approx(norm.sf(parts.sum() / np.sqrt(2 * parts @ parts)), rel=1e-9)
     assert found.name == "platt"
     # The gain is too small to be told from nothing by its own interval, but the scores are refuted.
     assert found.table["p_value"][1] < 1e-3

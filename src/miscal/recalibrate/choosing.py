@@ -24,7 +24,8 @@ from miscal.results import Table
 
 LEAST_ROWS = 50
 LEAST_EVENTS = 10
-LEVEL = 0.05  # aim of the chance that calibrated probabilities are touched: folds are not independent
+LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
+BLEND_SHARE = 0.2  # of that level: a blend's weights have seen, through its members, a little of what judges them
 
 
 def choose(
@@ -178,7 +179,8 @@ def _helps(each: Judged, judged: list[Judged], rows: Predictions, clusters: np.n
     """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
     blended = bool(judged[-1].weights)
     singles = max(len(judged) - 1 - blended, 1)
-    level = LEVEL / 2 if each.weights else LEVEL / (1 + blended) / singles
+    share = BLEND_SHARE if blended else 0.0
+    level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean, _ = difference(each.loss, judged[0].loss, rows, clusters)
     return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
 

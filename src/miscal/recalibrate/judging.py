@@ -183,7 +183,11 @@ def difference(
 
 
 def _chance(each: Judged, alone: Judged, rows: Predictions, clusters: np.ndarray | None) -> float:
-    """One-sided p-value of the gain if the probabilities were right as they are."""
+    """One-sided p-value of the gain if the probabilities were right as they are.
+
+    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
+    that the sum varies twice as much as that of as many independent rows.
+    """
     from scipy.special import ndtr
 
     right = alone.held_out
@@ -193,5 +197,5 @@ def _chance(each: Judged, alone: Judged, rows: Predictions, clusters: np.ndarray
     beyond = own - (right * change).sum(axis=1)
     beyond = beyond if rows.weight is None else beyond * rows.weight
     beyond = beyond if clusters is None else np.bincount(clusters, beyond)
-    spread = float(np.sqrt(beyond @ beyond))
+    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
     return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
