@@ -31,7 +31,7 @@ class CrowdPass:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *(one.name for one in self.members.rules.columns)]))
+        return self.door.and_columns(one.name for one in self.members.rules.columns)
 
     @property
     def shift(self) -> int:
@@ -185,7 +185,7 @@ class PullPass:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *(one.name for one in self.members.rules.columns)]))
+        return self.door.and_columns(one.name for one in self.members.rules.columns)
 
     def start(self) -> PullState:
         return PullState(self)

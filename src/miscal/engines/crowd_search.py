@@ -57,7 +57,7 @@ def crowd_of(runner: Runner, door: Door, rules: Compiled, scores: np.ndarray, li
 
 def score_sample(runner: Runner, door: Door, columns: list[str] | None = None) -> tuple[list[Any], np.ndarray]:
     """A few opened batches from all over the table, and their scores."""
-    found = [door.open(chunk) for chunk in runner.sample(list(dict.fromkeys([*door.columns, *(columns or [])])))]
+    found = [door.open(chunk) for chunk in runner.sample(door.and_columns(columns or []))]
     batches = [batch for batch in found if batch is not None]
     scores = [batch.pair.predicted for batch in batches]
     return batches, np.concatenate(scores) if scores else np.array([0.0, 1.0])

@@ -37,7 +37,7 @@ class DistinctPass:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *self.names]))
+        return self.door.and_columns(self.names)
 
     def start(self) -> DistinctState:
         return DistinctState(self)

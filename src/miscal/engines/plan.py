@@ -83,7 +83,7 @@ class FirstPass:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *(key for key in self.maps if key != SCORE), *self.fields]))
+        return self.door.and_columns([*(key for key in self.maps if key != SCORE), *self.fields])
 
     def start(self) -> FirstState:
         return FirstState(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,10 @@ class Door:
         named = self.probability
         names = list(named.values()) if isinstance(named, dict) else [named] if isinstance(named, str) else list(named)
         return list(dict.fromkeys([self.outcome, *names, *(name for name in (self.weight, self.count) if name)]))
+
+    def and_columns(self, names: Iterable[str]) -> list[str]:
+        """Columns that the pair needs, then others, each once."""
+        return list(dict.fromkeys([*self.columns, *names]))
 
     def open(self, chunk: Chunk) -> Batch | None:
         """Validate; None where no row has weight. A refusal names the place and the row in it."""

@@ -28,7 +28,7 @@ class SamplePass:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.door.columns, *self.names]))
+        return self.door.and_columns(self.names)
 
     def start(self) -> SampleState:
         return SampleState(self)
