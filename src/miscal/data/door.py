@@ -13,7 +13,7 @@ from miscal.data import checks, outcomes
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.levels import encoded
-from miscal.data.vectors import Vector, flat
+from miscal.data.vectors import Vector, flat, locked
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -177,10 +177,3 @@ def selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
     if fields["columns"]:
         chosen["columns"] = fields["columns"].take(rows)
     return chosen
-
-
-def locked(values: Array) -> Array:
-    """Return a read-only view."""
-    view = values.view()
-    view.flags.writeable = False
-    return view

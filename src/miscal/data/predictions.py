@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from miscal.data import checks, door
 from miscal.data.columns import Columns
-from miscal.data.door import METRIC, PARAMETERS, Names, Raw, locked, selected
+from miscal.data.door import METRIC, PARAMETERS, Names, Raw, selected
 from miscal.data.errors import refusal
-from miscal.data.vectors import Vector, flat
+from miscal.data.vectors import Vector, flat, locked
 
 if TYPE_CHECKING:
     import pyarrow as pa
