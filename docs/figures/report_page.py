@@ -22,7 +22,11 @@ SHOTS = {
     "report-phone": {"width": 390, "height": 1700},
     "report-print": {"width": 794, "height": 1123},
 }
-SECTIONS = {"report-subpopulations": "#subpopulations", "report-columns": "#columns .grid"}
+SECTIONS = {
+    "report-subpopulations": "#subpopulations",
+    "report-columns": "#columns .grid",
+    "report-periods": "#periods",
+}
 TABLES = ("flights", "diabetes130", "sba_loans", "credit_default_taiwan", "compas_two_year")
 TABLE = {"width": 1200, "height": 1500}
 TALLEST = 1400

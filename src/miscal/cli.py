@@ -15,7 +15,7 @@ import click
 from miscal.data.errors import MiscalError
 
 SHOWN = 12
-OPTIONS = "positive|outcome|probability|weight|count|cluster"  # that are parameters of the same name
+OPTIONS = "positive|outcome|probability|weight|count|cluster|time|every"  # that are parameters of the same name
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
 ELSEWHERE: dict[str, tuple[str, str]] = {
@@ -89,6 +89,17 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that ask for periods in time."""
+    every = click.Choice(["week", "month"])
+    for option in (
+        click.option("--every", type=every, help="Period of --time; by how long the table lasts if not given."),
+        click.option("--time", help="Column of dates: judges each week or month, and what changed between them."),
+    ):
+        command = option(command)
+    return command
+
+
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     made = dict(options)
@@ -111,7 +122,8 @@ def demo(out: Path, effort: str, seed: int) -> None:
 
     click.echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
     click.echo("The event: a flight arrives more than 15 minutes late.")
-    options = {"outcome": "late", "probability": "probability", "ignore": ["month", "day", "minute"], "effort": effort}
+    options = {"outcome": "late", "probability": "probability", "ignore": ["month", "day", "minute"], "effort": effort,
+               "time": "date"}  # fmt: skip
     source = "Flights from New York, July to December 2013"
     _run(flights(), out / "report.html", out / "report.json", {**options, "random_state": seed, "source": source})
 
@@ -119,6 +131,7 @@ def demo(out: Path, effort: str, seed: int) -> None:
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @table_options
+@time_options
 @click.option("--out", default="report.html", show_default=True, type=click.Path(path_type=Path), help="Page to write.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
 @click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the audit for --baseline.")
@@ -242,9 +255,23 @@ def show(found: Any) -> None:
         listed = ", ".join(item["where"] for item in found.clean[:SHOWN])
         more = f" and {len(found.clean) - SHOWN} more" if len(found.clean) > SHOWN else ""
         console.print(escape(f"Tested and clean: {listed}{more}."))
+    for line in _periods(found.document):
+        console.print(escape(line))
     compared = found.document.get("comparison")
     if compared:
         console.print(f"Against the baseline: {len(compared['better'])} better, {len(compared['worse'])} worse.")
+
+
+def _periods(document: dict[str, Any]) -> list[str]:
+    """How the periods stand, and the steps that changed."""
+    from miscal.report.period_words import changed_words, periods_said
+
+    lines = []
+    for result in document["sections"].get("period", []):
+        said, left = changed_words(result, SHOWN), max(len(changed_words(result)) - SHOWN, 0)
+        more = [f"... and {left} smaller on the page."] if left else []
+        lines += [f"{result['name']}: {periods_said(result)}", *said, *more]
+    return lines
 
 
 def _row(finding: Any, words: Any) -> list[str]:

@@ -9,7 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+import miscal
 
 COLUMN_ROWS = "#columns-table tbody tr:not([hidden])"
 
@@ -318,3 +321,32 @@ def test_a_phone_folds_long_lists_and_unfolds_them(show: Any, sample: dict[str, 
     page.locator("#columns .grid + .unfold").click()
     assert figures.nth(35).is_visible()
     page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_periods_are_drawn_said_and_saved(show: Any, sample: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    rows, days = 9000, rng.integers(0, 300, 9000)
+    p = rng.beta(2, 6, rows)
+    y = rng.random(rows) < np.clip(p + 0.2 * (days >= 150), 0, 1)
+    when = np.datetime64("2024-01-01") + days.astype("m8[D]")
+    found = miscal.audit({"y": y, "p": p, "when": when}, outcome="y", probability="p", time="when", effort="quick")
+    view = show(found.document)
+    section = view.page.locator("#periods")
+    table = found.document["sections"]["period"][0]["table"]
+    assert section.locator(".told li").count() == sum(v in ("worse", "better", "moved") for v in table["verdict"])
+    assert section.locator(".told li").first.inner_text().startswith("From May to June 2024 the model got worse:")
+    assert section.locator("svg.periods").count() == 2
+    assert section.locator("svg.periods").last.locator("circle").count() == 10
+    saved_rows = saved(view, section.locator("button.csv").last)
+    assert saved_rows[0][0] == "label"
+    place = saved_rows[0].index("words")
+    assert [row[place] for row in saved_rows[1:]] == table["words"]
+    point = section.locator("svg.periods circle").last
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    view.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert view.page.locator("#tooltip").inner_text().startswith("October 2024\n")
+    view.page.set_viewport_size({"width": 360, "height": 760})
+    assert view.page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert min(view.page.evaluate(TEXT_HEIGHTS)) >= 9.0
+    assert view.said == []

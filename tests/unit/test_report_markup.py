@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from miscal.report import words
 from miscal.report.markup import Safe, clean, ellipsis, escape, name, tag
+from miscal.report.svg.labels import At, Box, box, placed, touches
 from miscal.report.svg.marks import line, thinned
-from miscal.report.svg.scales import Scale, nice, spread
+from miscal.report.svg.scales import Scale, nice
 
 
 class Reader(HTMLParser):
@@ -116,17 +117,37 @@ def test_nice_ends_hold_the_range(low: float, width: float) -> None:
     assert end >= low + width - 1e-6 * (abs(low) + width)
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=12))
-def test_spread_labels_never_touch_and_stay_inside(wanted: list[float]) -> None:
-    placed = spread(wanted, 8.0, 0.0, 100.0)
-    apart = np.diff(np.sort(placed))
-    assert (apart >= min(8.0, 100.0 / max(len(wanted) - 1, 1)) - 1e-9).all()
-    assert min(placed) >= -1e-9
-    assert max(placed) <= 100.0 + 1e-9
+SPOTS = st.lists(
+    st.tuples(st.floats(-20, 320), st.floats(-20, 220), st.sampled_from(["start", "middle", "end"])), max_size=4
+)
+LIMITS = (0.0, 0.0, 300.0, 200.0)
 
 
-def test_spread_leaves_labels_that_have_room() -> None:
-    assert spread([50.0, 10.0], 8.0, 0.0, 100.0) == [50.0, 10.0]
+@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=12), SPOTS), max_size=8))
+def test_placed_labels_never_touch_and_stay_inside(wanted: list[tuple[str, list[At]]]) -> None:
+    found = placed(wanted, LIMITS)
+    assert len(found) == len(wanted)
+    boxes = [box(text, at) for (text, _), at in zip(wanted, found, strict=True) if at is not None]
+    for i, one in enumerate(boxes):
+        assert one[0] >= 0
+        assert one[1] >= 0
+        assert one[2] <= 300
+        assert one[3] <= 200
+        assert not any(touches(one, other) for other in boxes[:i])
+
+
+@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=12), SPOTS), max_size=8))
+def test_a_label_is_dropped_only_where_none_of_its_places_is_free(wanted: list[tuple[str, list[At]]]) -> None:
+    used: list[Box] = []
+    for (text, places), at in zip(wanted, placed(wanted, LIMITS), strict=True):
+        boxes = [box(text, place) for place in places]
+        free = [
+            place
+            for place, own in zip(places, boxes, strict=True)
+            if min(own[:2]) >= 0 and own[2] <= 300 and own[3] <= 200 and not any(touches(own, other) for other in used)
+        ]
+        assert at == (free[0] if free else None)
+        used += [box(text, at)] if at is not None else []
 
 
 def test_thinning_keeps_the_extremes_and_the_ends() -> None:

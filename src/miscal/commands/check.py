@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from miscal.cli import audit_options, progress_bar, table_options
+from miscal.cli import audit_options, progress_bar, table_options, time_options
 from miscal.data.errors import refusal
 
 __all__ = ["check"]
@@ -31,6 +31,7 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @table_options
+@time_options
 @click.option(
     "--config", type=click.Path(path_type=Path), help="TOML file of gates; else miscal.toml or pyproject.toml."
 )

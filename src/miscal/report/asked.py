@@ -18,8 +18,10 @@ from miscal.engines.rows import Door
 from miscal.engines.scan import Runner
 from miscal.pooling.cells import Ranges
 from miscal.report.chosen import FEW
+from miscal.report.periods import chosen_every, period_edges
 from miscal.report.search.parts import FINE, date_edges, month_edges
 
+Requests = Callable[[str, str, Profile, bool], dict[str, Any]]
 SCORE_BINS = 15
 VARIABLE_BINS = 10
 UNLIKE = 0.9  # share of a sample's rows from which on distinct texts name rows, not groups
@@ -77,7 +79,20 @@ def _ties(profile: Profile) -> dict[str, Any]:
     return {"ties": Given(each_value(profile.distinct))} if profile.distinct.size < DISTINCT else {}
 
 
-def requests_like(like: Summary) -> Callable[[str, str, Profile, bool], dict[str, Any]]:
+def requests_timed(time: str, every: str | None) -> Requests:
+    """Ask for the periods of one column of dates, for the edges of an audit in memory of all others."""
+
+    def requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:
+        asked = requests_of(key, kind, profile, unequal)
+        if key != time or kind != "date" or not profile.rows.size:
+            return asked
+        word = chosen_every(np.array([profile.low, profile.high]), every)
+        return {**asked, "bins": Given(period_edges(profile.low, profile.high, word))}
+
+    return requests
+
+
+def requests_like(like: Summary) -> Requests:
     """Ask for the edges of another summary."""
 
     def requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import Any
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.sources import read, unnamed
+from miscal.data.sources import read, unnamed, with_clusters
 from miscal.report.chosen import chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
 from miscal.report.large import audit_large, is_large
 from miscal.report.memory import give_back
+from miscal.report.periods import check_every, look_at_periods, period_carriers, time_column
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
 from miscal.report.search.looking import Looked, look, look_at_pairs, test_columns, test_pairs
@@ -44,6 +45,8 @@ def audit(
     level: float = 0.05,
     effort: str = "normal",
     random_state: int = 0,
+    time: str | None = None,
+    every: str | None = None,
     suppress_below: int = 0,
     source: str | None = None,
     memory: str | int | None = None,
@@ -67,6 +70,9 @@ def audit(
     level : chance of any false alarm in the whole audit
     effort : "quick" (score and columns), "normal" (pairs of columns and subpopulations too) or "deep" (neighbourhoods
         too, and a wider search): units of work, not of time, so that a seed gives the same answer anywhere
+    time : a column of dates or times: the audit then says how far off each period was, and between which two
+        neighbouring periods the model got better or worse (`sections["period"]` of the JSON)
+    every : "week" (from Monday) or "month"; by how long the table lasts if not given
     suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
     source : what the page calls the data; the file's name by default
     memory : read the table in parts and stay below this much memory, such as "600MB"; pairs of columns and
@@ -91,22 +97,27 @@ def audit(
         raise refusal("must be 'quick', 'normal' or 'deep'", where="'effort'", got=f"it is {effort!r}")
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
+    check_every(every, time)
     if is_large(data, memory):
         return audit_large(
             data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, by=by,
-            ignore=ignore, target=target, level=level, effort=effort, random_state=random_state,
+            ignore=ignore, target=target, level=level, effort=effort, random_state=random_state, time=time, every=every,
             suppress_below=suppress_below, source=source, memory=memory, progress=progress, **read_options,
         )  # fmt: skip
-    predictions = _predictions(data, outcome, probability, weight, count, cluster, read_options)
-    columns, aside = chosen_columns(predictions, by, ignore)
+    clustered_days = time is not None and time == cluster and not isinstance(data, Predictions)
+    predictions = _predictions(data, outcome, probability, weight, count, cluster, read_options, days=clustered_days)
+    dated = None if time is None else time_column(predictions, time)
+    columns, aside = chosen_columns(predictions, by, [*ignore, str(time)] if clustered_days else ignore)
     targets = _targets(predictions, target, effort)
     steps = _Steps(progress, (len(columns) + 1) * len(targets) + (2 if effort != "quick" else 1))
     tests = Tests(level)
     parts: dict[str, Part] = {}
     common: Any = {"effort": effort, "random_state": random_state, "parts": parts, "say": steps}
-    every = [look(predictions, columns, what, name, **common) for what, name in targets]
-    _search(predictions, every, tests, effort, random_state, steps)
-    found = _findings(every, tests, random_state)
+    looks = [look(predictions, columns, what, name, **common) for what, name in targets]
+    _search(predictions, looks, tests, effort, random_state, steps)
+    if dated is not None:
+        looks[0].further.append(look_at_periods(looks[0], dated, every, level, random_state))
+    found = _findings(looks, tests, random_state)
     steps("")
     settings = {
         "level": level, "effort": effort, "random_state": random_state, "target": str(target), "tests": tests.total,
@@ -116,9 +127,9 @@ def audit(
         "source": source or _source(data), "outcome": outcome, "probability": _named(probability),
         "weight_column": weight, "cluster": cluster,
     }  # fmt: skip
-    document = document_of(predictions, every, found, aside, tests, settings, described)
-    results = [result for one in every for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
-    made = Audit(document, found, results, _carriers(every))
+    document = document_of(predictions, looks, found, aside, tests, settings, described)
+    results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
+    made = Audit(document, found, results, _carriers(looks))
     return made.suppressed(suppress_below) if suppress_below else made
 
 
@@ -173,7 +184,7 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
         made[f"score{suffix}"] = looked.score.extra["tally"]
         for column, result, _ in looked.columns:
             made[f"{result.kind}{suffix}:{column.name}"] = result.extra["tally"]
-    return made
+    return made | period_carriers(every[0].further)
 
 
 def _source(data: Any) -> str | None:
@@ -187,12 +198,23 @@ def _named(probability: Any) -> str | None:
 
 
 def _predictions(
-    data: Any, outcome: str | None, probability: Any, weight: Any, count: Any, cluster: Any, options: dict[str, Any]
+    data: Any,
+    outcome: str | None,
+    probability: Any,
+    weight: Any,
+    count: Any,
+    cluster: Any,
+    options: dict[str, Any],
+    *,
+    days: bool = False,
 ) -> Predictions:
     if isinstance(data, Predictions):
         return data
     if outcome is None or probability is None:
         raise unnamed(data)
+    if days and options.get("columns") is None:  # the clusters are the days of the periods as well
+        roles: Any = {"outcome": outcome, "probability": probability, "weight": weight, "count": count}
+        options = {**options, "columns": with_clusters(data, cluster=cluster, **roles)}
     made = read(data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, **options)
     give_back(made.rows)
     return made

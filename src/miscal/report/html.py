@@ -18,6 +18,7 @@ from miscal.report.blocks.columns import columns
 from miscal.report.blocks.crossed import groups, neighbourhoods, subpopulations
 from miscal.report.blocks.findings import findings
 from miscal.report.blocks.hero import header, hero, key_numbers
+from miscal.report.blocks.periods import periods
 from miscal.report.blocks.repair import repair
 from miscal.report.blocks.score import score
 from miscal.report.json import write_text
@@ -52,6 +53,7 @@ def to_html(document: object) -> str:
         ("findings", "Findings", findings(audit)),
         ("advice", "What to do", advice(audit)),
         ("comparison", "Baseline", comparison(audit)),
+        ("periods", "Time", periods(audit)),
         ("score", "Score", score(audit)),
         ("columns", "Columns", columns(audit, FIGURE_BYTES)),
         ("groups", "Groups", groups(audit)),

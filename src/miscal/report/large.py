@@ -77,6 +77,8 @@ def audit_large(
     level: float = 0.05,
     effort: str = "normal",
     random_state: int = 0,
+    time: str | None = None,
+    every: str | None = None,
     suppress_below: int = 0,
     source: str | None = None,
     memory: Any = None,
@@ -97,6 +99,11 @@ def audit_large(
     common: Any = {"level": level, "random_state": random_state, "say": say}
     name = Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
     if name is not None and name.endswith(TALLY):
+        if time is not None:
+            raise refusal(
+                "needs the rows", where="'time'", got=f"'{name}' keeps sums whose periods are not all known",
+                hint="audit the table itself with it",
+            )  # fmt: skip
         made = audit_of(Seen(Summary.load(fspath(data)), {}, {}), source=source or name, **common)
         return made.suppressed(suppress_below) if suppress_below else made
     if outcome is None or probability is None:
@@ -116,8 +123,9 @@ def audit_large(
     runner = runner_of(data, memory, door, progress, crossed=effort != "quick")
     limits = Limits(min(sums_bytes(runner, memory), CACHED), passes=3)
     chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
-    seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **chosen))
-    found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **common)
+    timed: Any = {"time": time, "every": every}
+    seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **timed, **chosen))
+    found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **timed, **common)
     return found.suppressed(suppress_below) if suppress_below else found
 
 

@@ -12,11 +12,13 @@ from miscal.report.blocks.findings import sentence, strength
 from miscal.report.blocks.score import NUMBERS
 from miscal.report.markup import clean, ellipsis
 from miscal.report.measures import measure
+from miscal.report.period_words import KIND, changed_words, periods_said
 from miscal.report.reading import Document, checked, items, mapping
 from miscal.report.verdict import verdict
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
+MOST_PERIODS = 60
 
 
 def to_markdown(document: object) -> str:
@@ -36,6 +38,7 @@ def to_markdown(document: object) -> str:
         "\n".join(said.support),
         _numbers(audit),
         _findings(audit),
+        _periods(audit),
         _columns(audit),
         _rest(audit),
     ]
@@ -87,6 +90,38 @@ def _findings(audit: Document) -> str:
 def _finding(number: int, finding: Mapping[str, Any]) -> str:
     code = quoted(finding.get("code", ""), 20)
     return f"{number}. **{quoted(finding.get('where', ''))}** ({code}): {sentence(finding)} {strength(finding)}"
+
+
+def _periods(audit: Document) -> str:
+    """Every week or month, after the steps that changed."""
+    blocks = []
+    for result in map(mapping, items(mapping(audit.get("sections")).get(KIND))):
+        table = mapping(result.get("table"))
+        names = ("label", "rows", "predicted", "observed", "gap", "p_adjusted", "verdict")
+        rows = [
+            [quoted(label, 20), words.count(many), words.percent(predicted), words.percent(observed),
+             words.points(gap), words.p_cell(p), quoted(verdict or words.NOTHING, 20)]
+            for label, many, predicted, observed, gap, p, verdict in zip(
+                *(items(table.get(name)) for name in names), strict=False
+            )
+        ]  # fmt: skip
+        said = [f"- {sentence}" for sentence in changed_words(result, MOST)]
+        more = (
+            f"\n\n{words.plural(len(rows) - MOST_PERIODS, 'further period')} in the JSON."
+            if len(rows) > MOST_PERIODS
+            else ""
+        )
+        heading = f"## {quoted(result.get('name', 'Along time'))}\n\n{periods_said(result)}"
+        note = mapping(result.get("extra")).get("note")
+        headings = ["Period", "Rows", "Predicted", "Happened", "Gap", "Adjusted p", "Became"]
+        parts = [
+            heading,
+            "\n".join(said),
+            quoted(note, 600) if note else "",
+            _table(headings, rows[:MOST_PERIODS]) + more,
+        ]
+        blocks.append("\n\n".join(part for part in parts if part))
+    return "\n\n".join(blocks)
 
 
 def _columns(audit: Document) -> str:

@@ -15,6 +15,7 @@ from miscal.metrics.pooled import Noise, pooled_of
 from miscal.metrics.streamed import field_result, stream_noise, variable_result
 from miscal.report.document import SCHEMA
 from miscal.report.findings import Finding
+from miscal.report.periods import KIND, PREFIX, period_result
 from miscal.results import Result
 
 TWO_SIDED = 1.959963984540054
@@ -24,10 +25,11 @@ ADDED = ("score", "variable", "field")
 def merge(parts: Mapping[str, Any]) -> Any:
     """One audit of several parts, by name; they must have no rows in common.
 
-    Sections whose tallies have the same cells in every part are added and judged anew: fields always, by the names of
-    their levels; score and variables where they were cut at the same edges. All others (curves, subpopulations,
-    neighbourhoods) are kept by part and labelled, as are the findings, whose p-values are multiplied by the number of
-    parts. Where rows come in clusters every section is kept by part, because tallies know no clusters.
+    Sections whose tallies have the same cells in every part are added and judged anew: fields and periods always, by
+    the names of their levels, so that June and July become two months that are compared; score
+    and variables where they were cut at the same edges. All others (curves, subpopulations, neighbourhoods) are kept by
+    part and labelled, as are the findings, whose p-values are multiplied by the number of parts. Where rows
+    come in clusters every section is kept by part, because tallies know no clusters.
     """
     audits = _checked(parts)
     first = audits[next(iter(audits))].document
@@ -38,7 +40,9 @@ def merge(parts: Mapping[str, Any]) -> Any:
     if any(map(_clustered, audits.values())):
         results = []  # tallies know no clusters, so nothing can be judged anew
     kept = {(result.kind, str(result.settings.get("column", ""))) for result in results}
-    sections: dict[str, list[Any]] = {kind: [r.to_dict() for r in results if r.kind == kind] for kind in ADDED}
+    sections: dict[str, list[Any]] = {kind: [] for kind in ADDED}
+    for result in results:
+        sections.setdefault(result.kind, []).append(_noted(result.to_dict(), audits))
     for label, audit in audits.items():
         for kind, entries in audit.document["sections"].items():
             sections.setdefault(kind, [])
@@ -82,12 +86,28 @@ def _checked(parts: Mapping[str, Any]) -> dict[str, Any]:
             raise refusal(
                 "must have no rows in common", where="the audits", got=f"'{prints[own]}' and '{label}' are the same"
             )
+    _same_question(audits)
+    return audits
+
+
+def _same_question(audits: Mapping[str, Any]) -> None:
+    """Refuse audits of other outcomes or probabilities: their sums would be those of two models taken for one."""
     seen = {(a.document["data"].get("outcome"), str(a.document["settings"].get("target"))) for a in audits.values()}
     if len(seen) > 1:
         raise refusal(
             "must be about the same outcome", where="the audits", got=f"they are about {sorted(map(str, seen))}"
         )
-    return audits
+    judged = {label: audit.document["data"].get("probability") for label, audit in audits.items()}
+    if len(set(judged.values())) > 1:
+        first, other = (
+            next(iter(judged.items())),
+            next((k, v) for k, v in judged.items() if v != judged[next(iter(judged))]),
+        )
+        raise refusal(
+            "must be about the same probability column", where="the audits to merge",
+            got=f"'{first[0]}' is about '{first[1]}' and '{other[0]}' about '{other[1]}'",
+            hint="compare two models with before.compare(after) or --baseline; rename the column if it is one model",
+        )  # fmt: skip
 
 
 def _clustered(audit: Any) -> bool:
@@ -121,6 +141,10 @@ def _result(name: str, tally: Tally, noise: Noise, first: Mapping[str, Any], see
     """The result of an added tally; classes beside the first target stay by part."""
     kind, _, column = name.partition(":")
     target = str(first["settings"].get("target", "auto"))
+    if kind.startswith(PREFIX):
+        level = float(first["settings"]["level"])
+        found = pooled_of(tally, noise, random_state=seed, level=level)
+        return period_result(found, column, kind.removeprefix(PREFIX), level=level, random_state=seed)
     if kind == "field":
         return field_result(column, tally, noise, target=target, random_state=seed)
     if kind == "variable":
@@ -135,6 +159,13 @@ def _result(name: str, tally: Tally, noise: Noise, first: Mapping[str, Any], see
     settings = {"target": target, "null": noise.null, "bins_used": found.table.rows, "random_state": seed}
     numbers = (found.summary.value, found.summary.noise_floor, found.summary.p_value, found.summary.interval)
     return Result("Calibration by score", "score", *numbers, noise.reason, found.table, settings, {"tally": tally})
+
+
+def _noted(entry: dict[str, Any], audits: Mapping[str, Any]) -> dict[str, Any]:
+    """Periods with what a part says of rows that err together: adding them up does not make them independent."""
+    notes = [r["extra"].get("note") for a in audits.values() for r in a.document["sections"].get(entry["kind"], [])]
+    note = next((note for note in notes if note), "") if entry["kind"] == KIND else ""
+    return {**entry, "extra": {**entry["extra"], "note": note}} if note else entry
 
 
 def _labelled(entry: Mapping[str, Any], label: str) -> dict[str, Any]:
@@ -166,7 +197,7 @@ def _findings(audits: Mapping[str, Any], level: float) -> list[Finding]:
 
 def _clean(results: list[Result], findings: list[Finding], level: float) -> list[dict[str, Any]]:
     guilty = {name for finding in findings if finding.real for name in finding.columns}
-    columns = [result for result in results if result.kind != "score"]
+    columns = [result for result in results if result.kind not in ("score", KIND)]
     return [
         {"where": str(r.settings["column"]), "value": r.value, "noise_floor": r.noise_floor, "p_value": r.p_value}
         for r in columns

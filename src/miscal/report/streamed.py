@@ -35,11 +35,12 @@ from miscal.metrics.variable.curve import curve_of
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges
-from miscal.report.asked import columns_of, requests_like, requests_of, set_aside
+from miscal.report.asked import columns_of, requests_like, requests_of, requests_timed, set_aside
 from miscal.report.chosen import FEW, IDENTIFIER_SHARE
 from miscal.report.crossed import NEIGHBOURS, CrossedSums, SampledGroup, all_sums, neighbourhoods_of
 from miscal.report.crossing import crossing_of
 from miscal.report.document import document_of
+from miscal.report.periods import check_streamed, period_carriers, stream_periods
 from miscal.report.record import Audit
 from miscal.report.search.finding import findings_of
 from miscal.report.search.groups import NAMES, Group, Rows
@@ -76,16 +77,21 @@ def summarise(
     effort: str = "quick",
     random_state: int = 0,
     limits: Limits | None = None,
+    time: str | None = None,
+    every: str | None = None,
 ) -> Seen:
     """Scan a table into a summary, with the edges of another one if given; `effort` says what is crossed beside it."""
     names, aside = columns_of(runner, door, by, ignore)
+    if time is not None:
+        check_streamed(time, names, runner.kinds)
+    asked = requests_timed(time, every) if time is not None else requests_of
     crossing = crossing_of(runner, door, names, effort, random_state, limits or Limits())
     scanned = scan(
         runner,
         door,
         variables=[name for name in names if runner.kinds[name] not in NOMINAL],
         fields=[name for name in names if runner.kinds[name] in NOMINAL],
-        requests=requests_of if like is None else requests_like(like),
+        requests=asked if like is None else requests_like(like),
         most_levels=most_levels,
         sample=sample,
         mend=mended_scores,
@@ -158,6 +164,8 @@ def audit_of(
     random_state: int = 0,
     source: str | None = None,
     settings: dict[str, Any] | None = None,
+    time: str | None = None,
+    every: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Audit:
     """The audit of a summary."""
@@ -185,13 +193,15 @@ def audit_of(
         beyond = looked.groups[0].beyond
         looked.whole.beyond = Sums(*(getattr(beyond, word).sum(keepdims=True) for word in NAMES))
     _search(looked, seen, tests, random_state, say)
+    if time is not None:
+        looked.further.append(stream_periods(summary, time, every, noise, level=level, random_state=random_state))
     heads = findings_of(looked, tests, random_state)
     heads.sort(key=lambda entry: -entry[0])
     found = [finding for _, items in heads for finding in items]
     document = _document(looked, seen, tests, found, level, random_state, source, settings or {})
     results = [score, *(result for _, result, _ in looked.columns), *looked.further]
     carriers = {"score": summary.score, **{f"{r.kind}:{c.name}": r.extra["tally"] for c, r, _ in looked.columns}}
-    return Audit(document, found, results, carriers)
+    return Audit(document, found, results, carriers | period_carriers(looked.further))
 
 
 def _search(looked: Looked, seen: Seen, tests: Tests, random_state: int, say: Callable[[str], None]) -> None:

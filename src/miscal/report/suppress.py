@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.report.period_words import KIND
 
 KEPT = {"label", "level", "low", "high"}
 
@@ -53,6 +54,8 @@ def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
         for name, values in table.items():
             if name not in KEPT:
                 table[name] = [None if hide else value for value, hide in zip(values, hidden, strict=True)]
+        if made.get("kind") == KIND:
+            _hide_steps(table, hidden)
         for name in ("worst", "differences", "curve"):
             made["extra"].pop(name, None)
     for name in ("histogram", "density"):
@@ -61,6 +64,14 @@ def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
             bar_rows = np.asarray(bars["rows"], dtype=float)
             bars["rows"] = np.where((bar_rows > 0) & (bar_rows < below), 0.0, bar_rows).tolist()
     return made
+
+
+def _hide_steps(table: dict[str, list[Any]], hidden: np.ndarray) -> None:
+    """Hide what a period says of the one before it where that one is hidden."""
+    after = np.append(False, hidden[:-1])
+    for name, values in table.items():
+        if name.startswith(("change", "size_")) or name in ("before", "verdict", "words"):
+            table[name] = [None if hide else value for value, hide in zip(values, after, strict=True)]
 
 
 def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:

@@ -8,6 +8,7 @@ from miscal.report.svg.field import field_funnel, field_levels
 from miscal.report.svg.gap import card_domain, gap_by_score, gap_card, strength_bar
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.neighbourhood import neighbourhood
+from miscal.report.svg.periods import period_gaps, period_rates
 from miscal.report.svg.score import histogram, reliability
 from miscal.report.svg.variable import variable
 
@@ -22,6 +23,8 @@ __all__ = [
     "has_cumulative",
     "histogram",
     "neighbourhood",
+    "period_gaps",
+    "period_rates",
     "reliability",
     "strength_bar",
     "variable",

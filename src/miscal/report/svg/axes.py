@@ -21,6 +21,17 @@ def rates(ticks: Sequence[float]) -> list[str]:
     return [f"{plain(100 * tick)}%" for tick in ticks]
 
 
+def signed(ticks: Sequence[float]) -> list[str]:
+    """Gaps with their sign, so that an axis of them is not taken for one of rates.
+
+    Examples
+    --------
+    >>> signed([-0.1, 0.0, 0.1])
+    ['−10%', '0%', '+10%']
+    """
+    return [("+" if tick > 0 else "") + word for tick, word in zip(ticks, rates(ticks), strict=True)]
+
+
 def numbers(ticks: Sequence[float]) -> list[str]:
     """Plain numbers, thousands as k and millions as M.
 

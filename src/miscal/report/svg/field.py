@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from miscal.report import words
-from miscal.report.markup import Safe
+from miscal.report.markup import Safe, ellipsis
 from miscal.report.reading import Cells, cells, column_name
 from miscal.report.svg import axes, marks
+from miscal.report.svg.labels import At, placed
 from miscal.report.svg.marks import Figure
-from miscal.report.svg.scales import Scale, nice, spread
+from miscal.report.svg.scales import Scale, nice
 from miscal.report.svg.score import tip, way
 
 _WIDTH, _NAMES, _LEFT, _RIGHT = 360.0, 100.0, 112.0, 348.0
 _ROW = 21.0
 _ROOM = 112.0  # that a hint beside the zero line needs, on a phone as well
 _MOST_POINTS = 600
-
-
-def _gap_ticks(ticks: Sequence[float]) -> list[str]:
-    """Gaps with their sign, so that an axis of them is not taken for one of rates."""
-    return [("+" if tick > 0 else "") + word for tick, word in zip(ticks, axes.rates(ticks), strict=True)]
+_CALLOUTS, _NAMED = 6, 3  # levels tried, and named, in the funnel
 
 
 def field_levels(result: Mapping[str, Any], level: float = 0.05, most: int = 10) -> Figure:
@@ -47,7 +44,7 @@ def field_levels(result: Mapping[str, Any], level: float = 0.05, most: int = 10)
     ]
     for i in range(len(shown)):
         drawn += _level(shown, i, 18 + _ROW * (i + 0.5), x, way(shown.gap[i], bool(beyond[i])), column)
-    drawn.append(axes.bottom(x, bottom, "", _gap_ticks, 58.0))
+    drawn.append(axes.bottom(x, bottom, "", axes.signed, 58.0))
     off = int(every.beyond(level).sum())
     title = f"{column}: predicted minus happened, by level"
     description = f"{words.plural(len(every), 'level')}, {off} beyond noise."
@@ -97,7 +94,7 @@ def field_funnel(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     radius = 3.2 if len(ranked) < 150 else 2.0
     y = Scale(*nice(-reach, reach), 196.0, 22.0)
     drawn = [
-        axes.left(y, 52.0, 348.0, _gap_ticks, 36.0),
+        axes.left(y, 52.0, 348.0, axes.signed, 36.0),
         marks.text(52, 10, "Predicted minus happened", "label"),
         _funnel(every, size, x, y),
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
@@ -137,17 +134,26 @@ def _funnel(levels: Cells, size: np.ndarray[Any, Any], x: Scale, y: Scale) -> Sa
 def _callouts(
     levels: Cells, chosen: np.ndarray[Any, Any], size: np.ndarray[Any, Any], x: Scale, y: Scale
 ) -> list[Safe]:
-    """Names beside the three strongest levels, moved apart so that they do not touch, each tied to its point."""
-    if not len(chosen):
-        return []
-    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:3]
-    heights = spread([y.at(levels.gap[i]) for i in strongest], 14.0, y.end + 6, y.start - 4)
+    """Names beside the strongest levels, each tied to its point; one that finds no free place is left out."""
+    strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:_CALLOUTS]
+    points = [(x.at(size[i]), y.at(levels.gap[i])) for i in strongest]
+    names = [ellipsis(levels.label[i], 18) for i in strongest]
+    middle = (x.start + x.end) / 2
+    wanted: list[tuple[str, list[At]]] = []
+    for name, (across, height) in zip(names, points, strict=True):
+        sides = (1, -1) if across < middle else (-1, 1)
+        shifts = [(shift, side) for shift in (0, -14, 14, -28, 28) for side in sides]
+        wanted.append(
+            (name, [(across + 14 * side, height + 4 + up, "start" if side > 0 else "end") for up, side in shifts])
+        )
+    taken = [(across - 4, height - 4, across + 4, height + 4) for across, height in points]
     drawn: list[Safe] = []
-    for i, height in zip(strongest, heights, strict=True):
-        across = x.at(size[i])
-        side = 14 if across < (x.start + x.end) / 2 else -14
+    found = zip(names, points, placed(wanted, (x.start, y.end - 8, x.end + 12, y.start), taken), strict=True)
+    for name, (across, height), at in [entry for entry in found if entry[2] is not None][:_NAMED]:
+        assert at is not None
+        reach = 12 if at[2] == "start" else -12
         drawn += [
-            marks.segment(across, y.at(levels.gap[i]), across + side * 0.85, height, "tie"),
-            marks.text(across + side, height + 4, levels.label[i], "callout", "start" if side > 0 else "end", limit=18),
+            marks.segment(across, height, across + reach, at[1] - 4, "tie"),
+            marks.text(at[0], at[1], name, "callout", at[2]),
         ]
     return drawn

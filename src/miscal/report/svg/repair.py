@@ -11,7 +11,6 @@ from miscal.report import words
 from miscal.report.markup import Safe
 from miscal.report.reading import items, mapping
 from miscal.report.svg import axes, marks
-from miscal.report.svg.field import _gap_ticks
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
 from miscal.report.words import finite
@@ -35,7 +34,7 @@ def gap_pairs(places: Sequence[Mapping[str, Any]], most: int = 15) -> Figure:
     ]
     for row, place in enumerate(shown):
         drawn += _pair(place, _TOP + _ROW * (row + 0.5), x)
-    drawn.append(axes.bottom(x, bottom, "", _gap_ticks, 64.0))
+    drawn.append(axes.bottom(x, bottom, "", axes.signed, 64.0))
     counts = {verdict: sum(p.get("verdict") == verdict for p in places) for verdict in ("gone", "smaller", "new")}
     description = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + f", of {len(places)} places."
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -120,32 +120,3 @@ def nice(low: float, high: float) -> tuple[float, float]:
     ticks = _linear_ticks(low, high, 5)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
-
-
-def spread(wanted: Sequence[float], room: float, low: float, high: float) -> list[float]:
-    """Move label positions as little as possible so that neighbours are at least `room` apart within [low, high].
-
-    Blocks of labels that collide are centred on the mean of what they wanted (pool adjacent violators). When they
-    cannot all fit they share the space evenly.
-
-    Examples
-    --------
-    >>> spread([10.0, 12.0, 50.0], 10.0, 0.0, 100.0)
-    [6.0, 16.0, 50.0]
-    """
-    order = np.argsort(np.asarray(wanted), kind="stable")
-    many = len(order)
-    if many and (many - 1) * room > high - low:
-        room = (high - low) / (many - 1)
-    blocks: list[list[float]] = []  # each: sum of (wanted - offset), members
-    for rank, index in enumerate(order):
-        blocks.append([wanted[index] - rank * room, 1.0])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
-            total, members = blocks.pop()
-            blocks[-1][0] += total
-            blocks[-1][1] += members
-    starts = [total / members for total, members in blocks for _ in range(int(members))]
-    placed = [0.0] * many
-    for rank, index in enumerate(order):
-        placed[index] = min(max(starts[rank], low), high - (many - 1) * room) + rank * room
-    return placed

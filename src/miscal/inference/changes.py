@@ -1,0 +1,130 @@
+"""Did the gap change from one cell to the next? Differences of gaps of neighbouring cells, such as months."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from miscal.inference.adjust import holm, simultaneous_level
+from miscal.inference.cells import EFFECTIVE_EVENTS, Null
+from miscal.inference.residual import Blocks, cluster_blocks
+from miscal.inference.sums import CellRows, CellSums, Floats, effective_events
+
+PLAIN_EVENTS = 5.0  # on the rarer side of a cell of equal weights; below it nobody could tell
+LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
+
+
+@dataclass(frozen=True)
+class Changes:
+    """From each cell's predecessor to the cell; NaN for the first one and where either is too small.
+
+    change : gap less the gap before;  low, high : intervals that hold for all changes at once
+    p_value, p_adjusted : that the gap is the same (Holm over all changes)
+    size_p_adjusted : that the gap is of the same size, whichever its sign
+    """
+
+    change: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_adjusted: Floats
+    size_p_adjusted: Floats
+
+
+def changes(
+    sums: CellSums,
+    *,
+    weighted: bool,
+    null: Null = "bernoulli",
+    rows: CellRows | None = None,
+    outcome_weights: bool = False,
+    response: str = "binary",
+    level: float = 0.05,
+) -> Changes:
+    """Compare the gap of every cell with that of the one before.
+
+    The gaps of two sets of rows, ``g = Σw(p - y)/Σw``, have the variance ``ΣD²/(Σw)²`` each, D a row's residual or a
+    cluster's sum of them; a cluster in both takes ``2ΣD₁D₂/(Σw₁Σw₂)`` off that of their difference. ΣD² is not taken to
+    be below Σw²p(1-p), which rare events would show too small by luck. Neither model need be calibrated: the
+    hypothesis is only that both gaps are the same. The statistic is Student's t on one less degree of freedom than the
+    smaller cell has rows or clusters.
+
+    The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
+    the larger one of ``g₂ - g₁`` and ``g₂ + g₁``.
+
+    Too small to compare: fewer than 25 effective events on a side (5 where rows are
+    independent and of equal weight), or 5 clusters.
+
+    Examples
+    --------
+    >>> from miscal.inference.sums import Sums
+    >>> n, p, y = np.full(3, 1000.0), np.full(3, 200.0), np.array([200.0, 210.0, 300.0])
+    >>> found = changes(Sums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), weighted=False)
+    >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
+    ([nan, -0.01, -0.09], [nan, 0.58, 0.0])
+    """
+    from scipy.special import stdtr, stdtrit
+
+    blocks = cluster_blocks(rows) if rows is not None and null == "residual" else None
+    floor = response == "binary" and not outcome_weights
+    noise, number, shared = _noise(sums, blocks, floor=floor)
+    uneven = weighted or null == "residual"
+    large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
+    large &= number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = (sums.predicted - sums.observed) / sums.weight
+        own = noise / sums.weight**2
+        both = shared[1:] / (sums.weight[1:] * sums.weight[:-1])
+        error = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * both, 0.0))
+        mirrored = np.sqrt(np.maximum(own[1:] + own[:-1] + 2.0 * both, 0.0))
+        freedom = np.minimum(number[1:], number[:-1]) - 1.0
+        possible = large[1:] & large[:-1] & (error > 0) & (mirrored > 0)
+        change = np.where(possible, gap[1:] - gap[:-1], np.nan)
+        p_value = 2.0 * stdtr(freedom, -np.abs(change) / error)
+        turned = 2.0 * stdtr(freedom, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
+        tests = max(int(possible.sum()), 1)
+        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - simultaneous_level(tests, level) / 2.0) * error
+    size = holm(np.maximum(p_value, turned))
+    columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
+    return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
+
+
+def _noise(sums: CellSums, blocks: Blocks | None, *, floor: bool) -> tuple[Floats, Floats, Floats]:
+    """ΣD² and the number of rows or clusters of each cell, and ΣD₁D₂ with the cell before."""
+    number, squares, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
+    if blocks is not None:
+        number, squares = np.diff(blocks.offsets).astype(np.float64), blocks.squares()
+        shared = _shared(blocks)
+    return (np.maximum(squares, sums.variance) if floor else squares), number, shared
+
+
+def _shared(blocks: Blocks) -> Floats:
+    """ΣD₁D₂ over the clusters that a cell has in common with the one before."""
+    cells = blocks.cells()
+    order = np.lexsort((cells, blocks.cluster))
+    cell, cluster, residual = cells[order], blocks.cluster[order], blocks.residual[order]
+    again = (cluster[1:] == cluster[:-1]) & (cell[1:] == cell[:-1] + 1)
+    made = np.bincount(cell[1:][again], (residual[1:] * residual[:-1])[again], blocks.offsets.size - 1)
+    return np.asarray(made, dtype=np.float64)
+
+
+def _large(
+    sums: CellSums, rows: CellRows | None, *, uneven: bool, outcome_weights: bool, response: str
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Cells with enough events, expected or happened, for their residuals to tell the noise."""
+    filled = np.asarray(sums.weight > 0)
+    if response != "binary":
+        return filled
+    if outcome_weights:
+        if rows is None:  # nobody counted them
+            return np.asarray(filled & (effective_events(sums) >= EFFECTIVE_EVENTS))
+        times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
+        events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
+        rarer = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
+        return np.asarray(rarer >= EFFECTIVE_EVENTS)
+    expected = effective_events(sums)
+    if uneven:
+        return np.asarray(expected >= EFFECTIVE_EVENTS)
+    happened = np.minimum(sums.observed, sums.weight - sums.observed)
+    return np.asarray(filled & (np.maximum(expected, happened) >= PLAIN_EVENTS))

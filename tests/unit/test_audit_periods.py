@@ -1,0 +1,227 @@
+"""The audit along time: false alarms, a planted change, words, suppression, merging, streams, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+import miscal
+from miscal.cli import main
+from miscal.data.columns import column
+from miscal.pairs import Pair
+from miscal.report.html import to_html
+from miscal.report.periods import by_period
+
+CLAIMS = ("better", "worse", "moved")
+
+
+def table_of(rows: int, seed: int, *, days: int = 180, shift: dict[str, float] | None = None) -> pd.DataFrame:
+    """Predictions on dates of a half-year; `shift` moves the true rate of some months."""
+    rng = np.random.default_rng(seed)
+    date = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, days, rows), unit="D")
+    p = rng.beta(2, 6, rows)
+    moved = np.array([(shift or {}).get(month, 0.0) for month in date.strftime("%Y-%m")])
+    y = (rng.random(rows) < np.clip(p + moved, 0, 1)).astype(int)
+    return pd.DataFrame({"y": y, "p": p, "when": date, "g": rng.choice(list("abc"), rows)})
+
+
+def audit(frame: pd.DataFrame, **options: Any) -> Any:
+    return miscal.audit(frame, **({"outcome": "y", "probability": "p", "time": "when", "effort": "quick"} | options))
+
+
+def table(found: Any) -> dict[str, Any]:
+    made: dict[str, Any] = found.document["sections"]["period"][0]["table"]
+    return made
+
+
+def calibrated(rng: np.random.Generator, kind: str) -> tuple[Pair, np.ndarray]:
+    """Calibrated rows over about twelve months or twenty weeks, the way that each kind makes it hard."""
+    n = {"plain": 2000, "rare": 6000, "weighted": 4000, "clusters": 2000, "days": 3000}[kind]
+    days = rng.integers(0, 140 if kind == "days" else 360, n).astype(float)
+    p = rng.beta(0.6, 60, n) if kind == "rare" else rng.beta(2, 6, n)
+    weight = rng.lognormal(0, 0.6, n) if kind == "weighted" else None
+    if kind == "clusters":  # people come again and again; a person's outcomes go together, rates stay right
+        person = rng.integers(0, n // 5, n)
+        p = rng.beta(2, 6, n // 5)[person]
+        luck = rng.random(n // 5)
+        y = np.where(rng.random(n) < 0.5, luck[person] < p, rng.random(n) < p)
+        return Pair(p, y.astype(np.uint8), cluster=person), days
+    if kind == "days":  # rows of a day err together
+        luck = rng.random(140)
+        y = np.where(rng.random(n) < 0.3, luck[days.astype(int)] < p, rng.random(n) < p)
+        return Pair(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
+    return Pair(p, (rng.random(n) < p).astype(np.uint8), weight), days
+
+
+@pytest.mark.parametrize("kind", ["plain", "rare", "weighted", "clusters", "days"])
+def test_calibrated_tables_rarely_claim_a_change(kind: str) -> None:
+    tables, claimed, off = 120, 0, 0
+    for seed in range(tables):
+        compared, days = calibrated(np.random.default_rng([7, seed]), kind)
+        made = by_period(compared, column("when", days.astype("M8[D]")), every="week" if kind == "days" else "month")
+        claimed += any(verdict in CLAIMS for verdict in made.table["verdict"])
+        off += bool(np.nanmin(made.table["p_adjusted"], initial=1.0) <= 0.05)
+    limit = stats.binom.isf(0.001, tables, 0.05)  # 15 of 120: more would happen once in a thousand at 5%
+    assert claimed <= limit
+    assert off <= limit
+
+
+def test_a_change_of_six_deviations_is_named_where_it_is() -> None:
+    """From March to April the true rate moves so that the step is expected 6 standard errors off, and only there."""
+    rows, named, wrong = 4000, 0, 0
+    months = [f"2024-0{k}" for k in range(1, 7)]
+    for seed in range(40):
+        # A month has about rows/6 of mean variance 0.17; the step is the difference of two.
+        error = np.sqrt(2 * 0.17 / (rows / 6))
+        frame = table_of(rows, seed, shift=dict.fromkeys(months[3:], 6 * error))
+        days = frame["when"].to_numpy().astype("M8[D]")
+        made = by_period(Pair(frame["p"].to_numpy(), frame["y"].to_numpy(np.uint8)), column("when", days)).table
+        verdict = dict(zip(made["label"], made["verdict"], strict=True))
+        named += verdict["2024-04"] == "worse"
+        wrong += any(verdict[month] in CLAIMS for month in months if month != "2024-04")
+    assert named >= 38
+    assert wrong <= stats.binom.isf(0.001, 40, 0.05)
+
+
+def test_the_sentence_says_which_months_and_how() -> None:
+    found = audit(table_of(12_000, 3, shift={"2024-04": 0.15}))
+    made = table(found)
+    assert made["label"] == [f"2024-0{k}" for k in range(1, 7)]
+    words = dict(zip(made["label"], made["words"], strict=True))
+    assert words["2024-04"].startswith("From March to April 2024 the model got worse: ")
+    assert words["2024-05"].startswith("From April to May 2024 the model got better: ")
+    assert words["2024-03"].startswith("From February to March 2024 no change beyond noise")
+    for text in (to_html(found.document), found.to_markdown()):
+        assert "From March to April 2024 the model got worse" in text
+        assert "1 got worse, 1 got better" in text
+    for k in range(1, 6):  # a twin of every number that the table claims
+        frame = table_of(12_000, 3, shift={"2024-04": 0.15})
+        now, before = (frame[frame["when"].dt.strftime("%Y-%m") == made["label"][i]] for i in (k, k - 1))
+        gaps = [float((part["p"] - part["y"]).mean()) for part in (now, before)]
+        assert made["gap"][k] == pytest.approx(gaps[0])
+        assert made["change"][k] == pytest.approx(gaps[0] - gaps[1])
+        assert made["rows"][k] == len(now)
+    assert made["noise"][2] == pytest.approx(1.96 * np.sqrt(0.167 / made["rows"][2]), rel=0.15)
+
+
+@pytest.mark.parametrize(("days", "every", "first"), [(40, "week", "2024-01-01"), (200, "month", "2024-01")])
+def test_week_or_month_is_chosen_by_the_span(days: int, every: str, first: str) -> None:
+    made = audit(table_of(1500, 0, days=days)).document["sections"]["period"][0]
+    assert made["settings"]["every"] == every
+    assert made["table"]["label"][0] == first
+    other = "month" if every == "week" else "week"
+    assert audit(table_of(1500, 0, days=days), every=other).document["sections"]["period"][0]["extra"]["every"] == other
+
+
+def test_rows_without_a_date_are_kept_apart_and_text_is_read() -> None:
+    frame = table_of(2000, 1)
+    plain = table(audit(frame))
+    frame["when"] = frame["when"].dt.strftime("%Y-%m-%d")
+    assert table(audit(frame))["words"] == plain["words"]
+    frame.loc[::10, "when"] = None
+    made = table(audit(frame))
+    assert made["label"][-1] == "(missing)"
+    assert made["verdict"][-1] == "no date"
+    assert made["rows"][-1] == 200
+    assert np.isnan(made["change"][-1])
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"time": "wen"}, "has no column 'wen'"),
+        ({"time": "p2"}, "must be dates or times"),
+        ({"time": "g"}, "it holds 'a'"),
+        ({"every": "day"}, "must be 'week' or 'month'"),
+        ({"time": None, "every": "week"}, "needs the column of the time"),
+    ],
+)
+def test_what_is_no_time_is_refused(options: dict[str, Any], word: str) -> None:
+    frame = table_of(200, 0).assign(p2=0.5)
+    with pytest.raises(miscal.MiscalError, match=word):
+        audit(frame, **options)
+
+
+def test_days_that_err_together_are_said() -> None:
+    frame = table_of(6000, 2)
+    bad = frame["when"].dt.day % 3 == 0
+    frame.loc[bad, "y"] = (np.random.default_rng(0).random(int(bad.sum())) < 0.9).astype(int)
+    found = audit(frame, ignore=["when"])
+    note = found.document["sections"]["period"][0]["extra"]["note"]
+    assert "err together" in note
+    assert note.split(":")[0] in to_html(found.document)
+    clustered = audit(frame, cluster="when")
+    assert "note" not in clustered.document["sections"]["period"][0]["extra"]
+    assert "clusters" in clustered.document["sections"]["period"][0]["method"]
+
+
+def test_a_suppressed_period_says_nothing_and_neither_does_the_one_after() -> None:
+    frame = table_of(3000, 4)
+    kept = (frame["when"].dt.month != 3) | (np.arange(3000) % 60 == 0)
+    frame = frame[kept].reset_index(drop=True)
+    plain = table(audit(frame))
+    small = plain["rows"][2]
+    assert small < 20
+    made = table(audit(frame, suppress_below=20))
+    hidden = [i for i, rows in enumerate(made["rows"]) if rows is None]
+    assert 2 in hidden
+    assert len(hidden) >= 2  # another one, so that subtraction does not give it away
+    for i in hidden:
+        assert {made[name][i] for name in made if name != "label"} == {None}
+        if i + 1 < len(made["rows"]):
+            assert {made[name][i + 1] for name in ("change", "change_low", "before", "verdict", "words")} == {None}
+    page = to_html(audit(frame, suppress_below=20).document)
+    assert plain["words"][2] not in page
+    assert plain["words"][3] not in page
+
+
+def test_parts_merge_by_period_and_are_compared_across_parts() -> None:
+    frame = table_of(12_000, 3, shift={"2024-04": 0.15})
+    first = frame["when"].dt.month <= 3
+    parts = {"one": audit(frame[first]), "two": audit(frame[~first])}
+    merged = miscal.Audit.merge(parts)
+    whole, made = table(audit(frame)), table(merged)
+    assert made["label"] == whole["label"]
+    assert made["words"] == whole["words"]
+    assert made["verdict"][3] == "worse"
+    weeks = miscal.Audit.merge({"one": parts["one"], "two": audit(frame[~first], every="week")})
+    assert len(weeks.document["sections"]["period"]) == 2
+    assert [r["settings"]["part"] for r in weeks.document["sections"]["period"]] == ["one", "two"]
+    assert "Along time" in to_html(weeks.document)
+
+
+def test_saved_and_read_in_parts_the_periods_are_the_same(tmp_path: Path) -> None:
+    frame = table_of(4000, 6, shift={"2024-05": -0.1})
+    found = audit(frame)
+    found.save(tmp_path / "a.miscal")
+    assert table(miscal.Audit.load(tmp_path / "a.miscal"))["words"] == table(found)["words"]
+    frame.to_parquet(tmp_path / "t.parquet")
+    streamed = miscal.audit(
+        tmp_path / "t.parquet", outcome="y", probability="p", time="when", effort="quick", memory="600MB"
+    )
+    for name in ("label", "rows", "gap", "words", "verdict"):
+        assert table(streamed)[name] == table(found)[name]
+    with pytest.raises(miscal.MiscalError, match="among the columns that are looked at"):
+        miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p", time="when", ignore=["when"], memory="600MB")
+
+
+def test_the_command_prints_and_writes_the_periods(tmp_path: Path) -> None:
+    table_of(12_000, 3, shift={"2024-04": 0.15}).to_csv(tmp_path / "t.csv", index=False)
+    options = ["--outcome", "y", "--probability", "p", "--effort", "quick", "--out", str(tmp_path / "r.html")]
+    done = CliRunner().invoke(
+        main, ["audit", str(tmp_path / "t.csv"), *options, "--time", "when", "--json", str(tmp_path / "r.json")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "Calibration by month: 6 months" in done.output
+    assert "From March to April 2024 the model got worse" in " ".join(done.output.split())
+    assert json.loads((tmp_path / "r.json").read_text())["sections"]["period"][0]["table"]["verdict"][3] == "worse"
+    refused = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv"), *options, "--every", "week"])
+    assert refused.exit_code == 2
+    assert refused.output.startswith("miscal: --every needs the column of the time")
