@@ -30,6 +30,7 @@ def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | No
     row = {"age": 33, "state": "s7"}
     names = ["Identity", "PlattScaling", "TemperatureScaling", "BetaCalibration", "HistogramBinning", "ScalingBinning"]
     names += ["IsotonicCalibration", "IsotonicLinePlotScaling", "VectorScaling", "DirichletCalibration"]
+    names += ["StructuredScaling"]
     made: dict[str, tuple[Recalibrator, Any, dict[str, Any] | None]] = {}
     for each in [*(getattr(recalibrate, name)() for name in names), recalibrate.KernelCalibration(),
                  recalibrate.SamplingCorrection(rate=0.1)]:  # fmt: skip
@@ -53,7 +54,13 @@ def _models(rows: int) -> dict[str, tuple[Recalibrator, Any, dict[str, Any] | No
     made[f"LocalRecalibration, {many:,} rows"] = (large, 0.3, row)
     several = rng.dirichlet(np.ones(10), rows)
     label = np.array([rng.choice(10, p=q) for q in several[:2000]])
-    for name in ("TemperatureScaling", "VectorScaling", "DirichletCalibration", "IsotonicCalibration"):
+    for name in (
+        "TemperatureScaling",
+        "IsotonicCalibration",
+        "VectorScaling",
+        "DirichletCalibration",
+        "StructuredScaling",
+    ):
         each = getattr(recalibrate, name)().fit(several[:2000], label)
         made[f"{name}, 10 classes"] = (each, several[0].tolist(), None)
     beside = [

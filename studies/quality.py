@@ -7,10 +7,9 @@ seen each of ten seeds draws rows to calibrate on and others to test on: 4,000 a
 Differences are paired by split; 95% intervals by Student's t over the ten splits, which overlap in their rows, so they
 are somewhat too narrow. Probabilities are held within [1e-12, 1 - 1e-12] for the log loss, so that a method that rules
 out what happens pays dearly but finitely. Seconds are CPU time of one thread. Image models have no columns: their
-errors are by entropy and by predicted class, and repairs use the probabilities alone; Dirichlet calibration of 100
-classes (minutes a fit) is left out. The candidates and rules of `choose` were settled on other splits (seeds from 1,000
-on): for Adult, ACSIncome, SBA loans and flights on other rows altogether, for credit default and the images on the same
-rows drawn otherwise, so these three are not wholly fresh.
+errors are by entropy and by predicted class, and repairs use the probabilities alone. The candidates and rules of
+`choose` were settled on other splits (seeds from 1,000 on): for Adult, ACSIncome, SBA loans and flights on other rows
+altogether, for credit default and the images on the same rows drawn otherwise, so these three are not wholly fresh.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ def methods(pool: Pool) -> dict[str, Any]:
     """Our recalibrators with their defaults, by name; columns only where the pool's model has features beside it."""
     names = ["Identity", "TemperatureScaling", "PlattScaling", "BetaCalibration", "HistogramBinning", "ScalingBinning"]
     names += ["IsotonicCalibration", "IsotonicLinePlotScaling", "VectorScaling", "DirichletCalibration"]
-    classes = pool.probability.shape[1] if pool.several else 2
-    made = {name: getattr(recalibrate, name)() for name in names if classes < 50 or name != "DirichletCalibration"}
+    made = {name: getattr(recalibrate, name)() for name in names}
     made["KernelCalibration"] = recalibrate.KernelCalibration()
     made["StructuredScaling(vector)"] = recalibrate.StructuredScaling()
     made["StructuredScaling(matrix)"] = recalibrate.StructuredScaling("matrix")

@@ -235,3 +235,15 @@ def test_missing_labels_of_clusters_are_refused(rng: np.random.Generator) -> Non
     p = rng.beta(2, 3, 200)
     with pytest.raises(MiscalError, match="'cluster' must have labels of one type, none missing"):
         choose(p, rng.random(200) < p**2, cluster=[None, "a"] * 100)
+
+
+def test_a_class_that_is_hardly_ever_seen_does_not_stop_the_others() -> None:
+    """Six classes, one of them never seen: logits twice too large are still mended."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(1000, 6)) - 8.0 * (np.arange(6) == 5)
+    right, sharp = (np.exp(k * logits) / np.exp(k * logits).sum(axis=1, keepdims=True) for k in (1.0, 2.0))
+    y = (rng.random((1000, 1)) > right.cumsum(axis=1)).sum(axis=1)
+    assert (y == 5).sum() < 2
+    found = choose(sharp, y)
+    assert found.name != "Identity"
+    assert np.abs(found.predict_proba(sharp) - right).mean() < np.abs(sharp - right).mean() / 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 
 class MiscalError(ValueError):
@@ -58,6 +58,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean '{close[0]}'?"
     shown = ", ".join(f"'{item}'" for item in names[:8])
     return f"known names: {shown}{', ...' if len(names) > 8 else ''}" if names else "there are no named columns"
+
+
+def check_named(names: Iterable[str], known: Container[str], where: str, offered: Iterable[str]) -> None:
+    """Refuse the first of the names that is no known column, and offer the nearest of those that may be meant.
+
+    >>> check_named(["agee"], ["age", "y"], "the data", ["age"])
+    Traceback (most recent call last):
+    miscal.data.errors.MiscalError: the data has no column 'agee'.
+    Hint: did you mean 'age'?
+    """
+    for name in names:
+        if name not in known:
+            raise refusal(f"has no column '{name}'", where=where, hint=nearest(name, offered))
 
 
 def warn(text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, MissingExtra, refusal
+from miscal.data.errors import MiscalError, MissingExtra, check_named
 from miscal.engines.batches import Chunk, kind_of
 from miscal.engines.plan import Job
 
@@ -186,9 +186,7 @@ def recalibrated(
 
     names = [probability] if isinstance(probability, str) else list(probability)
     known = frame.columns
-    for name in names:
-        if name not in known:
-            raise refusal(f"has no column '{name}'", where="the Spark frame")
+    check_named(names, known, "the Spark frame", known)
     text = model.to_json()
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     schema = StructType([*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.sources import read
 from miscal.engines.rows import Door
 from miscal.engines.runners import restarted, runner_for
@@ -44,9 +44,7 @@ def neighbourhoods_in_parts(
     door = Door(outcome, probability, weight, count, positive, logit, clip, target)
     given = [columns] if isinstance(columns, str) else list(columns or ())
     known = [name for name, kind in runner.kinds.items() if kind and name not in door.columns]
-    for name in [*door.columns, *given]:
-        if name not in runner.kinds:
-            raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, known))
+    check_named([*door.columns, *given], runner.kinds, runner.words, known)
     names = given or known
     runner.check([*door.columns, *names])
     job = SamplePass(door, tuple(names), most, random_state)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.pooling.bins import edges_for, quantile_edges
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import BinPooling, LevelPooling, Pooling, ProductPooling
@@ -99,7 +99,5 @@ def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
 def named_columns(columns: Any, names: str | Sequence[str]) -> list[Column]:
     """The columns of these names."""
     wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
-        if name not in columns:
-            raise refusal(f"has no column '{name}'", where="the data", hint=nearest(name, columns))
+    check_named(wanted, columns, "the data", columns)
     return [columns[name] for name in wanted]

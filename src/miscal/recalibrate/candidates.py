@@ -8,7 +8,7 @@ from miscal import recalibrate
 from miscal.data.columns import Column
 from miscal.recalibrate.base import Recalibrator
 
-MOST_CLASSES = 30  # beyond it Dirichlet's K² coefficients cost minutes and want more rows than there mostly are
+MOST_CLASSES = 30  # beyond it Dirichlet's K² coefficients want more rows than there mostly are, and seconds a fold
 MOST_LEVELS = 50  # beyond it a field is left to the methods that pool small levels
 BINARY = ("PlattScaling", "BetaCalibration", "IsotonicLinePlotScaling", "IsotonicCalibration")
 
@@ -34,7 +34,8 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, R
         if column.nominal and len(column.levels) >= 2:
             found[f"GroupWise({name})"] = recalibrate.GroupWise(recalibrate.PlattScaling(), columns=[name])
     if n_classes == 2:
-        found["MulticalibrationBoost"] = recalibrate.MulticalibrationBoost(min_rows=100)
+        found["MulticalibrationBoost"] = recalibrate.MulticalibrationBoost()
+        found["MulticalibrationBoost(coarse)"] = recalibrate.MulticalibrationBoost(min_rows=100)
         found["MulticalibrationBoost(fine)"] = recalibrate.MulticalibrationBoost(leaves=8, min_rows=40)
     return found
 

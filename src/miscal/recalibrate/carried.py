@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.engines.distinct import OUTCOME, SCORE, WEIGHT, DistinctPass
 from miscal.engines.keys import Given, Profile, Quantiles
 from miscal.engines.rows import Door
@@ -67,9 +67,7 @@ def fit_to(
     door = Door(outcome, probability, weight, target="positive", **options)
     model.check_parameters()
     runner = runner_for(source, memory)
-    for name in door.columns:
-        if name not in runner.kinds:
-            raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, runner.kinds))
+    check_named(door.columns, runner.kinds, runner.words, runner.kinds)
     runner.check(door.columns)
     most = memory_bytes(memory or DEFAULT) // (BYTES * getattr(runner, "threads", 1))
     return restarted(runner, lambda: _fitted(model, runner, door, most))

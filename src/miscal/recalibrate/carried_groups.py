@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column, Columns, column
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.engines.buckets import KeyMap
 from miscal.engines.crowd_search import score_sample
 from miscal.engines.distinct import BUCKET, HALF, OUTCOME, PREDICTED, ROWS, SCORE, WEIGHT, DistinctPass
@@ -53,9 +53,7 @@ def _names(model: GroupWise, runner: Any) -> tuple[str, ...]:
     chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
     if not chosen or not all(isinstance(name, str) for name in chosen):
         raise refusal("must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table")
-    for name in chosen:
-        if name not in runner.kinds:
-            raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, runner.kinds))
+    check_named(chosen, runner.kinds, runner.words, runner.kinds)
     return tuple(chosen)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate import parameters
@@ -46,7 +46,7 @@ def choose(
     Each candidate is fitted on all folds but one and judged on the one left out. With "auto" a `Blend` of them (the
     isotonic ones left out: they give certainties) stands beside them, judged with weights from the other folds. A
     candidate is eligible only if its held-out log loss is below that of leaving the probabilities alone and the gain is
-    more than noise would give if the probabilities were right as they are (one-sided: 2.5% for the blend, 2.5% with
+    more than noise would give if the probabilities were right as they are (one-sided: 1% for the blend, 4% with
     Bonferroni for all others; 5% for these where there is no blend). An eligible blend wins, unless one of its members
     has all the weight or a single candidate is better by more than a standard error. Else, among the eligible ones
     within one standard error of the best, the one with the smallest error by the audited columns wins, then the earlier
@@ -92,8 +92,9 @@ def choose(
     usable = _named(columns, allowed, "'allowed'")
     audited = _named(columns, by, "'by'")
     named = _candidates(candidates, rows, {name: columns[name] for name in usable})
-    if rows.rows < LEAST_ROWS or _fewest(rows) < LEAST_EVENTS:
-        reason = f"There are too few rows to choose by: {rows.rows:,} rows, {_fewest(rows)} of the rarest class."
+    beside = rows.rows - int(np.bincount(rows.outcome).max())
+    if rows.rows < LEAST_ROWS or beside < LEAST_EVENTS:
+        reason = f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest class."
         return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
     if clusters is not None and np.unique(clusters).size < 2:
         reason = "There is one cluster only, and no rows beside it to judge by."
@@ -116,9 +117,7 @@ def choose(
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
     known = list(columns)
-    for name in names or ():
-        if name not in known:
-            raise refusal(f"has no column '{name}'", where=f"X, named in {where},", hint=nearest(name, known))
+    check_named(names or (), known, f"X, named in {where},", known)
     return known if names is None else list(names)
 
 
@@ -153,10 +152,6 @@ def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray |
     if codes.shape != (total,):
         raise refusal("must have one label a row", where="'cluster'", got=f"it has {codes.size} for {total} rows")
     return codes if kept is None else codes[kept]
-
-
-def _fewest(rows: Predictions) -> int:
-    return int(np.bincount(rows.outcome, minlength=rows.n_classes).min())
 
 
 def _choice(table: Table, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[Judged, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
-from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.errors import MiscalError, check_named, refusal
 from miscal.data.sources import _logits, _sigmoid, _softmax
 from miscal.data.vectors import flat
 from miscal.engines.batches import Batches, Chunk, batches_of
@@ -92,9 +92,7 @@ def apply_to(
     width = len(batches_of(source).kinds)
     batches = batches_of(source, batch_rows(ceiling, 2 * width, 1))
     known = list(batches.kinds)
-    for name in probability:
-        if name not in known:
-            raise refusal(f"has no column '{name}'", where=f"'{source}'", hint=nearest(name, known))
+    check_named(probability, known, f"'{source}'", known)
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     for name in made:
         if name in known:

@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.carriers.summary import Summary
 from miscal.carriers.tally import Tally
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named
 from miscal.data.vectors import arrow_of
 from miscal.engines.buckets import DISTINCT
 from miscal.engines.keys import Given, Profile, Quantiles, VariableRanges, each_value
@@ -32,9 +32,7 @@ def columns_of(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns to look at, and those set aside because their type cannot be used or they name the rows."""
     known = [name for name in runner.kinds if name not in door.columns]
-    for name in (*(by or ()), *ignore):
-        if name not in runner.kinds:
-            raise refusal(f"has no column '{name}'", where=runner.words, hint=nearest(name, known))
+    check_named([*(by or ()), *ignore], runner.kinds, runner.words, known)
     chosen = [name for name in (by or known) if name not in ignore and name not in door.columns]
     aside = [set_aside(name, "its type cannot be used") for name in chosen if not runner.kinds[name]]
     chosen = [name for name in chosen if runner.kinds[name]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named
 from miscal.data.predictions import Predictions
 
 IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
@@ -22,9 +22,7 @@ def chosen_columns(
 ) -> tuple[list[Column], list[dict[str, Any]]]:
     """The columns to look at, and those set aside with the reason."""
     known = list(predictions.columns)
-    for name in [*(by or ()), *ignore]:
-        if name not in known:
-            raise refusal(f"has no column '{name}'", where="the data", hint=nearest(name, known))
+    check_named([*(by or ()), *ignore], known, "the data", known)
     chosen, aside = [], []
     for name in by or known:
         if name in ignore:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.carriers.summary import Summary
-from miscal.data.errors import refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.sources import unnamed
 from miscal.data.vectors import library_of
 from miscal.engines.batches import is_lazy
@@ -139,9 +139,5 @@ def runner_of(
 ) -> Any:
     """Who reads the table: a cluster for its own frames, this process for everything else."""
     stream = runner_for(data, memory, progress, crossed=crossed)
-    missing = [name for name in door.columns if name not in stream.kinds]
-    if missing:
-        from miscal.data.errors import nearest
-
-        raise refusal(f"has no column '{missing[0]}'", where=f"'{data}'", hint=nearest(missing[0], stream.kinds))
+    check_named(door.columns, stream.kinds, f"'{data}'", stream.kinds)
     return stream

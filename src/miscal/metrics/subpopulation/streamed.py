@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.engines.crowd_search import BUDGET, Limits, Settling, crowd_of, score_sample
 from miscal.engines.crowd_walks import Crowd, Track
 from miscal.engines.rows import Door
@@ -102,9 +102,7 @@ class _Asked:
 
     def __post_init__(self) -> None:
         known = [name for name in self.kinds if name not in self.door.columns]
-        for name in [*self.door.columns, *self._given]:
-            if name not in self.kinds:
-                raise refusal(f"has no column '{name}'", where=self.runner.words, hint=nearest(name, known))
+        check_named([*self.door.columns, *self._given], self.kinds, self.runner.words, known)
         self.names = self._given or known
         self.runner.check([*self.door.columns, *self._given])
 
