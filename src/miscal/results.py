@@ -217,7 +217,7 @@ class Result:
         if not math.isnan(self.noise_floor):
             text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
         if not math.isnan(self.p_value):
-            text += f" (p {_p_text(self.p_value, self.settings.get('draws'))})"
+            text += f" (p {_p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,7 +244,9 @@ class Result:
         return f"<p>{words}</p>{self.table._repr_html_()}"
 
 
-def _p_text(p_value: float, draws: object) -> str:
+def _p_text(p_value: float, draws: object, least: object = None) -> str:
+    if isinstance(least, float) and p_value <= least:
+        return f"<= {least:.2g}"
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):
         return f"<= {1.0 / (draws + 1):.2g}"
     return f"= {p_value:.3g}" if p_value >= 1e-4 else "< 0.0001"

@@ -132,3 +132,57 @@ def test_clusters_are_not_forgotten() -> None:
 def test_the_same_rows_are_not_merged_twice(parts: dict[str, miscal.Audit]) -> None:
     with pytest.raises(MiscalError, match="no rows in common"):
         miscal.Audit.merge({"June": parts["June"], "once more": parts["June"]})
+
+
+def test_parts_about_other_probabilities_are_refused() -> None:
+    other = _table(1)
+    other["q"] = other.pop("p")
+    parts = {
+        "old": miscal.audit(_table(0), outcome="y", probability="p", effort="quick"),
+        "new": miscal.audit(other, outcome="y", probability="q", effort="quick"),
+    }
+    with pytest.raises(MiscalError) as refused:
+        miscal.Audit.merge(parts)
+    text = str(refused.value)
+    assert "must be about the same probability column" in text  # what
+    assert text.startswith("the audits to merge")  # where
+    assert "'old' is about 'p' and 'new' about 'q'" in text  # got
+    assert "compare two models with" in text  # do
+
+
+def test_parts_of_a_stream_and_of_memory_name_probabilities_alike(tmp_path: Path) -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(3), 900)
+    frame = pd.DataFrame({f"p{k}": p[:, k] for k in range(3)} | {"y": [rng.choice(3, p=row) for row in p], "w": 1.5})
+    frame["g"] = rng.choice(list("ab"), 900)
+    frame.to_parquet(tmp_path / "t.parquet")
+    named: Any = {"outcome": "y", "weight": "w", "effort": "quick"}
+    for probability in (["p0", "p1", "p2"], {0: "p0", 1: "p1", 2: "p2"}):
+        inside = miscal.audit(frame, probability=probability, **named)
+        streamed = miscal.audit(tmp_path / "t.parquet", probability=probability, memory="600MB", **named)
+        assert inside.document["data"]["probability"] == streamed.document["data"]["probability"] == "p0, p1, p2"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.csv", "a,b\n1,2\n", "it looks like a table"),
+        ("x.json", "{}", "it looks like JSON"),
+        ("x.miscal", "", "its first bytes are those of something else"),
+    ],
+)
+def test_what_is_no_saved_audit_is_one_line_that_says_what_one_is(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    done = CliRunner().invoke(main, ["page", str(file), "--out", str(tmp_path / "a.html")])
+    assert done.exit_code == 2
+    assert done.output.count("\n") == 1
+    assert f"'{file}' is not a saved audit; {said}." in done.output
+    assert "`miscal audit TABLE --save FILE`" in done.output
+    assert "pickle" not in done.output
+    absent = CliRunner().invoke(main, ["page", str(tmp_path / "none.miscal"), "--out", str(tmp_path / "a.html")])
+    assert "does not exist" in absent.output

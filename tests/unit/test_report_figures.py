@@ -14,12 +14,32 @@ import pytest
 
 from miscal.report import svg
 from miscal.report.reading import cells
+from miscal.report.svg.labels import box, touches, width
 from miscal.report.svg.score import crowded
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
 SCORE = SAMPLE["sections"]["score"][0]
 VARIABLE = SAMPLE["sections"]["variable"][0]
 FIELD = SAMPLE["sections"]["field"][2]
+PERIODS: dict[str, Any] = {
+    "settings": {"column": "when"},
+    "extra": {"column": "when", "every": "month"},
+    "table": {
+        "label": ["2024-01", "2024-02", "2024-04", "(missing)"],
+        "rows": [100, 120, 90, 4],
+        "predicted": [0.2, 0.21, 0.22, 0.1],
+        "observed": [0.2, 0.4, 0.2, 0.0],
+        "gap": [0.0, -0.19, 0.02, 0.1],
+        "gap_low": [-0.1, -0.3, -0.08, -0.4],
+        "gap_high": [0.1, -0.08, 0.12, 0.6],
+        "band_low": [0.12, 0.13, 0.13, 0.0],
+        "band_high": [0.28, 0.29, 0.31, 0.5],
+        "p_adjusted": [1.0, 0.001, 1.0, 1.0],
+        "change": [None, -0.19, 0.21, None],
+        "verdict": ["first", "worse", "better", "no date"],
+        "words": ["a", "b", "c", "d"],
+    },
+}
 FIGURES: dict[str, tuple[Callable[..., svg.Figure], dict[str, Any]]] = {
     "reliability": (svg.reliability, SCORE),
     "cumulative": (svg.cumulative, SCORE),
@@ -28,6 +48,7 @@ FIGURES: dict[str, tuple[Callable[..., svg.Figure], dict[str, Any]]] = {
     "field": (svg.field_levels, FIELD),
     "funnel": (svg.field_funnel, FIELD),
     "gap": (svg.gap_card, SAMPLE["findings"][0]),
+    "periods": (svg.period_gaps, PERIODS),
 }
 
 
@@ -61,7 +82,18 @@ def test_a_figure_of_nothing_says_so_and_does_not_fail(name: str, empty: dict[st
     assert figure.svg == "" or parsed(figure) is not None
 
 
-@pytest.mark.parametrize("draw", [svg.reliability, svg.variable, svg.field_levels, svg.field_funnel, svg.histogram])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        svg.reliability,
+        svg.variable,
+        svg.field_levels,
+        svg.field_funnel,
+        svg.histogram,
+        svg.period_gaps,
+        svg.period_rates,
+    ],
+)
 @pytest.mark.parametrize(
     "table",
     [
@@ -197,3 +229,62 @@ def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None
     assert "2.13%" in figure.svg
     assert "band" not in figure.svg
     assert set(figure.table) == {"share_of_rows", "running_total"}
+
+
+def test_periods_name_the_steps_that_changed_and_leave_out_rows_without_a_date() -> None:
+    gaps = parsed(svg.period_gaps(PERIODS))
+    assert len(list(gaps.iter("circle"))) == 3
+    assert [e.text for e in gaps.iter("text") if e.attrib.get("class") == "callout"] == ["better", "worse"]
+    ticks = [e.text for e in gaps.iter("text") if e.attrib.get("class") == "tick"]
+    assert {"Jan", "Feb", "Apr", "2024"} <= set(ticks)
+    assert svg.period_gaps(PERIODS).table["words"] == ["a", "b", "c", "d"]
+    rates = parsed(svg.period_rates(PERIODS))
+    assert len(list(rates.iter("circle"))) == 3
+
+
+def test_running_totals_share_one_scale_in_deviations() -> None:
+    walks = [
+        {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.05, 0.1], "band": [0.0, 0.01, 0.0196]},  # ends 10 deviations up
+        {"x": [0.0, 0.5, 1.0], "y": [0.0, -0.05, -0.1], "band": [0.0, 0.1, 0.196]},  # and 1 down, on its own noise
+    ]
+    reach = svg.deviation_reach(walks)
+    assert reach is not None
+    assert reach == pytest.approx((-1.96, 10.0))
+    ends = []
+    for walk in walks:
+        figure = svg.cumulative({"extra": {"cumulative": walk}}, reach)
+        assert "deviations of noise" in figure.svg
+        assert figure.table["running_total"] == walk["y"]  # the data stay shares of the rows
+        points = next(e for e in parsed(figure).iter("polyline") if "walk" in e.attrib["class"]).attrib["points"]
+        first, last = (float(points.split()[k].split(",")[1]) for k in (0, -1))
+        ends.append(first - last)
+    assert ends[0] == pytest.approx(-10 * ends[1], abs=2.0)
+    unknown = svg.cumulative({"extra": {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.1]}}}, reach)
+    assert "share of the rows" in unknown.svg  # without noise there is no deviation
+
+
+def test_names_in_the_funnel_do_not_touch() -> None:
+    many = 12
+    table = {
+        "level": [f"MANUFACTURER {k}" for k in range(many)], "rows": [10_000 + 10 * k for k in range(many)],
+        "predicted": [0.3] * many, "observed": [0.2 + 0.001 * k for k in range(many)],
+        "gap": [0.1 - 0.001 * k for k in range(many)], "gap_low": [0.05] * many, "gap_high": [0.15] * many,
+        "p_value": [0.001] * many,
+    }  # fmt: skip
+    drawn = parsed(svg.field_funnel({"table": table}))
+    named = [e for e in drawn.iter("text") if e.attrib.get("class") == "callout"]
+    boxes = [
+        box(e.text or "", (float(e.attrib["x"]), float(e.attrib["y"]), e.attrib.get("text-anchor", "start")))
+        for e in named
+    ]
+    assert len(boxes) >= 2
+    assert not any(touches(one, two) for i, one in enumerate(boxes) for two in boxes[:i])
+
+
+@pytest.mark.parametrize("name", ["AIRBUS INDUSTRIE OF EUROPE", "w" * 60, "short", "MMMMMMMMMMMMMMMMMM"])
+def test_a_name_beside_the_levels_stays_in_its_room(name: str) -> None:
+    table = {"level": [name], "rows": [10], "predicted": [0.3], "observed": [0.2]}
+    text = next(
+        e for e in parsed(svg.field_levels({"table": table})).iter("text") if e.attrib.get("text-anchor") == "end"
+    )
+    assert width(text.text or "", 12.0) <= float(text.attrib["x"])

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import miscal
 from miscal.data import writing
 from miscal.data.errors import MiscalError
 from miscal.report.assets import asset
+from miscal.report.blocks.columns import entries
 from miscal.report.html import digest, to_html, write_html
 from miscal.report.json import dumps, plain, read_json, write_json, write_text
 from miscal.report.markdown import to_markdown
@@ -24,6 +26,17 @@ from miscal.report.verdict import verdict
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")
 )
+SAMPLE["sections"]["period"] = [
+    {
+        "name": "Calibration by month", "kind": "period", "method": "", "p_value": 0.01, "value": 0.02,
+        "noise_floor": 0.01, "settings": {"column": "date"}, "extra": {"column": "date", "every": "month", "note": "x"},
+        "table": {
+            "label": ["2013-07", "2013-08"], "before": [None, "2013-07"], "rows": [9000, 9500], "predicted": [0.2, 0.2],
+            "observed": [0.2, 0.3], "gap": [0.0, -0.1], "verdict": ["first", "worse"], "change": [None, -0.1],
+            "words": ["The first month.", "From July to August 2013 the model got worse: so it did."],
+        },
+    }
+]  # fmt: skip
 HOSTILE = [
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -69,6 +82,9 @@ def hostile(name: str) -> dict[str, Any]:
             result["name"] = name
             result["method"] = name
             result["settings"] = {"column": name}
+            if result["kind"] == "period":
+                result["extra"] |= {"column": name, "note": name, "every": name}
+                result["table"] |= {key: [name] * len(result["table"]["label"]) for key in ("label", "words", "before")}
             if "level" in result["table"]:
                 result["table"]["level"] = [name for _ in result["table"]["level"]]
     return document
@@ -270,3 +286,44 @@ def test_the_page_says_when_the_predicted_class_is_judged() -> None:
     assert "being right" not in to_html(document)
     document["sections"]["score"][0]["settings"]["target"] = "top"
     assert "confidence in the predicted class with being right" in to_html(document)
+
+
+def test_columns_come_by_their_largest_finding_and_clean_ones_last() -> None:
+    def result(column: str, value: float) -> dict[str, Any]:
+        return {"settings": {"column": column}, "value": value, "noise_floor": 0.01, "p_value": 0.5, "table": {}}
+
+    def finding(columns: list[str], low: float, weight: float, real: bool = True) -> dict[str, Any]:
+        return {"columns": columns, "interval": [low, low + 0.1], "weight": weight, "real": real, "kind": "field"}
+
+    document = {
+        "sections": {
+            "field": [result(*entry) for entry in zip("abcdef", [0.9, 0.01, 0.02, 0.5, 0.3, 0.8], strict=True)]
+        },
+        "findings": [
+            finding(["b"], 0.02, 1000.0),  # 20 events for certain
+            finding(["c"], 0.001, 50_000.0),  # 50
+            finding(["d"], -0.05, 100.0),  # the interval holds 0
+            finding(["e", "b"], 0.5, 1e6),  # a combination says less of each column than a finding of its own
+            finding(["f"], 0.5, 1e6, real=False),
+        ],
+    }
+    assert [entry.column for entry in entries(document)] == ["c", "b", "d", "e", "a", "f"]
+
+
+def test_a_p_value_at_the_end_of_its_simulation_is_a_bound() -> None:
+    rng = np.random.default_rng(0)
+    rows = 3000
+    x = rng.integers(0, 5, rows).astype(float)  # few values: the walk is simulated
+    p = np.full(rows, 0.3)
+    y = rng.random(rows) < 0.1 + 0.1 * x
+    x[rng.random(rows) < 0.05] = np.nan
+    found = miscal.audit({"y": y, "p": p, "x": x}, outcome="y", probability="p", effort="quick")
+    result = found.document["sections"]["variable"][0]
+    assert result["p_value"] == pytest.approx(0.002)  # 1 of 1,000 draws, doubled for the missing values
+    assert result["extra"]["p_least"] == pytest.approx(0.002)
+    row = to_html(found.document).split('id="columns-table"')[1].split("</tr>")[1]
+    assert "≤ 0.002" in row
+    assert "| ≤ 0.002 |" in found.to_markdown()
+    assert "p <= 0.002" in found.results[1].sentence()
+    calm = miscal.audit({"y": rng.random(rows) < p, "p": p, "x": x}, outcome="y", probability="p", effort="quick")
+    assert "p_least" not in calm.document["sections"]["variable"][0]["extra"]

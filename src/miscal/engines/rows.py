@@ -34,11 +34,16 @@ class Door:
     target: str | int = "auto"
 
     @property
+    def probabilities(self) -> list[str]:
+        """Columns of the probabilities, in the order given."""
+        named = self.probability
+        return list(named.values()) if isinstance(named, dict) else [named] if isinstance(named, str) else list(named)
+
+    @property
     def columns(self) -> list[str]:
         """Columns that the pair needs."""
-        named = self.probability
-        names = list(named.values()) if isinstance(named, dict) else [named] if isinstance(named, str) else list(named)
-        return list(dict.fromkeys([self.outcome, *names, *(name for name in (self.weight, self.count) if name)]))
+        beside = [name for name in (self.weight, self.count) if name]
+        return list(dict.fromkeys([self.outcome, *self.probabilities, *beside]))
 
     def and_columns(self, names: Iterable[str]) -> list[str]:
         """Columns that the pair needs, then others, each once."""

@@ -5,6 +5,7 @@ Score, variable and field differ only in how rows are pooled; what is said of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -95,8 +96,13 @@ class Pooled:
         p_value: float | None = None,
         method: str | None = None,
         table: Table | None = None,
+        least: float | None = None,
     ) -> Result:
-        """The record of it; the p-value, how it was made and the table are those of the cells unless given."""
+        """The record of it; the p-value, how it was made and the table are those of the cells unless given.
+
+        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so, NaN draws no such line.
+        """
+        floor = least if least is not None else p_floor(self.summary) if p_value is None else math.nan
         return Result(
             name=name,
             kind=kind,
@@ -107,13 +113,28 @@ class Pooled:
             method=self.method if method is None else method,
             table=self.table if table is None else table,
             settings=settings,
-            extra=extra,
+            extra=extra if math.isnan(floor) else {**extra, "p_least": floor},
         )
 
     @property
     def method(self) -> str:
         """How the p-value of the cells was made."""
         return f"{self.noise.reason} {self.summary.draws} draws."
+
+
+def p_floor(summary: NullSummary, times: float = 1.0) -> float:
+    """The p-value where no draw reached the value, so that it can only be bounded; NaN where it is more than a bound.
+
+    times : by how much the p-value was multiplied since
+    """
+    return times / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
+
+
+def with_missing(summary: NullSummary, of_missing: float) -> tuple[float, float]:
+    """The p-value of a walk and of the missing values by Bonferroni, and its bound if the walk's own is one."""
+    other = 1.0 if math.isnan(of_missing) else of_missing
+    least = p_floor(summary, 2.0) if summary.p_value <= other else math.nan
+    return min(1.0, 2.0 * min(summary.p_value, other)), least
 
 
 def pooled(

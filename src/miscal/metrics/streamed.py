@@ -21,7 +21,7 @@ from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.field import result as fields
 from miscal.metrics.field.shrink import shrink
-from miscal.metrics.pooled import DRAWS, Noise, Pooled, pooled_of, worst_cell
+from miscal.metrics.pooled import DRAWS, Noise, Pooled, p_floor, pooled_of, with_missing, worst_cell
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.regression import slope_intercept
 from miscal.metrics.score.result import noise_of
@@ -254,26 +254,28 @@ def variable_result(
     found = pooled_of(sums, noise, random_state=random_state)
     more: dict[str, Any] = {"tally": sums, "worst": worst_cell(found), "column": name}
     more |= {"column_kind": "date" if kind == "date" else "numeric", "integer": kind == "integer"}
-    p_value, method = found.summary.p_value, found.method
+    p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
     if walk is not None:
-        p_value, words, place = _along(walk, totals, found, noise, random_state, ties)
+        p_value, least, words, place = _along(walk, totals, found, noise, random_state, ties)
         more |= place
         method = f"{noise.reason} p-value: walk along the variable ({words})."
     settings = {"column": name, **found.settings(found.table.rows, "quantile", "l1", target, random_state)}
     more |= extra or {}
-    return found.result(f"Calibration by {name}", "variable", settings, more, p_value=p_value, method=method)
+    return found.result(
+        f"Calibration by {name}", "variable", settings, more, p_value=p_value, method=method, least=least
+    )
 
 
 def _along(
     walk: Walk, totals: Tally, found: Pooled, noise: Noise, random_state: int, ties: Tally | None
-) -> tuple[float, str, dict[str, Any]]:
+) -> tuple[float, float, str, dict[str, Any]]:
     summary = walk_noise(walk, totals, noise, random_state, ties)
-    p_value = summary.p_value
+    p_value, least = summary.p_value, p_floor(summary)
     if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
-        of_missing = float(found.tests.p_value[-1])
-        p_value = min(1.0, 2.0 * min(p_value, 1.0 if math.isnan(of_missing) else of_missing))
+        p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
     ends = sorted(walk.first if math.isnan(end) else end for end in (walk.highest_at, walk.lowest_at))
-    return p_value, summary.method, {"kuiper": walk.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
+    place = {"kuiper": walk.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
+    return p_value, least, summary.method, place
 
 
 def field_result(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,7 @@ def _source(data: Any) -> str | None:
 def _named(probability: Any) -> str | None:
     if probability is None or isinstance(probability, str):
         return probability
-    return ", ".join(str(name) for name in probability)
+    return ", ".join(str(name) for name in (probability.values() if isinstance(probability, Mapping) else probability))
 
 
 def _predictions(

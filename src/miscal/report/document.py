@@ -101,6 +101,7 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         "noise_floor": result.noise_floor,
         "p_value": result.p_value,
         "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
+        **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
         "note": ALONE if result.p_value <= tests.level else "",
     }
 

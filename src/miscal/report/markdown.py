@@ -12,9 +12,10 @@ from miscal.report.blocks.findings import sentence, strength
 from miscal.report.blocks.score import NUMBERS
 from miscal.report.markup import clean, ellipsis
 from miscal.report.measures import measure
-from miscal.report.period_words import KIND, changed_words, periods_said
+from miscal.report.period_words import KIND, changed_words, periods_said, signed_points
 from miscal.report.reading import Document, checked, items, mapping
 from miscal.report.verdict import verdict
+from miscal.report.words import finite
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
@@ -70,7 +71,7 @@ def _numbers(audit: Document) -> str:
             write(number.value),
             write(number.noise_floor),
             words.interval(number.low, number.high, write) or words.NOTHING,
-            words.p_cell(number.p_value),
+            words.p_cell(number.p_value, number.least),
         ]
         for label, write, number in known
         if number.known
@@ -92,36 +93,62 @@ def _finding(number: int, finding: Mapping[str, Any]) -> str:
     return f"{number}. **{quoted(finding.get('where', ''))}** ({code}): {sentence(finding)} {strength(finding)}"
 
 
+def spoken(text: object, limit: int = 600) -> str:
+    r"""A sentence of ours around a user's names: only what markdown would act on inside a line is escaped.
+
+    Examples
+    --------
+    >>> spoken("From +8.3 to [x](y) *now* <i>")
+    'From +8.3 to \\[x\\](y) \\*now\\* \\<i\\>'
+    """
+    return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", ellipsis(clean(text), limit))
+
+
 def _periods(audit: Document) -> str:
     """Every week or month, after the steps that changed."""
     blocks = []
     for result in map(mapping, items(mapping(audit.get("sections")).get(KIND))):
-        table = mapping(result.get("table"))
-        names = ("label", "rows", "predicted", "observed", "gap", "p_adjusted", "verdict")
-        rows = [
-            [quoted(label, 20), words.count(many), words.percent(predicted), words.percent(observed),
-             words.points(gap), words.p_cell(p), quoted(verdict or words.NOTHING, 20)]
-            for label, many, predicted, observed, gap, p, verdict in zip(
-                *(items(table.get(name)) for name in names), strict=False
-            )
-        ]  # fmt: skip
-        said = [f"- {sentence}" for sentence in changed_words(result, MOST)]
-        more = (
-            f"\n\n{words.plural(len(rows) - MOST_PERIODS, 'further period')} in the JSON."
-            if len(rows) > MOST_PERIODS
-            else ""
-        )
-        heading = f"## {quoted(result.get('name', 'Along time'))}\n\n{periods_said(result)}"
-        note = mapping(result.get("extra")).get("note")
-        headings = ["Period", "Rows", "Predicted", "Happened", "Gap", "Adjusted p", "Became"]
+        rows = _period_rows(mapping(result.get("table")))
+        left = len(rows) - MOST_PERIODS
+        headings = [
+            "Period",
+            "Rows",
+            "Predicted, happened",
+            "Gap in points (interval; noise alone)",
+            "Adjusted p",
+            "Became",
+        ]
         parts = [
-            heading,
-            "\n".join(said),
-            quoted(note, 600) if note else "",
-            _table(headings, rows[:MOST_PERIODS]) + more,
+            f"## {quoted(result.get('name', 'Along time'))}",
+            periods_said(result),
+            "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
+            spoken(mapping(result.get("extra")).get("note") or ""),
+            _table(headings, rows[:MOST_PERIODS]),
+            f"{words.plural(left, 'further period')} in the JSON." if left > 0 else "",
         ]
         blocks.append("\n\n".join(part for part in parts if part))
     return "\n\n".join(blocks)
+
+
+def _period_rows(table: Mapping[str, Any]) -> list[list[str]]:
+    labels = items(table.get("label"))
+
+    def column(name: str) -> list[Any]:
+        return [*items(table.get(name)), *[None] * len(labels)][: len(labels)]
+
+    names = ("rows", "predicted", "observed", "gap", "gap_low", "gap_high", "noise", "p_adjusted", "verdict")
+    made = []
+    for label, many, predicted, observed, gap, low, high, noise, p, became in zip(
+        labels, *map(column, names), strict=True
+    ):
+        shown = signed_points([finite(value) for value in (gap, low, high, noise)])
+        known = finite(gap) == finite(gap)
+        made.append([
+            quoted(label, 20), words.count(many), f"{words.percent(predicted)}, {words.percent(observed)}",
+            f"{shown[0]} ({shown[1]} to {shown[2]}; ±{shown[3].lstrip('+')})" if known else words.NOTHING,
+            words.p_cell(p), quoted(became or words.NOTHING, 20),
+        ])  # fmt: skip
+    return made
 
 
 def _columns(audit: Document) -> str:
@@ -131,7 +158,7 @@ def _columns(audit: Document) -> str:
             quoted(entry.column, 60),
             words.percent(entry.result.get("value")),
             words.percent(entry.result.get("noise_floor")),
-            words.p_cell(entry.result.get("p_value")),
+            words.p_cell(entry.result.get("p_value"), entry.least),
             quoted(entry.place, 60),
             words.points(entry.gap),
         ]

@@ -81,14 +81,20 @@ def signed_points(gaps: list[float]) -> list[str]:
     """
     largest = max((100 * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
     places = max(1, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
-    made = [f"{100 * gap:+.{places}f}" for gap in gaps]
-    return [text.replace("-", words.MINUS) if float(text) else text[1:] for text in made]
+    made = [f"{100 * gap:+.{places}f}" if math.isfinite(gap) else words.NOTHING for gap in gaps]
+    return [text[1:] if text.strip("+-0.") == "" else text.replace("-", words.MINUS) for text in made]
+
+
+def every_of(result: Mapping[str, Any]) -> str:
+    """Week or month, as the result says."""
+    word = mapping(result.get("extra")).get("every")
+    return word if word in ("week", "month") else "period"
 
 
 def periods_said(result: Mapping[str, Any]) -> str:
     """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
     table = mapping(result.get("table"))
-    every = str(mapping(result.get("extra")).get("every", "period"))
+    every = every_of(result)
     level = finite(mapping(result.get("settings")).get("level"))
     level = 0.05 if math.isnan(level) else level
     p_values = [finite(p) for p in items(table.get("p_adjusted"))]

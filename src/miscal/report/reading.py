@@ -154,7 +154,8 @@ def cells(result: Mapping[str, Any]) -> Cells:
     columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
     write = edge_writer(result)
     starts = _integer_starts(columns["low"]) if is_integer(result) else columns["low"]
-    ranges = [_range(low, high, write) for low, high in zip(starts, columns["high"], strict=True)]
+    ends = _last_days(columns["high"]) if _is_date(result) else columns["high"]
+    ranges = [_range(low, high, write) for low, high in zip(starts, ends, strict=True)]
     names = [_name(item) for item in items(labels)] + [""] * size
     # A label such as "(1, 2]" only repeats the edges, which read better in words.
     label = [own if own and not _BRACKETS.match(own) else words for own, words in zip(names, ranges, strict=False)]
@@ -176,9 +177,13 @@ def _fitted(column: object, size: int) -> Floats:
 
 def edge_writer(result: Mapping[str, Any]) -> Callable[[float], str]:
     """How to write an edge of this column: as a date where `extra["column_kind"]` says so (days since 1970)."""
-    if mapping(result.get("extra")).get("column_kind") == "date":
+    if _is_date(result):
         return lambda days: str(np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(days + 1e-6)), "D"))
     return _number
+
+
+def _is_date(result: Mapping[str, Any]) -> bool:
+    return bool(mapping(result.get("extra")).get("column_kind") == "date")
 
 
 def is_integer(result: Mapping[str, Any]) -> bool:
@@ -192,6 +197,16 @@ def _integer_starts(low: Floats) -> Floats:
     if len(low) and np.isfinite(low[0]):
         starts[0] = np.ceil(low[0]) + 0.0
     return starts
+
+
+def _last_days(high: Floats) -> Floats:
+    """The last day of ranges that end just before the first moment of the next; other ends stay.
+
+    >>> _last_days(np.array([np.nextafter(31.0, 0.0), 12.5])).tolist()
+    [30.0, 12.5]
+    """
+    after = np.ceil(high)
+    return np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
 
 
 def _number(value: float) -> str:

@@ -17,6 +17,8 @@ from miscal.report.json import dumps
 from miscal.report.reading import checked
 
 SCHEMA = "miscal.audit-file/1"
+WHAT = "a saved audit"
+HINT = "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows"
 ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
@@ -40,7 +42,7 @@ def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathL
 
 def load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
     """Read what `save` wrote."""
-    header, arrays = load_arrays(Path(path), SCHEMA)
+    header, arrays = load_arrays(Path(path), SCHEMA, what=WHAT, hint=HINT)
     try:
         content = json.loads(header["text"])
         document = dict(checked(content["document"]))

@@ -123,7 +123,7 @@ def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit
         fields[name] = FieldSums(found.tally, found.beyond)
     about = {
         "outcome": door.outcome,
-        "probability": door.probability if isinstance(door.probability, str) else ", ".join(map(str, door.columns[1:])),
+        "probability": ", ".join(map(str, door.probabilities)),
         "weight_column": door.weight,
         "count_column": door.count,
         "target": scanned.target,

@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.data.predictions import Predictions
 from miscal.metrics.norms import Norm
-from miscal.metrics.pooled import Pooled, pooled, walk_summary, worst_cell
+from miscal.metrics.pooled import Pooled, p_floor, pooled, walk_summary, with_missing, worst_cell
 from miscal.metrics.variable.curve import curve_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import Ranges
@@ -54,9 +54,9 @@ def by_variable(
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
     extra: dict[str, Any] = {"tally": found.tally, "worst": worst_cell(found), "column": variable}
-    p_value, method = found.summary.p_value, found.method
+    p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
     if len(columns) == 1 and not columns[0].nominal:
-        p_value, walk_method, place = _along(compared, columns[0].values, found, random_state)
+        p_value, least, walk_method, place = _along(compared, columns[0].values, found, random_state)
         extra |= place | {"column_kind": columns[0].kind, "integer": columns[0].integer}
         method = f"{found.noise.reason} p-value: walk along the variable ({walk_method})."
         if curve and not np.isnan(columns[0].values).all():
@@ -68,7 +68,7 @@ def by_variable(
     settings = {"column": variable if isinstance(variable, str) else names}
     settings |= found.settings(plain, strategy, norm, compared.target, random_state)
     name = f"Calibration by {' and '.join(names)}"
-    return found.result(name, "variable", settings, extra, p_value=p_value, method=method)
+    return found.result(name, "variable", settings, extra, p_value=p_value, method=method, least=least)
 
 
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
@@ -84,18 +84,19 @@ def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
-def _along(compared: Pair, values: np.ndarray, found: Pooled, random_state: int) -> tuple[float, str, dict[str, Any]]:
-    """P-value of the walk along a variable, how it was found, and the range in which the walk moves most."""
+def _along(
+    compared: Pair, values: np.ndarray, found: Pooled, random_state: int
+) -> tuple[float, float, str, dict[str, Any]]:
+    """P-value of the walk along a variable, its bound, how it was found, and the range in which the walk moves most."""
     known = ~np.isnan(values)
     if not known.any():
-        return float(found.adjusted[-1]), "all values are missing", {}
+        return float(found.adjusted[-1]), math.nan, "all values are missing", {}
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], dtype=np.float64)
     walked, summary = walk_summary(rows, key, noise=found.noise, random_state=random_state)
-    p_value = summary.p_value
+    p_value, least = summary.p_value, p_floor(summary)
     if not known.all() and isinstance(found.tally.cells, Ranges):
-        of_missing = float(found.tests.p_value[-1])
-        p_value = min(1.0, 2.0 * min(p_value, 1.0 if math.isnan(of_missing) else of_missing))
+        p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
     ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
     place = {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
-    return p_value, summary.method, place
+    return p_value, least, summary.method, place

@@ -27,7 +27,7 @@ def clean_section(document: Document) -> Safe:
         Column("Where", [e.get("where", e.get("name", "")) for e in entries], kind="name"),
         Column("Average error", [e.get("value") for e in entries], words.percent),
         Column("Noise alone", [e.get("noise_floor") for e in entries], words.percent),
-        Column("p-value", [e.get("p_value") for e in entries], words.p_cell),
+        Column("p-value", [e.get("p_value") for e in entries], least=[e.get("p_least") for e in entries]),
         Column("Smallest gap it could have seen", [e.get("detectable") for e in entries], words.percent),
         Column("Note", [e.get("note") or "" for e in entries], kind="words"),
     ]

@@ -1,4 +1,4 @@
-"""Column by column: one table of all, then a small figure of each, the strongest first."""
+"""Column by column: one table of all, then a small figure of each, the largest finding first."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import numpy as np
 from miscal.report import svg, words
 from miscal.report.blocks.figures import figure, slug
 from miscal.report.blocks.tables import Column, sheet
-from miscal.report.markup import Safe, tag
+from miscal.report.markup import Safe, ellipsis, tag
 from miscal.report.measures import level
-from miscal.report.reading import Document, cells, column_name, items, mapping
+from miscal.report.reading import LONGEST_NAME, Document, cells, column_name, items, mapping
 from miscal.report.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
 _LEAD = (
     "Each column on its own: how far predicted and happened are apart, on average over its ranges or levels, and what "
-    "noise alone would show on these rows. Bars are values, their ticks the noise."
+    "noise alone would show on these rows. Bars are values, their ticks the noise. The column with the largest finding "
+    "comes first, columns without any come last."
 )
 _CURVES = "Curves are smooth averages of what happened, with bands that hold point by point 95 times in 100"
 _KINDS = {"variable": "by range", "field": "by level"}
@@ -38,23 +39,48 @@ class Entry:
     gap: float
     identity: str
 
+    finding: float = -1.0
+
+    @property
+    def least(self) -> object:
+        """The smallest p-value that its simulations can give, where it is at that end."""
+        return mapping(self.result.get("extra")).get("p_least")
+
     @property
     def strength(self) -> float:
-        """Value over its noise floor: what orders the columns."""
+        """Value over its noise floor: what orders the columns in which nothing was found."""
         value, floor = finite(self.result.get("value")), finite(self.result.get("noise_floor"))
         return value / floor if floor > 0 else -1.0 if math.isnan(value) else value
 
 
 def entries(document: Document) -> list[Entry]:
-    """Every variable and field of the audit, those furthest beyond their noise floor first."""
+    """Every variable and field of the audit: those with the largest finding first, then those without, by strength."""
     found: list[Entry] = []
+    sizes = _findings(document)
     sections = mapping(document.get("sections"))
     for kind in _KINDS:
         for result in map(mapping, items(sections.get(kind))):
             column = column_name(result)
             place, gap = worst(result)
-            found.append(Entry(result, column, kind, place, gap, slug(column, f"{kind}-{len(found)}")))
-    return sorted(found, key=lambda entry: -entry.strength)
+            found.append(
+                Entry(result, column, kind, place, gap, slug(column, f"{kind}-{len(found)}"), sizes.get(column, -1.0))
+            )
+    return sorted(found, key=lambda entry: (-entry.finding, -entry.strength))
+
+
+def _findings(document: Document) -> dict[str, float]:
+    """Events off for certain of each column's largest finding beyond noise; 0 if only a combination has one."""
+    sizes: dict[str, float] = {}
+    for finding in map(mapping, items(document.get("findings"))):
+        if not finding.get("real", True):
+            continue
+        low, high = (finite(end) for end in [*items(finding.get("interval")), None, None][:2])
+        bound = max(low, -high, 0.0) * finite(finding.get("weight"))
+        names = [ellipsis(name, LONGEST_NAME) for name in items(finding.get("columns"))]
+        for name in names:
+            size = bound if len(names) == 1 and not math.isnan(bound) else 0.0
+            sizes[name] = max(sizes.get(name, 0.0), size)
+    return sizes
 
 
 def worst(result: Mapping[str, Any]) -> tuple[str, float]:
@@ -122,7 +148,7 @@ def _table(every: list[Entry], drawn: set[str]) -> Safe:
             Column("Average error", values, words.percent),
             Column("Bar of the average error", bars, kind="markup"),
             Column("Noise alone", floors, words.percent),
-            Column("p-value", [e.result.get("p_value") for e in every], words.p_cell),
+            Column("p-value", [e.result.get("p_value") for e in every], least=[e.least for e in every]),
             Column("Worst place", [e.place for e in every], kind="words"),
             Column("Gap there", [e.gap for e in every], words.points),
         ],

@@ -44,18 +44,22 @@ def subpopulations(document: Document) -> Safe:
 
 def _one(result: Mapping[str, Any]) -> Safe:
     extra, table = mapping(result.get("extra")), mapping(result.get("table"))
-    curves = [mapping(curve) for curve in items(extra.get("cumulative"))]
+    curves = [mapping(curve) for curve in items(extra.get("cumulative"))][:MOST_DRAWN]
+    reach = svg.deviation_reach(curves)
     drawn = [
         figure(
-            svg.cumulative({"extra": {"cumulative": curve}}),
+            svg.cumulative({"extra": {"cumulative": curve}}, reach),
             _curve_words(table, curve.get("label")),
             heading="The whole table" if curve.get("label") == FULL else str(curve.get("label", "")),
         )
-        for curve in curves[:MOST_DRAWN]
+        for curve in curves
         if svg.has_cumulative({"extra": {"cumulative": curve}})
     ]
     listed = tag("details", tag("summary", "Show the subpopulations furthest off"), _table(table))
-    band = "The shaded band is where noise alone keeps each point of a line 95 times in 100."
+    band = (
+        "All are drawn on one scale, in standard deviations of each one's noise at its end. The shaded band is where "
+        "noise alone keeps each point of a line 95 times in 100."
+    )
     part = mapping(result.get("settings")).get("part")
     return tag(
         "div",

@@ -10,7 +10,7 @@ from miscal.report.blocks.figures import figure
 from miscal.report.blocks.tables import Column, sheet
 from miscal.report.markup import Safe, name, tag
 from miscal.report.measures import level
-from miscal.report.period_words import KIND, changed_words, periods_said
+from miscal.report.period_words import KIND, changed_words, every_of, periods_said
 from miscal.report.reading import Document, items, mapping
 
 MOST_SAID = 8
@@ -37,7 +37,7 @@ def periods(document: Document) -> Safe:
 
 def _one(result: Mapping[str, Any], alpha: float) -> Safe:
     extra = mapping(result.get("extra"))
-    every = str(extra.get("every", "period"))
+    every = every_of(result)
     changed = changed_words(result)
     said = [_sentence(sentence) for sentence in changed_words(result, MOST_SAID)]
     left = len(changed) - len(said)
@@ -64,8 +64,10 @@ def _sentence(text: str) -> Safe:
 
 
 def _table(table: Mapping[str, Any], every: str) -> Safe:
+    many = len(items(table.get("label")))
+
     def column(key: str) -> list[Any]:
-        return items(table.get(key))
+        return [*items(table.get(key)), *[None] * many][:many]
 
     return sheet(
         f"Every {every}, and what changed since the one before",

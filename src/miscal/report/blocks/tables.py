@@ -26,6 +26,7 @@ class Column:
     write: Callable[[object], str] = words.number
     kind: Literal["number", "name", "words", "markup"] = "number"
     links: Sequence[str] = field(default_factory=tuple)
+    least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
 
 
 def sheet(
@@ -76,4 +77,5 @@ def _cell(column: Column, i: int) -> Safe:
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
     number = finite(value)
     key = None if math.isnan(number) else f"{number:.9g}"
-    return tag("td", column.write(value), class_="number", data_label=column.heading, data_key=key)
+    text = words.p_cell(value, column.least[i]) if i < len(column.least) else column.write(value)
+    return tag("td", text, class_="number", data_label=column.heading, data_key=key)

@@ -3,7 +3,7 @@
 `scales` maps data to pixels, `marks` and `axes` draw, and one file per word holds the figures.
 """
 
-from miscal.report.svg.cumulative import cumulative, has_cumulative
+from miscal.report.svg.cumulative import cumulative, deviation_reach, has_cumulative
 from miscal.report.svg.field import field_funnel, field_levels
 from miscal.report.svg.gap import card_domain, gap_by_score, gap_card, strength_bar
 from miscal.report.svg.marks import Figure
@@ -16,6 +16,7 @@ __all__ = [
     "Figure",
     "card_domain",
     "cumulative",
+    "deviation_reach",
     "field_funnel",
     "field_levels",
     "gap_by_score",

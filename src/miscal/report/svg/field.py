@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from miscal.report import words
-from miscal.report.markup import Safe, ellipsis
+from miscal.report.markup import Safe
 from miscal.report.reading import Cells, cells, column_name
 from miscal.report.svg import axes, marks
-from miscal.report.svg.labels import At, placed
+from miscal.report.svg.labels import At, fitted, placed
 from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
 from miscal.report.svg.score import tip, way
@@ -64,7 +64,7 @@ def _reach(levels: Cells) -> tuple[float, float]:
 
 
 def _level(levels: Cells, i: int, y: float, x: Scale, class_: str, column: str) -> list[Safe]:
-    drawn = [marks.text(_NAMES, y + 4, levels.label[i], "tick", "end", limit=16)]
+    drawn = [marks.text(_NAMES, y + 4, fitted(levels.label[i], _NAMES), "tick", "end")]
     if not np.isfinite(levels.gap[i]):
         return drawn
     if np.isfinite(levels.gap_low[i]) and np.isfinite(levels.gap_high[i]):
@@ -137,16 +137,17 @@ def _callouts(
     """Names beside the strongest levels, each tied to its point; one that finds no free place is left out."""
     strongest = chosen[np.argsort(-levels.strength()[chosen], kind="stable")][:_CALLOUTS]
     points = [(x.at(size[i]), y.at(levels.gap[i])) for i in strongest]
-    names = [ellipsis(levels.label[i], 18) for i in strongest]
+    names = [fitted(levels.label[i], 130.0, 11.5) for i in strongest]
     middle = (x.start + x.end) / 2
     wanted: list[tuple[str, list[At]]] = []
     for name, (across, height) in zip(names, points, strict=True):
         sides = (1, -1) if across < middle else (-1, 1)
-        shifts = [(shift, side) for shift in (0, -14, 14, -28, 28) for side in sides]
+        shifts = [(shift, side) for shift in (0, -14, 14, -28, 28, -42, 42) for side in sides]
         wanted.append(
             (name, [(across + 14 * side, height + 4 + up, "start" if side > 0 else "end") for up, side in shifts])
         )
-    taken = [(across - 4, height - 4, across + 4, height + 4) for across, height in points]
+    others = [(x.at(size[i]), y.at(levels.gap[i])) for i in chosen]
+    taken = [(across - 4, height - 4, across + 4, height + 4) for across, height in others]
     drawn: list[Safe] = []
     found = zip(names, points, placed(wanted, (x.start, y.end - 8, x.end + 12, y.start), taken), strict=True)
     for name, (across, height), at in [entry for entry in found if entry[2] is not None][:_NAMED]:

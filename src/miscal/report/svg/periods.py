@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.report import words
 from miscal.report.markup import Safe
-from miscal.report.period_words import CHANGED, period_words
+from miscal.report.period_words import CHANGED, every_of, period_words
 from miscal.report.reading import Cells, cells, floats, items, mapping
 from miscal.report.svg import axes, marks
 from miscal.report.svg.labels import At, placed
@@ -25,7 +25,7 @@ _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
 def period_rates(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     """Draw predicted (line) and happened (dots with intervals) of every period."""
     periods, column = _known(result)
-    title = f"{column}: predicted and happened, by {_every(result)}"
+    title = f"{column}: predicted and happened, by {every_of(result)}"
     if not len(periods):
         return Figure("periods", title, "No period has rows.", Safe(""))
     low, high = np.maximum(periods.predicted - periods.gap_high, 0), np.minimum(periods.predicted - periods.gap_low, 1)
@@ -43,14 +43,14 @@ def period_rates(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     for i in range(len(periods)):
         shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), bool(beyond[i]))
     shapes += _bottom(periods.label, x)
-    description = f"{words.plural(len(periods), _every(result))}, {int(beyond.sum())} beyond noise."
+    description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
     return Figure("periods", title, description, marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes))
 
 
 def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
     periods, column = _known(result)
-    title = f"{column}: predicted minus happened, by {_every(result)}"
+    title = f"{column}: predicted minus happened, by {every_of(result)}"
     if not len(periods):
         return Figure("periods", title, "No period has rows.", Safe(""))
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
@@ -72,7 +72,7 @@ def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         ends_ = (periods.gap_low[i], periods.gap_high[i])
         shapes += _dot(periods, i, x[i], y, periods.gap[i], ends_, bool(beyond[i]))
     shapes += [*_signs(result, periods, x, y), *_bottom(periods.label, x)]
-    description = f"{words.plural(len(periods), _every(result))}, {int(beyond.sum())} beyond noise."
+    description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
     svg = marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes)
     return Figure("periods", title, description, svg, _data(result))
 
@@ -83,10 +83,6 @@ def _known(result: Mapping[str, Any]) -> tuple[Cells, str]:
     verdicts = items(mapping(result.get("table")).get("verdict"))
     chosen = np.array([i for i in range(len(every)) if verdicts[i : i + 1] != ["no date"]], dtype=np.intp)
     return every.take(chosen), str(mapping(result.get("extra")).get("column", ""))
-
-
-def _every(result: Mapping[str, Any]) -> str:
-    return str(mapping(result.get("extra")).get("every", "period"))
 
 
 def _across(many: int) -> np.ndarray[Any, Any]:
