@@ -35,12 +35,16 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
 def table() -> str:
     lines = ["| job | rows | miscal | peer | times faster |", "|---|---:|---:|---|---:|"]
     for words, *key in LINES:
         row = found(*key)
         peer = f"{row['peer'].split(' ')[0]}, {seconds(row['peer_cpu_s'])}"
-        lines.append(f"| {words} | {row['size']:,} | {seconds(row['ours_cpu_s'])} | {peer} | {row['ratio']:.3g} |")
+        lines.append(f"| {words} | {row['size']:,} | {seconds(row['ours_cpu_s'])} | {peer} | {times(row['ratio'])} |")
     return "\n".join(lines)
 
 
