@@ -213,7 +213,7 @@ def _first_mixture(values: Any) -> tuple[str, int, Any]:
 
 
 def locked(values: np.ndarray) -> np.ndarray:
-    """A read-only view: data cannot change beneath a result, and kernels are compiled for one kind of array only."""
-    view = values.view()
+    """A read-only view (of a copy if there are gaps): no result changes beneath its reader, kernels meet one kind."""
+    view = np.ascontiguousarray(values).view()
     view.flags.writeable = False
     return view

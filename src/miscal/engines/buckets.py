@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.engines.rows import Batch, locked
+from miscal.data.vectors import locked
+from miscal.engines.rows import Batch
 from miscal.kernels.buckets import BucketMap
 from miscal.pairs import Pair
 

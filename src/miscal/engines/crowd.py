@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from miscal.data.vectors import locked
 from miscal.engines.buckets import KeyMap
 from miscal.engines.members import Members
 from miscal.engines.plan import Packed, _Lists
-from miscal.engines.rows import Batch, Door, locked
+from miscal.engines.rows import Batch, Door
 from miscal.kernels.subpopulation_stream import BUCKET_WIDTH, REAL_WIDTH, TOTAL_WIDTH
 
 NOTHING = np.empty(0)

@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.data.vectors import locked
 from miscal.engines.buckets import KeyMap, KeySums
 from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts
 from miscal.engines.packed import PackedSums, TwinSums
-from miscal.engines.rows import Batch, Door, locked
+from miscal.engines.rows import Batch, Door
 from miscal.engines.seeds import sampled_rows
 
 SCORE = ""  # the key that is the prediction itself

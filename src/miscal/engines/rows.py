@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.sources import read_part
-from miscal.data.vectors import numpy_of, settled
+from miscal.data.vectors import locked, numpy_of, settled
 from miscal.engines.batches import Chunk
 from miscal.pairs import Pair, pair
 
@@ -84,25 +84,8 @@ class Door:
 
 
 def _plain(compared: Pair) -> Pair:
-    """The same pair with arrays of one kind each: kernels are compiled once for each kind."""
-    observed = compared.observed
-    if observed.dtype != np.uint8:
-        observed = observed.astype(np.uint8)
-    return Pair(
-        locked(compared.predicted),
-        locked(observed),
-        None if compared.weight is None else locked(compared.weight),
-        None if compared.count is None else locked(compared.count),
-        None,
-        compared.target,
-    )
-
-
-def locked(values: np.ndarray) -> np.ndarray:
-    """A read-only view."""
-    view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False
-    return view
+    """The same pair with outcomes of one type: kernels are compiled once for each."""
+    return replace(compared, observed=compared.observed.astype(np.uint8, copy=False), cluster=None)
 
 
 def _located(text: str, chunk: Chunk) -> str:

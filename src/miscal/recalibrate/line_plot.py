@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.vectors import locked
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate import parameters
 from miscal.recalibrate.base import Floats
-from miscal.recalibrate.logistic import LOGIT_CLIP, Binary, locked
+from miscal.recalibrate.logistic import LOGIT_CLIP, Binary
 from miscal.recalibrate.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import Field
 

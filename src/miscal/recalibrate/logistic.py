@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import warn
+from miscal.data.vectors import locked
 from miscal.kernels import newton as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.newton import Evaluate, Floats, Minimum, minimise
@@ -22,13 +22,6 @@ SEPARATED = (
     "The coefficients were stopped where the loss is flat (curvature below 1e-12 of its scale). "
     "Pass l2=1 to fit a finite optimum"
 )
-
-
-def locked(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A read-only view. Kernels are compiled once for each kind of array, so all rows come as the same kind."""
-    view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False
-    return view
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from miscal.data.errors import warn
+from miscal.data.vectors import locked
 from miscal.kernels import newton as logistic_kernels
 from miscal.kernels import newton_softmax as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
-from miscal.recalibrate.logistic import LOGIT_CLIP, WARM_ROWS, Features, locked, unpacked
+from miscal.recalibrate.logistic import LOGIT_CLIP, WARM_ROWS, Features, unpacked
 from miscal.recalibrate.state import Field
 
 LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
