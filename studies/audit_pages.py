@@ -28,7 +28,7 @@ from miscal.report.verdict import verdict
 TABLES: dict[str, dict[str, Any]] = {
     "compas_two_year": {"outcome": "two_year_recid", "drop": ["is_recid", "id", "c_charge_desc"]},
     "credit_default_taiwan": {"outcome": "y", "drop": []},
-    "sba_loans": {"outcome": "y", "drop": ["Zip", "NAICS", "FranchiseCode"]},
+    "sba_loans": {"outcome": "y", "drop": ["Zip", "NAICS", "FranchiseCode"], "time": "approval_date"},
     "diabetes130": {"outcome": "y", "drop": ["readmitted", "encounter_id"], "cluster": "patient_nbr"},
 }
 MOST_ROWS = 240_000
@@ -57,13 +57,15 @@ def audited(name: str) -> tuple[miscal.Audit, int]:
         from miscal.datasets import flights
 
         table: Any = flights()
-        options = {"outcome": "late", "ignore": ["month", "day", "minute"]}
+        options = {"outcome": "late", "ignore": ["month", "day", "minute"], "time": "date"}
         return miscal.audit(table, probability="probability", source=name, **options), 166_668
     about = TABLES[name]
     frame = pd.read_parquet(Path(os.environ["MISCAL_DATA"]) / f"{name}.parquet").drop(columns=about["drop"])
     outcome, cluster = about["outcome"], about.get("cluster")
     table = scored(frame, outcome, cluster)
-    found = miscal.audit(table, outcome=outcome, probability="probability", cluster=cluster, source=name)
+    found = miscal.audit(
+        table, outcome=outcome, probability="probability", cluster=cluster, time=about.get("time"), source=name
+    )
     return found, len(table)
 
 

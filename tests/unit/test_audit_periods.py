@@ -225,3 +225,13 @@ def test_the_command_prints_and_writes_the_periods(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv"), *options, "--every", "week"])
     assert refused.exit_code == 2
     assert refused.output.startswith("miscal: --every needs the column of the time")
+
+
+def test_the_result_draws_itself() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    found = audit(table_of(12_000, 3, shift={"2024-04": 0.15}))
+    result = found.results[-1]
+    drawn = result.plot()
+    assert drawn.frame()["gap"].tolist() == result.table["gap"].tolist()
+    assert [text.get_text() for text in drawn.ax_.texts] == ["worse", "better"]
+    drawn.figure_.canvas.draw()

@@ -288,3 +288,25 @@ def test_a_name_beside_the_levels_stays_in_its_room(name: str) -> None:
         e for e in parsed(svg.field_levels({"table": table})).iter("text") if e.attrib.get("text-anchor") == "end"
     )
     assert width(text.text or "", 12.0) <= float(text.attrib["x"])
+
+
+def test_hundreds_of_periods_are_lines_and_small_ones_are_counted_not_drawn() -> None:
+    rng = np.random.default_rng(0)
+    many = 300
+    labels = [str(np.datetime64("1990-01") + np.timedelta64(k, "M")) for k in range(many)]
+    rows = np.where(np.arange(many) < 20, 3, 1000)
+    predicted, observed = rng.uniform(0.1, 0.2, many), rng.uniform(0.1, 0.2, many)
+    table = {
+        "label": labels, "rows": rows.tolist(), "predicted": predicted.tolist(), "observed": observed.tolist(),
+        "p_adjusted": [0.001 if k == 150 else 1.0 for k in range(many)],
+        "verdict": ["first"] + ["same"] * 149 + ["worse"] + ["same"] * 149, "change": [None, *[0.1] * 299],
+    }  # fmt: skip
+    result = {"table": table, "extra": {"column": "when", "every": "month"}}
+    gaps, rates = svg.period_gaps(result), svg.period_rates(result)
+    seen = [dot for dot in parsed(gaps).iter("circle") if "ghost" not in dot.attrib["class"]]
+    assert len(seen) == 1
+    assert [e.text for e in parsed(gaps).iter("text") if e.attrib.get("class") == "callout"] == ["worse"]
+    assert gaps.note == rates.note == "20 months of few rows are in the table, not drawn."
+    assert not list(parsed(rates).iter("circle"))
+    assert len(gaps.svg.encode()) < 60_000
+    assert len(gaps.table["label"]) == many

@@ -13,6 +13,7 @@ from miscal.plots.neighbourhood import (
     WorstNeighbourhoodsDisplay,
     plot_neighbourhood,
 )
+from miscal.plots.period import PeriodDisplay
 from miscal.plots.score import CumulativeDisplay, ReliabilityDisplay
 from miscal.plots.subpopulation import (
     RepairedSubpopulationsDisplay,
@@ -26,6 +27,7 @@ from miscal.results import register_plot
 register_plot("score", lambda result, **style: ReliabilityDisplay(result).plot(**style))
 register_plot("variable", lambda result, **style: VariableDisplay(result).plot(**style))
 register_plot("field", plot_field)
+register_plot("period", lambda result, **style: PeriodDisplay(result).plot(**style))
 register_plot("neighbourhood", plot_neighbourhood)
 register_plot("subpopulation", lambda result, **style: SubpopulationDisplay(result).plot(**style))
 register_plot("variation", lambda result, **style: VariationDisplay(result).plot(**style))
@@ -41,6 +43,7 @@ __all__ = [
     "FieldMapDisplay",
     "FunnelDisplay",
     "LocalMapDisplay",
+    "PeriodDisplay",
     "RankDisplay",
     "ReliabilityDisplay",
     "RepairedSubpopulationsDisplay",

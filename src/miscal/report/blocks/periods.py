@@ -8,13 +8,14 @@ from typing import Any
 from miscal.report import svg, words
 from miscal.report.blocks.figures import figure
 from miscal.report.blocks.tables import Column, sheet
-from miscal.report.markup import Safe, name, tag
+from miscal.report.markup import Safe, join, name, tag
 from miscal.report.measures import level
 from miscal.report.period_words import KIND, changed_words, every_of, periods_said
 from miscal.report.reading import Document, items, mapping
 
 MOST_SAID = 8
-_RATES = "Each dot is what happened, with an interval that holds for all dots at once. The line is what was predicted."
+MOST_LISTED = 120
+_RATES = "What happened, with intervals that hold for all at once where they are drawn, and what was predicted."
 _GAPS = (
     "Predicted minus happened. Noise alone keeps each dot in the shaded band 95 times in 100. Worse and better say how "
     "the size of the gap changed from the dot before; turned says that its direction did."
@@ -65,11 +66,12 @@ def _sentence(text: str) -> Safe:
 
 def _table(table: Mapping[str, Any], every: str) -> Safe:
     many = len(items(table.get("label")))
+    first = max(many - MOST_LISTED, 0)
 
     def column(key: str) -> list[Any]:
-        return [*items(table.get(key)), *[None] * many][:many]
+        return [*items(table.get(key)), *[None] * many][first:many]
 
-    return sheet(
+    made = sheet(
         f"Every {every}, and what changed since the one before",
         [
             Column("Week from" if every == "week" else every.capitalize(), column("label"), kind="name"),
@@ -87,4 +89,9 @@ def _table(table: Mapping[str, Any], every: str) -> Safe:
         ],
         search=f"Search {every}s",
         fold=6,
+    )
+    return (
+        join(made, tag("p", f"The last {MOST_LISTED} of {many:,}; all are in the JSON.", class_="quiet"))
+        if first
+        else made
     )

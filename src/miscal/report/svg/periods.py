@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from miscal.report import words
-from miscal.report.markup import Safe
+from miscal.report.markup import Safe, ellipsis
 from miscal.report.period_words import CHANGED, every_of, period_words
 from miscal.report.reading import Cells, cells, floats, items, mapping
 from miscal.report.svg import axes, marks
@@ -18,44 +19,52 @@ from miscal.report.svg.scales import Scale, nice
 from miscal.report.svg.score import way
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _FLOOR = 480.0, 54.0, 470.0, 30.0, 232.0
+_DOTS, _LINES = "Predicted (line) and happened (dots)", "Predicted (thick line) and happened (thin line)"
 _MOST_SIGNS = 6
+MANY = 60  # periods from which on lines are drawn in place of dots
+FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
 _SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
 
 
 def period_rates(result: Mapping[str, Any], level: float = 0.05) -> Figure:
-    """Draw predicted (line) and happened (dots with intervals) of every period."""
-    periods, column = _known(result)
-    title = f"{column}: predicted and happened, by {every_of(result)}"
+    """Draw predicted (line) and happened (dots with intervals, a line where there are many) of every period."""
+    periods, note = _known(result)
+    title = f"{_column(result)}: predicted and happened, by {every_of(result)}"
     if not len(periods):
         return Figure("periods", title, "No period has rows.", Safe(""))
+    many = len(periods) > MANY
     low, high = np.maximum(periods.predicted - periods.gap_high, 0), np.minimum(periods.predicted - periods.gap_low, 1)
-    drawn = np.concatenate([periods.predicted, periods.observed, low, high])
+    drawn = np.concatenate([periods.predicted, periods.observed, *([] if many else [low, high])])
     drawn = drawn[np.isfinite(drawn)]
     least, most = (float(drawn.min()), float(drawn.max())) if drawn.size else (0.0, 1.0)
     y = Scale(*nice(0.0 if least < most / 2 else least, most), _FLOOR, _TOP)
     x = _across(len(periods))
     shapes = [
         axes.left(y, _LEFT, _RIGHT),
-        marks.text(_LEFT, 12, "Predicted (line) and happened (dots)", "label"),
+        marks.text(_LEFT, 12, _LINES if many else _DOTS, "label"),
+        marks.line(x, y(periods.observed), "smooth") if many else Safe(""),
         marks.line(x, y(periods.predicted), "predicted"),
-    ]
+    ]  # fmt: skip
     beyond = periods.beyond(level)
-    for i in range(len(periods)):
+    for i in () if many else range(len(periods)):
         shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), bool(beyond[i]))
     shapes += _bottom(periods.label, x)
     description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
-    return Figure("periods", title, description, marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes))
+    svg = marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes)
+    return Figure("periods", title, description, svg, note=note)
 
 
 def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
-    periods, column = _known(result)
-    title = f"{column}: predicted minus happened, by {every_of(result)}"
+    periods, note = _known(result)
+    title = f"{_column(result)}: predicted minus happened, by {every_of(result)}"
     if not len(periods):
         return Figure("periods", title, "No period has rows.", Safe(""))
+    many = len(periods) > MANY
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
     low, high = periods.predicted - periods.band_high, periods.predicted - periods.band_low
-    ends = np.concatenate([periods.gap, periods.gap_low, periods.gap_high, low, high, [0.0]])
+    whiskers = [] if many else [periods.gap_low, periods.gap_high]
+    ends = np.concatenate([periods.gap, *whiskers, low, high, [0.0]])
     ends = ends[np.isfinite(ends)]
     y = Scale(*nice(float(ends.min()), float(ends.max())), _FLOOR, _TOP)
     x = _across(len(periods))
@@ -69,20 +78,34 @@ def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     ]
     beyond = periods.beyond(level)
     for i in range(len(periods)):
-        ends_ = (periods.gap_low[i], periods.gap_high[i])
-        shapes += _dot(periods, i, x[i], y, periods.gap[i], ends_, bool(beyond[i]))
+        reach = (math.nan, math.nan) if many else (periods.gap_low[i], periods.gap_high[i])
+        if not many or beyond[i] or i % max(1, len(periods) // MANY) == 0:
+            shapes += _dot(periods, i, x[i], y, periods.gap[i], reach, bool(beyond[i]))
     shapes += [*_signs(result, periods, x, y), *_bottom(periods.label, x)]
     description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
     svg = marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes)
-    return Figure("periods", title, description, svg, _data(result))
+    return Figure("periods", title, description, svg, _data(result), note)
+
+
+def _column(result: Mapping[str, Any]) -> str:
+    return ellipsis(mapping(result.get("extra")).get("column", ""), 80)
 
 
 def _known(result: Mapping[str, Any]) -> tuple[Cells, str]:
-    """The periods in time, without the rows that have no date."""
+    """The periods in time that are drawn, and a word on those that are not; rows without a date are left out.
+
+    Where there are very many, those of few rows would hide the others behind their noise.
+    """
     every = cells(result)
     verdicts = items(mapping(result.get("table")).get("verdict"))
     chosen = np.array([i for i in range(len(every)) if verdicts[i : i + 1] != ["no date"]], dtype=np.intp)
-    return every.take(chosen), str(mapping(result.get("extra")).get("column", ""))
+    if len(chosen) <= MANY:
+        return every.take(chosen), ""
+    rows = np.nan_to_num(every.rows[chosen])
+    large = chosen[rows >= FEW * rows.max()]
+    left = len(chosen) - len(large)
+    word = f"{words.plural(left, every_of(result))} of few rows" if left else ""
+    return every.take(large), f"{word} {'is' if left == 1 else 'are'} in the table, not drawn." if left else ""
 
 
 def _across(many: int) -> np.ndarray[Any, Any]:
@@ -104,15 +127,18 @@ def _dot(
         f"{words.percent(periods.observed[i])} happened\n{words.count(periods.rows[i])} rows, gap "
         f"{words.points(periods.gap[i])}\n{words.p_value(periods.p_value[i], 'adjusted p')}"
     )
+    if len(periods) > MANY and not beyond:
+        class_ = "ghost"  # there to be hovered over
     return [*drawn, marks.point(x, y.at(value), class_, said, 4.0 if len(periods) < 40 else 2.6)]
 
 
 def _signs(result: Mapping[str, Any], periods: Cells, x: np.ndarray[Any, Any], y: Scale) -> list[Safe]:
     """The word of every step that changed, above or below its dot, the largest changes first; none over another."""
     table = mapping(result.get("table"))
-    verdicts = [str(verdict) for verdict in items(table.get("verdict"))]
-    size = np.abs(floats(table.get("change")))
-    chosen = [i for i in range(len(periods)) if verdicts[i : i + 1] and verdicts[i] in CHANGED]
+    columns = zip(cells(result).label, items(table.get("verdict")), np.abs(floats(table.get("change"))), strict=False)
+    became = {label: (str(verdict), change) for label, verdict, change in columns}
+    verdicts, size = zip(*(became.get(label, ("", 0.0)) for label in periods.label), strict=True)
+    chosen = [i for i in range(len(periods)) if verdicts[i] in CHANGED]
     chosen.sort(key=lambda i: -float(np.nan_to_num(size[i])))
     wanted: list[tuple[str, list[At]]] = []
     for i in chosen[:_MOST_SIGNS]:
