@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 ARRAY_SHOWN = 4
+PLAIN = {str, int, float, bool, type(None)}
 
 _drawers: dict[str, Callable[..., Any]] = {}
 
@@ -82,7 +83,7 @@ class Table(Mapping[str, np.ndarray]):
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
         return {
-            name: values.tolist() if values.dtype != object else [_listed(value) for value in values]
+            name: values.tolist() if values.dtype != object else _listed(values)
             for name, values in self._columns.items()
         }
 
@@ -134,11 +135,19 @@ class Table(Mapping[str, np.ndarray]):
         return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _listed(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
+def _listed(values: np.ndarray) -> list[Any]:
+    """Values of any kind; arrays among them as lists."""
+    listed: list[Any] = values.tolist()
+    if set(map(type, listed)) <= PLAIN:
+        return listed
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in listed]
 
 
 def _column(values: Any) -> np.ndarray:
+    if isinstance(values, (list, tuple)) and set(map(type, values)) == {str}:  # not by way of numpy's own text
+        boxed = np.empty(len(values), object)
+        boxed[:] = values
+        return boxed
     array = np.asarray(values)
     if array.dtype.kind in "US":
         return array.astype(object)

@@ -33,6 +33,15 @@ def count_outside(values: Floats, low: float, high: float) -> int:
     return sum(threads.over_blocks(values.size, lambda i, j: checks.count_outside(values[i:j], low, high)))
 
 
+def count_infinite(values: Floats) -> int:
+    """Count the infinite values; NaN is none."""
+    if values.size < SMALL:
+        return int(np.count_nonzero(np.isinf(values)))
+    from miscal.kernels import checks, threads
+
+    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_infinite(values[i:j])))
+
+
 def span(values: Array) -> tuple[int, int]:
     """Smallest and largest of a non-empty vector of integers."""
     if values.size < SMALL or values.dtype not in (np.int32, np.int64, np.uint8):

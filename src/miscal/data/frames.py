@@ -55,6 +55,8 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     if library_of(table) == "pandas":
         # Taken out now, so that columns which the user replaces later do not change what was validated.
         return {str(name): table[name] for name in names}
+    if library_of(table) == "pyarrow" and type(table).__name__ == "Table":
+        return Frame(names, table)
     import narwhals as nw
 
     try:

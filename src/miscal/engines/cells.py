@@ -122,6 +122,7 @@ class FieldSums:
         self.known = Names(["False", "True"] if boolean else names)
         self.sums = CellSums(max(64, 2 * len(self.known)))
         self._sequence = np.empty(0, np.int64)  # the cells in the order of their names, once they are sorted
+        self._levels: tuple[str, ...] | None = None  # and the names themselves
 
     @property
     def names(self) -> list[str]:
@@ -209,12 +210,12 @@ class FieldSums:
 
     def cells(self) -> Levels:
         """The levels in the order of their names."""
-        names = self.names
-        return Levels(
-            tuple(names[cell - 1] for cell in self.order().tolist() if cell),
-            missing=self._any_missing(),
-            name=self.name,
-        )
+        missing, order = self._any_missing(), self.order()
+        chosen = (order[:-1] if missing else order) - 1
+        if self._levels is None or len(self._levels) != chosen.size:
+            names = self.names
+            self._levels = tuple([names[place] for place in chosen.tolist()])
+        return Levels(self._levels, missing=missing, name=self.name)
 
     def tally(self, *, weighted: bool, sums: CellSums | None = None) -> Tally:
         """The tally of the levels, or of other sums over the same cells."""

@@ -57,10 +57,13 @@ def text_of(names: list[str]) -> Any:
     """Names as an Arrow array of text (Arrow's own conversion would load pandas)."""
     import pyarrow as pa
 
-    parts = [name.encode() for name in names]
-    offsets = np.zeros(len(parts) + 1, np.int32)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return pa.Array.from_buffers(pa.string(), len(parts), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))])
+    content, pieces = "".join(names), names
+    if not content.isascii():  # the bytes of a name are not as many as its letters
+        pieces = [name.encode() for name in names]  # type: ignore[misc]
+    offsets = np.zeros(len(names) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, pieces), np.int64, len(names)), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content.encode())]
+    return pa.Array.from_buffers(pa.string(), len(names), buffers)
 
 
 def _hashed(names: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

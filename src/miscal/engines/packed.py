@@ -23,13 +23,12 @@ class PackedSums:
         counts = [each.count + 1 for each in columns]
         ends = np.cumsum(counts)
         self.firsts = np.append(0, ends[:-1]).astype(np.uint64)
-        self.cells = np.zeros((int(ends[-1]), WORDS), np.uint64)
+        self.cells = lines(int(ends[-1]))
         self.wide = np.zeros((int(ends[-1]), 2 * WORDS), np.uint64)
         self.impossible = np.zeros(int(ends[-1]), np.int64)
         for each, start, stop in zip(columns, self.firsts.tolist(), ends.tolist(), strict=True):
             each.hold(self.cells[start:stop], self.wide[start:stop], self.impossible[start:stop])
-        self.terms, self.odd = np.empty((BLOCK, WORDS), np.uint64), np.empty(BLOCK, np.int32)
-        self.scores = np.empty(BLOCK)
+        self.room = (lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK), np.empty(BLOCK))
         self._codes = np.empty(0, np.int32)
 
     def codes(self, rows: int) -> np.ndarray:
@@ -43,9 +42,15 @@ class PackedSums:
         """Add rows of weight 1; the first column is the sketch of the score."""
         from miscal.kernels.packed import add_columns
 
-        room = (self.terms, self.odd, self.scores)
         sums = (self.cells, self.wide, self.impossible)
-        add_columns(pair.predicted, pair.observed, mended, codes, self.firsts, *room, *sums)
+        add_columns(pair.predicted, pair.observed, mended, codes, self.firsts, *self.room, *sums)
+
+
+def lines(count: int) -> np.ndarray:
+    """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
+    words = np.zeros(WORDS * (count + 1), np.uint64)
+    first = -words.ctypes.data // words.itemsize % WORDS
+    return words[first : first + WORDS * count].reshape(count, WORDS)
 
 
 class TwinSums:

@@ -68,7 +68,9 @@ class Stream:
         memory: int | None = None,
     ) -> None:
         self.batches = batches
-        self.threads = max(1, min(threads or thread_count(), max(batches.parts, 1)))
+        allowed = threads or thread_count()
+        self.threads = max(1, min(allowed, max(batches.parts, 1)))
+        self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
         self.progress = progress
         self.passes = 0
         self.keep = 7 * (memory or LEAST) // 8  # bytes that may be held without giving any back
@@ -135,12 +137,13 @@ class Stream:
         return state
 
     def _alone(self, job: Job) -> State:
-        """One state; the next batch is decoded while this one is added."""
+        """One state; where another thread is allowed, the next batch is decoded while this one is added."""
         state = job.start()
-        for chunk in _ahead(lambda: self._chunks(job)):
+        for chunk in _ahead(lambda: self._chunks(job)) if self.ahead else self._chunks(job):
             batch = job.door.open(chunk)
             if batch is not None:
                 state.add(batch)
+            del chunk, batch  # the next one is decoded into the same memory
         return state
 
     def _chunks(self, job: Job) -> Iterator[Chunk]:

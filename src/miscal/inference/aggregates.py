@@ -11,13 +11,14 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.inference.cells import Null
-from miscal.inference.nulls import cell_draws
+from miscal.inference.nulls import MatchedDraws, cell_draws
 from miscal.inference.sums import CellRows, CellSums, Floats
 
 Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
+CHUNK = 1 << 14  # cells whose share of an error is summed at once
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 
 
@@ -123,33 +124,73 @@ def aggregate_null(
     if draws < 1:
         raise refusal("must be at least 1", where="'draws'", got=f"got {draws}")
     stream = cell_draws(sums, weighted=weighted, null=null, rows=rows, draws=draws, random_state=random_state)
-    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-    values = np.empty(draws)
-    for first in range(0, draws, step):
-        count = min(step, draws - first)
-        values[first : first + count] = metric(sums.predicted, stream.block(first, count), sums.weight)
-    actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
+    predicted, weight = sums.predicted, sums.weight
+    if isinstance(metric, PooledError) and isinstance(stream, MatchedDraws):
+        values = _drawn_by_cells(stream, metric, predicted, weight, draws)
+    else:
+        step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
+        values = np.empty(draws)
+        for first in range(0, draws, step):
+            count = min(step, draws - first)
+            values[first : first + count] = metric(predicted, stream.block(first, count), weight)
+    actual = float(np.asarray(metric(predicted, sums.observed[np.newaxis, :], weight))[0])
     return summary_of_draws(actual, values, method=stream.words, level=level)
 
 
-def pooled_error(norm: float) -> Metric:
-    """Build the metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
+@dataclass(frozen=True)
+class PooledError:
+    """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite.
 
-    def metric(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+    The sum is one over CHUNK cells, added up: what the cells give can then be drawn some cells at a time, all draws
+    of a cell together, and has the same bits.
+    """
+
+    norm: float
+
+    def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
+        """Of draws (draws, cells)."""
+        total, values = weight.sum(), np.zeros(len(observed))
+        for start in range(0, weight.size, CHUNK):
+            cells = slice(start, start + CHUNK)
+            self.add(values, predicted[cells], observed[:, cells], weight[cells], total)
+        return self.whole(values)
+
+    def add(self, values: Floats, predicted: Floats, observed: Floats, weight: Floats, total: float) -> None:
+        """Add what some cells give to the values of the draws; `total` is the weight of all cells."""
         filled = weight > 0.0
         kept = observed if filled.all() else np.compress(filled, observed, axis=1)
         gap = kept - predicted[filled]
         np.abs(gap, out=gap)
         gap /= weight[filled]
-        if math.isinf(norm):
-            return np.asarray(gap.max(axis=1, initial=0.0))
-        if norm != 1.0:
-            gap **= norm
-        gap *= weight[filled] / weight.sum()
+        if math.isinf(self.norm):
+            np.maximum(values, gap.max(axis=1, initial=0.0), out=values)
+            return
+        if self.norm != 1.0:
+            gap **= self.norm
+        gap *= weight[filled] / total
         # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-        return np.asarray(gap.sum(axis=1) ** (1.0 / norm))
+        values += gap.sum(axis=1)
 
-    return metric
+    def whole(self, values: Floats) -> Floats:
+        """The metric from what all cells gave."""
+        return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
+
+
+def _drawn_by_cells(stream: MatchedDraws, metric: PooledError, predicted: Floats, weight: Floats, draws: int) -> Floats:
+    """The metric of each draw: the masses of a cell's numbers are worked out once for many draws of it."""
+    total, values = weight.sum(), np.zeros(draws)
+    step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
+    for start in range(0, weight.size, CHUNK):
+        cells = slice(start, start + CHUNK)
+        for first in range(0, draws, step):
+            made = stream.block(first, min(step, draws - first), cells)
+            metric.add(values[first : first + step], predicted[cells], made, weight[cells], total)
+    return metric.whole(values)
+
+
+def pooled_error(norm: float) -> PooledError:
+    """Build the metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
+    return PooledError(norm)
 
 
 def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:

@@ -17,6 +17,9 @@ from miscal.data.errors import refusal
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
 """Mean of the range: 1.5957691216."""
 
+RANGE_QUANTILE = 2.4976721610486496
+"""What the range exceeds once in 20: `brownian_range_quantile(0.95)`, without the solver that would find it."""
+
 _SWITCH = 2.0
 _TERMS = 10
 

@@ -42,7 +42,7 @@ class Method(IntEnum):
         return _WORDS[self]
 
 
-_WORDS = {
+_WORDS: dict[int, str] = {  # a method is its code
     Method.EXACT: "exact",
     Method.BINOMIAL: "matched binomial",
     Method.NORMAL: "normal",
@@ -69,7 +69,7 @@ class CellPValues:
 
     def words(self) -> list[str]:
         """The method of each cell in words."""
-        return [_WORDS[Method(code)] for code in self.method.tolist()]
+        return [_WORDS[code] for code in self.method.tolist()]
 
 
 def cell_p_values(

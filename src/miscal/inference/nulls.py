@@ -32,13 +32,14 @@ class MatchedDraws:
     swapped: NDArray[np.bool_]
     seed: np.uint64
 
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
+    def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells), of all cells or of some of them."""
         from miscal.kernels.draw import draw_cells
 
-        out = np.empty((count, self.mean.size))
-        units = (self.mean, self.variance, self.trials, self.scale, self.roughness, self.limit, self.swapped)
-        draw_cells(*units, first, count, self.seed, WIDE, out)
+        every = (self.mean, self.variance, self.trials, self.scale, self.roughness, self.limit, self.swapped)
+        units = [values[cells] for values in every]
+        out = np.empty((count, units[0].size))
+        draw_cells(*units, cells.start or 0, first, count, self.seed, WIDE, out)
         return out
 
 

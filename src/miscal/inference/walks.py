@@ -14,7 +14,7 @@ from miscal.inference.aggregates import (
     seminorm_interval,
     walk_range,
 )
-from miscal.inference.brownian import RANGE_MEAN, brownian_range_p, brownian_range_quantile
+from miscal.inference.brownian import RANGE_MEAN, RANGE_QUANTILE, brownian_range_p
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null
 from miscal.inference.maxima import FLOOR_DRAWS, STOP, max_statistic_p
 from miscal.inference.nulls import seed_of
@@ -141,7 +141,7 @@ def _brownian(value: float, deviation: float, method: str) -> NullSummary:
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
         return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
-    quantile = brownian_range_quantile(0.95) * deviation
+    quantile = RANGE_QUANTILE * deviation
     p_value = float(brownian_range_p(value / deviation))
     return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, seminorm_interval(value, quantile), method)
 

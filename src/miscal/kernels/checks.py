@@ -26,6 +26,15 @@ def count_outside(values: Floats, low: float, high: float) -> int:
 
 
 @kernel
+def count_infinite(values: Floats) -> int:
+    """Count the infinite values; NaN is none."""
+    infinite = 0
+    for i in range(values.size):
+        infinite += abs(values[i]) == np.inf
+    return infinite
+
+
+@kernel
 def count_zeros(values: Floats) -> int:
     """Count the values that are exactly zero."""
     zeros = 0

@@ -12,6 +12,7 @@ from miscal.kernels.simulate import mixed, uniform
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+GUIDE = 64  # shares of the mass that are looked up before a number is searched for
 
 
 @inlined
@@ -94,16 +95,29 @@ def cumulative_masses(mean, deviation, trials):
     return low, table
 
 
+@inlined
+def _guided(table, guide):
+    """Where to begin looking for a level in a share of the whole mass: at the first place above the share's start."""
+    place = 0
+    for share in range(guide.size):
+        start = np.float64(share) / np.float64(GUIDE) * table[table.size - 1]
+        while place < table.size - 1 and table[place] <= start:
+            place += 1
+        guide[share] = place
+
+
 @kernel
-def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, first, count, seed, wide, out):
+def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, start, first, count, seed, wide, out):
     """Fill out[draw, cell] with scale·K (limit - scale·K where swapped), K matched to mean and variance.
 
     Where `roughness` (the squared variation of the weights) is positive, scale·K becomes a sum of K random weights.
     Results are kept between 0 and `limit`. Trials that are not whole are drawn as a mixture of the two neighbours
-    with the same mean and variance. Above variance `wide`, a normal with the matched skewness.
+    with the same mean and variance. Above variance `wide`, a normal with the matched skewness. The first of the cells
+    has the number `start`, by which its random numbers are found.
     """
+    guide = np.empty(GUIDE, np.int64)
     for cell in range(mean.size):
-        own = mixed(seed, np.uint64(cell))
+        own = mixed(seed, np.uint64(start + cell))
         deviation = math.sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
         if deviation == 0.0:
             for draw in range(count):
@@ -116,12 +130,11 @@ def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, first, 
                 out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
         else:
             low, table = cumulative_masses(mean[cell], deviation, trials[cell])
-            start = min(int(mean[cell]) - low, table.size - 1)
+            _guided(table, guide)
             for draw in range(count):
-                level = uniform(own, np.uint64(first + draw)) * table[table.size - 1]
-                place = start
-                while place > 0 and table[place - 1] > level:
-                    place -= 1
+                share = uniform(own, np.uint64(first + draw))
+                level = share * table[table.size - 1]
+                place = guide[np.uint64(share * GUIDE)]
                 while place < table.size - 1 and table[place] <= level:
                     place += 1
                 number = float(low + place)

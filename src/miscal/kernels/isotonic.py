@@ -82,3 +82,28 @@ def pooled(score, outcome, weight, order):
             last[blocks - 2] = last[blocks - 1]
             blocks -= 1
     return first[:blocks].copy(), last[:blocks].copy(), events[:blocks].copy(), total[:blocks].copy()
+
+
+@kernel
+def rising_rates(events, weight, rates):
+    """The non-decreasing rates that fit events / weight best: adjacent violators are pooled; all weights positive."""
+    last = np.empty(events.size, np.int64)
+    total = np.empty(events.size)
+    mass = np.empty(events.size)
+    blocks = 0
+    for i in range(events.size):
+        last[blocks] = i
+        total[blocks] = events[i]
+        mass[blocks] = weight[i]
+        blocks += 1
+        while blocks > 1 and total[blocks - 2] * mass[blocks - 1] >= total[blocks - 1] * mass[blocks - 2]:
+            last[blocks - 2] = i
+            total[blocks - 2] += total[blocks - 1]
+            mass[blocks - 2] += mass[blocks - 1]
+            blocks -= 1
+    i = 0
+    for block in range(blocks):
+        rate = total[block] / mass[block]
+        while i <= last[block]:
+            rates[i] = rate
+            i += 1

@@ -72,6 +72,11 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function)
 
 
+def vectorisable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `kernel`, but x / 0 is infinite: the check for it would keep a loop from becoming vector code."""
+    return _compiled(function, error_model="numpy")
+
+
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a small helper into its callers."""
     return _compiled(function, inline="always")

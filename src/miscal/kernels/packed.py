@@ -3,6 +3,9 @@
 What a row gives to a tally, as predicted and beyond the score, is packed into eight words, a cache line, while the row
 is in the cache; a column then costs one addition of eight words. A cell holds at most FULL rows in that form and is
 emptied into wide sums of two limbs a word. The cells of all columns lie in one array, one after the other.
+
+The words of a row are rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score. A loss
+is below 32, that of a probability of 2**-46; larger ones are rare and added by themselves.
 """
 
 from __future__ import annotations
@@ -12,36 +15,34 @@ import math
 import numpy as np
 
 from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.lines import WORDS, add_line
 from miscal.kernels.stream import FULL, bucket_codes
-from miscal.kernels.sums import grid, loss
+from miscal.kernels.sums import grid, loss, losses
 
 BLOCK = 4096  # rows packed at a time: a quarter of a megabyte, which stays in the cache for all columns
-WORDS = 8  # of a packed row: rows and loss, p, p(1-p), (y-p)², loss and events, and m, m(1-m), (y-m)² beyond the score
 UPPER = np.uint64(32)  # where a word of a packed cell is cut in two; the fifth holds events above 52 bits
 EVENTS = np.uint64(52)
 LOSS = np.uint64(40)  # bits of a loss in the fifth word, the others are in the upper half of the first
 UPPER_MASK = np.uint64((1 << 32) - 1)
 EVENTS_MASK = np.uint64((1 << 52) - 1)
 LOSS_MASK = np.uint64((1 << 40) - 1)
-MOST_LOSS = 32.0  # a larger loss is rare and added by itself
 
 
 @kernel
-def packed_rows(predicted, observed, mended, terms, odd):
+def packed_rows(predicted, observed, mended, costs, terms, odd):
     """What each row of weight 1 gives, (rows, 8) uint64; the rows whose loss does not fit are listed in `odd`.
 
-    Returns how many those are. Their loss is left out: `add_odd` adds it.
+    Returns how many those are. Their loss is left out: `add_odd` adds it.  costs : room for the losses
     """
+    losses(predicted, observed, costs)
     number = 0
     for i in range(predicted.size):
         p = predicted[i]
         y = np.float64(observed[i])
         m = mended[i]
-        cost = loss(p, y)
-        q = np.uint64(0)
-        if cost < MOST_LOSS:
-            q = np.uint64(grid(cost))
-        else:
+        cost = costs[i]
+        q = np.uint64(grid(cost if cost > 0.0 else 0.0))
+        if cost < 0.0:
             odd[number] = i
             number += 1
         terms[i, 0] = np.uint64(1) | ((q >> LOSS) << UPPER)
@@ -76,9 +77,7 @@ def add_packed(codes, terms, first, cells, wide):
     """
     for i in range(codes.size):
         cell = np.uint64(codes[i]) + first
-        for k in range(WORDS):
-            cells[cell, k] += terms[i, k]
-        if cells[cell, 0] & UPPER_MASK == FULL:
+        if add_line(cells, cell, terms, np.uint64(i)) & UPPER_MASK == FULL:
             _empty(cells, cell, wide)
 
 
@@ -105,11 +104,11 @@ def empty_packed(cells, wide):
 
 
 @kernel
-def add_columns(predicted, observed, mended, codes, firsts, terms, odd, scores, cells, wide, impossible):
+def add_columns(predicted, observed, mended, codes, firsts, terms, odd, scores, costs, cells, wide, impossible):
     """Add rows of weight 1 to the cells of all columns.
 
     codes : (columns, rows) int32, column k's code 0 being cell firsts[k]; the first column is the sketch of the score,
-    and mended[code] the recalibrated score of its cells.  terms, odd, scores : room for a block of rows
+    and mended[code] the recalibrated score of its cells.  terms, odd, scores, costs : room for a block of rows
     """
     start = 0
     while start < predicted.size:
@@ -119,7 +118,7 @@ def add_columns(predicted, observed, mended, codes, firsts, terms, odd, scores, 
         for i in range(size):
             scores[i] = mended[np.uint64(sketched[i])]
         some, events = predicted[start:stop], observed[start:stop]
-        number = packed_rows(some, events, scores, terms, odd)
+        number = packed_rows(some, events, scores, costs[:size], terms, odd)
         for k in range(codes.shape[0]):
             # The sketch and the fields, with many cells, come last: they drive the packed rows out of the cache.
             column = k + 1 if k + 1 < codes.shape[0] else 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from miscal.kernels.buckets import ordinal
 from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.lines import fetch
 from miscal.kernels.sums import grid, loss
 
 HALF = 26
@@ -19,6 +20,7 @@ HALF_MASK = (1 << HALF) - 1
 LOW = 32
 LOW_MASK = (1 << LOW) - 1
 ONE = 1 << 52
+AHEAD = 16  # rows whose buckets are on their way
 ROOM = 1024  # rows whose places are found at a time
 FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
 ROWS = np.uint64((1 << 32) - 1)
@@ -84,7 +86,11 @@ def add_plain_steps(codes, values, predicted, observed, cells, sums, events, spa
     cells : (buckets, 3) uint64, added to: rows and, above 32 bits, events; falls; rises. A cell with FULL rows is
     emptied into the sums of `add_steps` and the events.
     """
+    last = codes.size - 1
     for i in range(codes.size):
+        soon = np.uint64(codes[min(i + AHEAD, last)])
+        fetch(cells, soon, np.uint64(3))
+        fetch(spans, soon, np.uint64(2))
         place = np.uint64(codes[i])
         event = np.int64(observed[i])
         size = np.uint64((event * ONE - grid(predicted[i])) * (2 * event - 1))
@@ -92,8 +98,11 @@ def add_plain_steps(codes, values, predicted, observed, cells, sums, events, spa
         cells[place, 0] = head
         cells[place, np.uint64(1 + event)] += size
         value = values[i]
-        spans[place, 0] = min(spans[place, 0], value)
-        spans[place, 1] = max(spans[place, 1], value)
+        # Seldom, and what is not written need not be written back to memory.
+        if value < spans[place, 0]:  # noqa: PLR1730
+            spans[place, 0] = value
+        if value > spans[place, 1]:  # noqa: PLR1730
+            spans[place, 1] = value
         if head & ROWS == FULL:
             _empty_steps(cells, place, sums, events)
 

@@ -11,14 +11,16 @@ import math
 
 import numpy as np
 
+from miscal.kernels.fast_log import logarithm
 from miscal.kernels.index import edge_index, uniform_index
-from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.jit import inlined, kernel, vectorisable
 
 UNIT = 4503599627370496.0  # 2**52
 LOW_BITS = 32
 LOW_MASK = (1 << LOW_BITS) - 1
 SUB_BLOCK = 1024  # rows whose integers still fit one int64: 2**10 * 2**52 < 2**63
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
+SURE = 2.0**-46  # down to this probability the logarithm is our own, which kernels can work out several at a time
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
 # Columns of a full tally, in the order of the kernels' last axis.
@@ -123,14 +125,31 @@ def unpacked_means(packed, result):
 
 @inlined
 def loss(predicted, observed):
-    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong."""
+    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong.
+
+    The loss of a probability x up to SURE is libm's, any other -`logarithm(x)`, as in `losses`: the same bits from
+    every kernel. 1 - p is rounded to half a step of the grid, which is as fine as the grid itself can tell.
+    """
     if observed == 1.0:
-        return -math.log(predicted) if predicted > 0.0 else math.inf
-    if observed == 0.0:
-        return -math.log1p(-predicted) if predicted < 1.0 else math.inf
-    if predicted <= 0.0 or predicted >= 1.0:
+        x = predicted
+    elif observed == 0.0:
+        x = 1.0 - predicted
+    elif predicted <= 0.0 or predicted >= 1.0:
         return math.inf
-    return -(observed * math.log(predicted) + (1.0 - observed) * math.log1p(-predicted))
+    else:
+        return -(observed * math.log(predicted) + (1.0 - observed) * math.log1p(-predicted))
+    if x > SURE:
+        return -logarithm(x)
+    return -math.log(x) if x > 0.0 else math.inf
+
+
+@vectorisable
+def losses(predicted, observed, costs):
+    """`loss` of rows with outcomes 0 and 1, several at a time; -1 where the probability is not above SURE."""
+    for i in range(predicted.size):
+        p = predicted[i]
+        x = p if observed[i] else 1.0 - p
+        costs[i] = -logarithm(x) if x > SURE else -1.0
 
 
 @inlined

@@ -77,9 +77,11 @@ def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
     """The non-decreasing rates that fit best."""
-    from scipy.optimize import isotonic_regression
+    from miscal.kernels.isotonic import rising_rates
 
-    return np.asarray(np.clip(isotonic_regression(events / weight, weights=weight).x, 0.0, 1.0))
+    rates = np.empty(weight.size)
+    rising_rates(np.ascontiguousarray(events, dtype=np.float64), np.ascontiguousarray(weight, dtype=np.float64), rates)
+    return np.clip(rates, 0.0, 1.0)
 
 
 def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, loss: str) -> float:

@@ -159,8 +159,7 @@ class Group:
         if all(first == last for first, last in box):
             cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
             one, other = (
-                Sums(*(getattr(sums, name)[cell : cell + 1].copy() for name in NAMES))
-                for sums in (self.raw, self.beyond)
+                Sums(*(getattr(sums, name)[cell : cell + 1] for name in NAMES)) for sums in (self.raw, self.beyond)
             )
             return one, other
         raw, beyond = (
