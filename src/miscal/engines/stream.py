@@ -100,8 +100,12 @@ class Stream:
     def run(self, job: Job) -> Any:
         """Add every batch; the state of all of them."""
         self.passes += 1
-        if self.threads == 1:
-            return self._alone(job)
+        try:
+            return self._alone(job) if self.threads == 1 else self._together(job)
+        finally:
+            self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
+
+    def _together(self, job: Job) -> Any:
         stop = threading.Event()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
             futures = [pool.submit(self._some, job, worker, stop) for worker in range(self.threads)]
@@ -131,7 +135,7 @@ class Stream:
                 if batch is not None:
                     state.add(batch)
                 del chunk, batch  # the next one is decoded into the same memory
-            self._release()
+            self._release(self.keep)
             if worker == 0 and self.progress is not None:
                 self.progress(part, self.batches.parts)
         return state
@@ -149,13 +153,13 @@ class Stream:
     def _chunks(self, job: Job) -> Iterator[Chunk]:
         for part in range(self.batches.parts):
             yield from self.batches.read(part, job.columns)
-            self._release()
+            self._release(self.keep)
             if self.progress is not None:
                 self.progress(part, self.batches.parts)
 
-    def _release(self) -> None:
+    def _release(self, keep: int) -> None:
         """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
-        if _resident() > self.keep:
+        if _resident() > keep:
             _trim()
 
 

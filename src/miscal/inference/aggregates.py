@@ -18,7 +18,7 @@ Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
-CHUNK = 1 << 14  # cells whose share of an error is summed at once
+CHUNK = 9973  # cells whose share of an error is summed at once; a prime: powers of two would share places in the cache
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 
 

@@ -125,6 +125,8 @@ class Group:
 
     def box(self, cell: int) -> Box:
         """One cell, as the first and last cell of each part."""
+        if len(self.parts) == 1:
+            return ((cell, cell),)
         cells = np.unravel_index(cell, self.shape)
         return tuple((int(i), int(i)) for i in cells)
 
@@ -157,16 +159,28 @@ class Group:
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
         if all(first == last for first, last in box):
-            cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
-            one, other = (
-                Sums(*(getattr(sums, name)[cell : cell + 1] for name in NAMES)) for sums in (self.raw, self.beyond)
-            )
-            return one, other
+            firsts = [first for first, _ in box]
+            cell = firsts[0] if len(firsts) == 1 else int(np.ravel_multi_index(firsts, self.shape))
+            return _one(self.raw, cell), _one(self.beyond, cell)
         raw, beyond = (
             Sums(*(self.inside(getattr(sums, name), box).sum().reshape(1) for name in NAMES))
             for sums in (self.raw, self.beyond)
         )
         return raw, beyond
+
+
+def _one(sums: Sums, cell: int) -> Sums:
+    """The sums of one cell."""
+    here = slice(cell, cell + 1)
+    return Sums(
+        sums.rows[here],
+        sums.weight[here],
+        sums.weight2[here],
+        sums.predicted[here],
+        sums.observed[here],
+        sums.variance[here],
+        sums.residual2[here],
+    )
 
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:

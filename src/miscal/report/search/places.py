@@ -76,7 +76,7 @@ class Tests:
     families: dict[str, list[tuple[float, Place | None]]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=dict)
+    run: dict[str, int] = field(default_factory=dict)  # tests with a p-value, by family
 
     def add_searched(self, family: str, size: int, places: list[Place]) -> None:
         """Add a family whose p-values are already those of its whole search."""
@@ -84,28 +84,24 @@ class Tests:
 
     def add(self, family: str, p_value: float, place: Place | None = None) -> None:
         """Add one test."""
-        self.counted.pop(family, None)
-        self.families.setdefault(family, []).append((p_value, place))
+        self.add_all(family, [(p_value, place)])
 
     def add_all(self, family: str, tests: list[tuple[float, Place | None]]) -> None:
         """Add tests, p-values with or without places; nothing where there are none."""
         if tests:
-            self.counted.pop(family, None)
             self.families.setdefault(family, []).extend(tests)
+            known = ~np.isnan([p for p, _ in tests])
+            self.run[family] = self.run.get(family, 0) + int(np.count_nonzero(known))
 
     def count_only(self, family: str, tests: int) -> None:
         """Count tests that were not run, because a first look left them out: they cost the same."""
-        self.counted.pop(family, None)
         self.skipped[family] = self.skipped.get(family, 0) + tests
 
     def size(self, family: str) -> int:
         """Number of tests in a family."""
         if family in self.searched:
             return self.searched[family][0]
-        if family not in self.counted:
-            run = sum(p == p for p, _ in self.families.get(family, ()))  # noqa: PLR0124  # NaN differs from itself
-            self.counted[family] = run + self.skipped.get(family, 0)
-        return self.counted[family]
+        return self.run.get(family, 0) + self.skipped.get(family, 0)
 
     @property
     def factor(self) -> int:
