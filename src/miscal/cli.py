@@ -58,6 +58,7 @@ def _as_options(text: str) -> str:
     """Hints name Python's parameters; here they are options."""
     text = re.sub(r"\blogit=True\b", "--logit", text)
     text = re.sub(rf"^'({OPTIONS}|by|ignore|allowed|folds|column)'", r"--\1", text)
+    text = re.sub(r"'most_levels'|\bmost_levels\b", "--most-levels", text)
     text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")
     return re.sub(rf"\b({OPTIONS})=", r"--\1 ", text)
 
@@ -100,6 +101,15 @@ def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+memory_ceiling = click.option(
+    "--memory", help="Read the table in parts and stay below this much memory, such as 600MB or 1GB."
+)
+most_levels = click.option(
+    "--most-levels", type=click.IntRange(min=1),
+    help="A field with more levels is refused, in a table read in parts.  [default: 1000000]",
+)  # fmt: skip
+
+
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     made = dict(options)
@@ -107,6 +117,8 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     made["probability"] = probability[0] if len(probability) == 1 else list(probability) or None
     made["by"] = list(made["by"]) or None
     made["random_state"] = made.pop("seed")
+    if made.get("most_levels", 0) is None:
+        del made["most_levels"]
     return made
 
 
@@ -136,7 +148,8 @@ def demo(out: Path, effort: str, seed: int) -> None:
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
 @click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the audit for --baseline.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
-@click.option("--memory", help="Read the table in parts and stay below this much memory, such as 600MB or 1GB.")
+@memory_ceiling
+@most_levels
 @click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
 def audit(
     file: Path,

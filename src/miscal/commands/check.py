@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from miscal.cli import audit_options, progress_bar, table_options, time_options
+from miscal.cli import audit_options, memory_ceiling, most_levels, progress_bar, table_options, time_options
 from miscal.data.errors import refusal
 
 __all__ = ["check"]
@@ -32,6 +32,8 @@ def _limits(values: tuple[str, ...]) -> dict[str, float]:
 @click.argument("file", type=click.Path(path_type=Path))
 @table_options
 @time_options
+@memory_ceiling
+@most_levels
 @click.option(
     "--config", type=click.Path(path_type=Path), help="TOML file of gates; else miscal.toml or pyproject.toml."
 )

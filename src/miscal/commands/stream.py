@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from miscal.cli import verified
+from miscal.cli import most_levels, verified
 from miscal.data.errors import refusal
 
 __all__ = ["apply", "fit", "merge", "tally"]
@@ -30,14 +30,14 @@ METHODS = {
 @click.option("--by", multiple=True, help="Column to look at; repeat. All by default.")
 @click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
 @click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
-@click.option("--most-levels", default=1_000_000, show_default=True, help="A field with more levels is refused.")
+@most_levels
 @click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bool, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.carriers.summary import Summary
     from miscal.engines.rows import Door
     from miscal.report.large import runner_of
-    from miscal.report.streamed import summarise
+    from miscal.report.streamed import MOST_LEVELS, summarise
 
     if check:
         verified(file)
@@ -48,8 +48,9 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bo
     if first is not None and not by:
         by = (*first.variables, *first.fields)
     seen = summarise(
-        runner_of(file, memory, door), door, by=list(by) or None, ignore=ignore, like=first, most_levels=most, sample=0
-    )
+        runner_of(file, memory, door), door, by=list(by) or None, ignore=ignore, like=first,
+        most_levels=most or MOST_LEVELS, sample=0,
+    )  # fmt: skip
     seen.summary.save(out)
     click.echo(f"{seen.summary.rows:,} rows in {seen.passes} passes. Tally: {out}   edges {seen.summary.rule[:8]}")
 

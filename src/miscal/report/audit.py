@@ -77,7 +77,7 @@ def audit(
     source : what the page calls the data; the file's name by default
     memory : read the table in parts and stay below this much memory, such as "600MB"; pairs of columns and
         subpopulations are then chosen on a few batches and measured on all rows, neighbourhoods are those of a sample.
-        Tables too large to load are always read so
+        Tables too large to load are always read so. With `most_levels` (a million) a field with more levels is refused
     progress : called with what is being looked at, how many steps are done, and how many there are
 
     Returns
@@ -208,6 +208,11 @@ def _predictions(
     *,
     days: bool = False,
 ) -> Predictions:
+    if "most_levels" in options:
+        hint = "give memory= (--memory), or leave it out"
+        raise refusal(
+            "is for a table that is read in parts", where="'most_levels'", got="this one is loaded", hint=hint
+        )
     if isinstance(data, Predictions):
         return data
     if outcome is None or probability is None:

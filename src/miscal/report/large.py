@@ -16,7 +16,7 @@ from miscal.engines.crowd_search import Limits
 from miscal.engines.rows import Door
 from miscal.engines.runners import DEFAULT, restarted, runner_for, sums_bytes
 from miscal.report.record import Audit
-from miscal.report.streamed import Seen, audit_of, summarise
+from miscal.report.streamed import MOST_LEVELS, Seen, audit_of, summarise
 
 TALLY = ".tally"
 CACHED = 12 << 20  # bytes of sums of conjunctions that stay in the cache while every row is added
@@ -82,7 +82,7 @@ def audit_large(
     suppress_below: int = 0,
     source: str | None = None,
     memory: Any = None,
-    most_levels: int = 1_000_000,
+    most_levels: int = MOST_LEVELS,
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Audit:
@@ -114,6 +114,8 @@ def audit_large(
             got="a table read in parts keeps sums by cell, and one by cell and cluster would be as long as the table",
             hint="load the table (leave memory out), or a sample of whole clusters: see the page on large data",
         )  # fmt: skip
+    if not (isinstance(most_levels, int) and most_levels >= 1):
+        raise refusal("must be a whole number above 0", where="'most_levels'", got=f"it is {most_levels!r}")
     unknown = set(options) - {"logit", "positive", "clip"}
     if unknown:
         raise refusal(

@@ -50,6 +50,7 @@ from miscal.report.search.places import Tests
 from miscal.results import Result
 
 CURVE_POINTS = 100
+MOST_LEVELS = 1_000_000  # of a field
 CURVE_ROWS = 20_000
 NOMINAL = ("category", "boolean")
 
@@ -72,7 +73,7 @@ def summarise(
     by: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     like: Summary | None = None,
-    most_levels: int = 1_000_000,
+    most_levels: int = MOST_LEVELS,
     sample: int = SAMPLE,
     effort: str = "quick",
     random_state: int = 0,
