@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+from scipy import stats
+
+import miscal
 from studies.field_false_alarms import limit, rare_levels, whole_result
 
 
@@ -16,3 +21,25 @@ def test_a_result_by_field_raises_no_false_alarms():
     found = [whole_result(seed, 60, 600) for seed in range(40)]
     for alarms in (sum(column) for column in zip(*found, strict=True)):
         assert alarms <= limit(40)
+
+
+@pytest.mark.parametrize(
+    ("shape", "levels"), [((1.0, 8.0), 700), ((1.0, 60.0), 700), ((2.0, 3.0), 700), ((1.0, 8.0), 60)]
+)
+def test_many_small_levels_of_clustered_rows_are_no_alarm(shape: tuple[float, float], levels: int) -> None:
+    """Rare events are not symmetric, so flipping signs alone took the noise of small levels for too little."""
+    alarms, tables, rows, people = 0, 60, 3000, 600
+    values, floors = [], []
+    for seed in range(tables):
+        rng = np.random.default_rng([23, seed])
+        person = rng.integers(0, people, rows)
+        p = rng.beta(*shape, people)[person]
+        luck = rng.random(people)  # half of a person's outcomes are one draw
+        y = np.where(rng.random(rows) < 0.5, luck[person] < p, rng.random(rows) < p)
+        level = rng.integers(0, levels, rows).astype(str)
+        found = miscal.by_field(miscal.Predictions(y, p, cluster=person, columns={"g": level}), "g")
+        alarms += found.p_value <= 0.05
+        values.append(found.value)
+        floors.append(found.noise_floor)
+    assert alarms <= stats.binom.isf(0.001, tables, 0.05)  # 10 of 60
+    assert np.mean(floors) == pytest.approx(np.mean(values), rel=0.08)  # the floor is what calibrated rows show

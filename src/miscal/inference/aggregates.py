@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.inference.cells import Null
-from miscal.inference.nulls import MatchedDraws, cell_draws
+from miscal.inference.nulls import MatchedDraws, SparseDraws, cell_draws
 from miscal.inference.sums import CellRows, CellSums, Floats
 
 Metric = Callable[[Floats, Floats, Floats], Any]
@@ -90,6 +90,7 @@ def aggregate_null(
     null: Null = "bernoulli",
     rows: CellRows | None = None,
     level: float = 0.95,
+    model_variance: bool = False,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
@@ -104,7 +105,7 @@ def aggregate_null(
         False when all weights are 1.
     draws
         How many; they are made in blocks of at most 32 MiB.
-    null, rows
+    null, rows, model_variance
         See `cell_draws`; clusters need rows.
 
     Returns
@@ -123,7 +124,10 @@ def aggregate_null(
     """
     if draws < 1:
         raise refusal("must be at least 1", where="'draws'", got=f"got {draws}")
-    stream = cell_draws(sums, weighted=weighted, null=null, rows=rows, draws=draws, random_state=random_state)
+    stream = cell_draws(
+        sums, weighted=weighted, null=null, rows=rows, draws=draws, model_variance=model_variance,
+        random_state=random_state,
+    )  # fmt: skip
     predicted, weight = sums.predicted, sums.weight
     if isinstance(metric, PooledError) and isinstance(stream, MatchedDraws):
         values = _drawn_by_cells(stream, metric, predicted, weight, draws)
@@ -133,6 +137,8 @@ def aggregate_null(
         for first in range(0, draws, step):
             count = min(step, draws - first)
             values[first : first + count] = metric(predicted, stream.block(first, count), weight)
+    if isinstance(stream, SparseDraws):
+        values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
     actual = float(np.asarray(metric(predicted, sums.observed[np.newaxis, :], weight))[0])
     return summary_of_draws(actual, values, method=stream.words, level=level)
 

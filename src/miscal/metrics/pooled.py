@@ -178,12 +178,13 @@ def pooled_of(
     )
     number = max(int(tests.judged.sum()), 1)
     intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
-    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, random_state=random_state, **common)
+    drawn: Any = {**common, "random_state": random_state, "model_variance": binary and not noise.outcome_weights}
+    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, **drawn)
     adjusted = holm(tests.p_value)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(_variance(sums, noise, rows)) / sums.weight
         ratio = sums.predicted / sums.observed
-    band_low, band_high = _consistency_band(sums, error, common, random_state)
+    band_low, band_high = _consistency_band(sums, error, drawn)
     columns: dict[str, Any] = {
         **_places(sums.cells),
         "rows": sums.counts,
@@ -239,17 +240,15 @@ def _variance(sums: Tally, noise: Noise, rows: CellRows | None) -> np.ndarray:
     return sums.residual2 if rows is None else cluster_blocks(rows).squares()
 
 
-def _consistency_band(
-    sums: Tally, error: np.ndarray, common: Mapping[str, Any], random_state: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _consistency_band(sums: Tally, error: np.ndarray, drawn: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Where 95% of observed rates would fall if the predictions were right, cell by cell."""
     if sums.counts.size > BAND_CELLS:
         low, high = sums.mean_predicted - 1.96 * error, sums.mean_predicted + 1.96 * error
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    rows = common["rows"] if common["null"] == "residual" else None
-    drawn = cell_draws(sums, random_state=random_state, **{**common, "rows": rows}).block(0, BAND_DRAWS)
+    rows = drawn["rows"] if drawn["null"] == "residual" else None
+    block = cell_draws(sums, **{**drawn, "rows": rows}).block(0, BAND_DRAWS)
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.quantile(drawn, [0.025, 0.975], axis=0) / sums.weight
+        low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 

@@ -60,7 +60,8 @@ def level_differences(
     tests = cell_p_values(
         sums, outcome_weights=found.noise.outcome_weights, response="binary" if pair.binary else "real", **common
     )
-    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, **common)
+    model = pair.binary and not found.noise.outcome_weights
+    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, model_variance=model, **common)
     return Differences(shift, sums, rows, sums.gap, tests.p_value, holm(tests.p_value), summary)
 
 
