@@ -15,7 +15,7 @@ KEPT = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED)|s (call|setup|teardown) |passe
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "pytest", "tests/engines/test_spark.py", "-v", "-p", "no:xdist", "--durations=12"]
+    command = [sys.executable, "-m", "pytest", "tests/engines/test_spark.py", "-v", "-n", "0", "--durations=12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()[0]
     machine = f"{os.cpu_count()} processors with a load of {os.getloadavg()[0]:.0f}"
@@ -24,7 +24,7 @@ def main() -> None:
     text = "\n".join(lines).replace(f"{ROOT}/", "") + "\n"
     print(text)
     if done.returncode or "SKIPPED" in text:  # an earlier log of tests that ran is worth more
-        sys.exit(done.returncode or "not all tests ran: nothing is recorded")
+        sys.exit(done.stderr or done.stdout[-2000:] or "not all tests ran: nothing is recorded")
     LOG.write_text(text)
 
 
