@@ -36,7 +36,7 @@ METHODS = (
     ("miscal.engines.rows", "Batch", "levels", "columns as levels"),
     ("miscal.engines.cells", "FieldSums", "_cells", "names of levels"),
     ("miscal.engines.plan", "SecondState", "_pull", "pulling rows"),
-    ("miscal.engines.buckets", "KeyMap", "codes", "buckets of the score, or between given borders"),
+    ("miscal.engines.buckets", "KeyMap", "codes", "buckets of the score, between given borders, and of rows pulled"),
 )
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.optimize import isotonic_regression
 
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
+from miscal.engines.buckets import KeyMap
+from miscal.engines.cells import FieldSums
 from miscal.engines.names import Names, text_of
 from miscal.engines.packed import PackedSums, TwinSums, lines
 from miscal.inference.aggregates import PooledError
@@ -21,6 +26,7 @@ from miscal.inference.sums import Sums
 from miscal.kernels.draw import cumulative_masses
 from miscal.kernels.jit import kernel
 from miscal.kernels.lines import add_line
+from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
 from miscal.kernels.simulate import mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
 from miscal.metrics.score.losses import isotonic_rates
@@ -183,7 +189,6 @@ def test_names_beyond_ascii_keep_their_bytes():
 
 
 def test_one_thread_is_one(tmp_path, monkeypatch):
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from miscal.engines import stream as module
@@ -221,3 +226,46 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
     used.clear()
     module.Stream(batches, threads=2).run(Job())
     assert used == {"miscal-reader"}
+
+
+def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
+    dictionaries = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b", "c"], ["a", "b", "c"], ["a", None], [], ["c"]]
+    rng = np.random.default_rng(6)
+    sums, counted = FieldSums("level", 10), Counter()
+    for names in dictionaries:
+        codes = rng.integers(-1, len(names), 50).astype(np.int32)
+        counted.update("missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist())
+        made = text_of([name or "" for name in names])
+        if None in names:
+            made = pa.array(names, pa.string())
+        levels = (codes, made)
+        batch = SimpleNamespace(levels=lambda _, levels=levels: levels, pair=Pair(np.full(50, 0.5), np.zeros(50)))
+        sums.count(batch)
+        cells = sums.codes(batch, grow=False)
+        assert [(["missing", *sums.names])[cell] for cell in cells.tolist()] == [
+            "missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()
+        ]
+    found = dict(zip(["missing", *sums.names], sums.sums.plain[:, 0].tolist(), strict=False))
+    assert found == dict(counted)
+
+
+@pytest.mark.parametrize("rows", [1, 4096, 10_000])
+def test_segments_and_cells_of_the_sketch_are_read_off_the_buckets(rows):
+    rng = np.random.default_rng(7)
+    values = rng.beta(1.2, 12.0, rows)
+    made = KeyMap.fitted(rng.beta(1.2, 12.0, 5000), 1 << 10)
+    table = rng.integers(0, 5, made.count + 1).astype(np.int32)
+    buckets = made.codes(values)
+    arguments, codes, picked = (
+        (made.low, made.high, *made.arguments),
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int32),
+    )
+    found = bucket_segments(values, *arguments, table, 4, codes, picked)
+    assert np.array_equal(codes, table[buckets])
+    assert np.array_equal(picked[:found], np.flatnonzero(codes == 4))
+    again = buckets.copy()
+    assert segments_of(again, table, 4, picked) == found
+    assert np.array_equal(again, codes)
+    sketch_cells(buckets, 2)
+    assert np.array_equal(buckets, made.codes(values) >> 2)

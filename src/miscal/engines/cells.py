@@ -123,6 +123,7 @@ class FieldSums:
         self.sums = CellSums(max(64, 2 * len(self.known)))
         self._sequence = np.empty(0, np.int64)  # the cells in the order of their names, once they are sorted
         self._levels: tuple[str, ...] | None = None  # and the names themselves
+        self._last: tuple[Any, np.ndarray] | None = None  # names of a batch, all of them known, and their cells
 
     @property
     def names(self) -> list[str]:
@@ -158,8 +159,12 @@ class FieldSums:
     def _table(self, batch: Batch, *, grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Codes of the rows in the batch's own names, and the cell of each of those; its last entry serves code -1."""
         codes, names = batch.levels(self.name)
+        if self._last is not None and names.equals(self._last[0]):  # as writers of categories repeat them
+            return codes, self._last[1]
         cells = np.append(self._cells(names), np.int32(0))
-        if grow and not cells[:-1].all():
+        if cells[:-1].all():
+            self._last = names, cells
+        elif grow:
             used = np.zeros(cells.size, bool)
             used[codes] = True
             unknown = np.flatnonzero(used[:-1] & (cells[:-1] == 0))
