@@ -38,7 +38,9 @@ def columns_of(
     chosen = [name for name in chosen if runner.kinds[name]]
     text = [name for name in chosen if runner.kinds[name] == "category"] if not by else []
     if text:
-        seen: dict[str, set[str]] = {name: set() for name in text}
+        import pyarrow as pa
+
+        seen: dict[str, list[Any]] = {name: [] for name in text}
         rows = 0
         for chunk in runner.sample([*door.columns, *text]):
             batch = door.open(chunk)
@@ -46,11 +48,12 @@ def columns_of(
                 rows += batch.rows
                 for name in text:
                     codes, levels = batch.levels(name)
-                    seen[name].update(levels.take(arrow_of(np.unique(codes[codes >= 0]))).to_pylist())
+                    seen[name].append(levels.take(arrow_of(np.unique(codes[codes >= 0]))))
         for name in text:
-            if len(seen[name]) > max(FEW, UNLIKE * rows):
+            different = len(pa.chunked_array(seen[name], pa.string()).unique())
+            if different > max(FEW, UNLIKE * rows):
                 chosen.remove(name)
-                aside.append(set_aside(name, f"an identifier: {len(seen[name]):,} levels in a sample of {rows:,} rows"))
+                aside.append(set_aside(name, f"an identifier: {different:,} levels in a sample of {rows:,} rows"))
     return chosen, aside
 
 
