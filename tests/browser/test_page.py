@@ -314,6 +314,7 @@ def test_a_phone_folds_long_lists_and_unfolds_them(show: Any, sample: dict[str, 
     page.set_viewport_size({"width": 390, "height": 800})
     assert not cards.nth(8).is_visible()
     assert not rows.nth(20).is_visible()
+    assert rows.first.bounding_box()["height"] < 125  # a row of eight columns is a name and two lines
     page.locator(".cards + .unfold").click()
     assert cards.nth(8).is_visible()
     page.locator("#columns-table thead button").first.click()  # sorting shows all rows

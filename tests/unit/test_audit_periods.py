@@ -10,16 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from scipy import stats
 
 import miscal
 from miscal.cli import main
-from miscal.data.columns import column
-from miscal.pairs import Pair
 from miscal.report.html import to_html
-from miscal.report.periods import by_period
-
-CLAIMS = ("better", "worse", "moved")
+from studies.period_changes import CLAIMS, ROWS, judged, limit, named, planted
 
 
 def table_of(rows: int, seed: int, *, days: int = 180, shift: dict[str, float] | None = None) -> pd.DataFrame:
@@ -41,53 +36,23 @@ def table(found: Any) -> dict[str, Any]:
     return made
 
 
-def calibrated(rng: np.random.Generator, kind: str) -> tuple[Pair, np.ndarray]:
-    """Calibrated rows over about twelve months or twenty weeks, the way that each kind makes it hard."""
-    n = {"plain": 2000, "rare": 6000, "weighted": 4000, "clusters": 2000, "days": 3000}[kind]
-    days = rng.integers(0, 140 if kind == "days" else 360, n).astype(float)
-    p = rng.beta(0.6, 60, n) if kind == "rare" else rng.beta(2, 6, n)
-    weight = rng.lognormal(0, 0.6, n) if kind == "weighted" else None
-    if kind == "clusters":  # people come again and again; a person's outcomes go together, rates stay right
-        person = rng.integers(0, n // 5, n)
-        p = rng.beta(2, 6, n // 5)[person]
-        luck = rng.random(n // 5)
-        y = np.where(rng.random(n) < 0.5, luck[person] < p, rng.random(n) < p)
-        return Pair(p, y.astype(np.uint8), cluster=person), days
-    if kind == "days":  # rows of a day err together
-        luck = rng.random(140)
-        y = np.where(rng.random(n) < 0.3, luck[days.astype(int)] < p, rng.random(n) < p)
-        return Pair(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
-    return Pair(p, (rng.random(n) < p).astype(np.uint8), weight), days
-
-
-@pytest.mark.parametrize("kind", ["plain", "rare", "weighted", "clusters", "days"])
+@pytest.mark.parametrize("kind", ROWS)
 def test_calibrated_tables_rarely_claim_a_change(kind: str) -> None:
-    tables, claimed, off = 120, 0, 0
-    for seed in range(tables):
-        compared, days = calibrated(np.random.default_rng([7, seed]), kind)
-        made = by_period(compared, column("when", days.astype("M8[D]")), every="week" if kind == "days" else "month")
-        claimed += any(verdict in CLAIMS for verdict in made.table["verdict"])
-        off += bool(np.nanmin(made.table["p_adjusted"], initial=1.0) <= 0.05)
-    limit = stats.binom.isf(0.001, tables, 0.05)  # 15 of 120: more would happen once in a thousand at 5%
-    assert claimed <= limit
-    assert off <= limit
+    tables = 120
+    claimed, off = (sum(column) for column in zip(*(judged(seed, kind) for seed in range(tables)), strict=True))
+    assert claimed <= limit(tables)  # more would happen once in a thousand at 5%
+    assert off <= limit(tables)
 
 
 def test_a_change_of_six_deviations_is_named_where_it_is() -> None:
     """From March to April the true rate moves so that the step is expected 6 standard errors off, and only there."""
-    rows, named, wrong = 4000, 0, 0
-    months = [f"2024-0{k}" for k in range(1, 7)]
-    for seed in range(40):
-        # A month has about rows/6 of mean variance 0.17; the step is the difference of two.
-        error = np.sqrt(2 * 0.17 / (rows / 6))
-        frame = table_of(rows, seed, shift=dict.fromkeys(months[3:], 6 * error))
-        days = frame["when"].to_numpy().astype("M8[D]")
-        made = by_period(Pair(frame["p"].to_numpy(), frame["y"].to_numpy(np.uint8)), column("when", days)).table
-        verdict = dict(zip(made["label"], made["verdict"], strict=True))
-        named += verdict["2024-04"] == "worse"
-        wrong += any(verdict[month] in CLAIMS for month in months if month != "2024-04")
-    assert named >= 38
-    assert wrong <= stats.binom.isf(0.001, 40, 0.05)
+    tables = [planted(seed, 6.0) for seed in range(40)]
+    verdicts = [dict(zip(made["label"], made["verdict"], strict=True)) for made in tables]
+    assert sum(verdict["2024-04"] == "worse" for verdict in verdicts) >= 38
+    assert sum(named(made) for made in tables) >= 40 - limit(40)
+    assert sum(any(v in CLAIMS for month, v in verdict.items() if month != "2024-04") for verdict in verdicts) <= limit(
+        40
+    )
 
 
 def test_the_sentence_says_which_months_and_how() -> None:

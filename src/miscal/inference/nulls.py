@@ -121,7 +121,7 @@ class SparseDraws:
     @property
     def words(self) -> str:
         """How the draws are made."""
-        return self.flips.words
+        return f"{self.flips.words}, cells of few events drawn from the predictions"
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""

@@ -119,7 +119,8 @@ class Pooled:
     @property
     def method(self) -> str:
         """How the p-value of the cells was made."""
-        return f"{self.noise.reason} {self.summary.draws} draws."
+        sparse = " Cells of few events are drawn from the predictions." if "few events" in self.summary.method else ""
+        return f"{self.noise.reason} {self.summary.draws} draws.{sparse}"
 
 
 def p_floor(summary: NullSummary, times: float = 1.0) -> float:
