@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,10 +13,12 @@ from typing import Any
 
 import click
 
-from miscal.data.errors import MiscalError
+from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.places import prepared
 
 SHOWN = 12
 OPTIONS = "positive|outcome|probability|weight|count|cluster|time|every"  # that are parameters of the same name
+SEED = click.IntRange(min=0)
 PATIENCE = 2.0  # seconds before a progress bar appears
 # Commands that live beside what they do: module and function, imported when asked for.
 ELSEWHERE: dict[str, tuple[str, str]] = {
@@ -42,7 +45,8 @@ class OneLine(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with _plain_warnings():
+                return super().invoke(context)
         except MiscalError as error:
             click.echo(f"miscal: {_as_options(' '.join(str(error).split()))}", err=True)
             context.exit(2)
@@ -54,11 +58,30 @@ class OneLine(click.Group):
             context.exit(130)
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Say the library's warnings in one line, without the place in the code from which the command called it."""
+    shown = warnings.showwarning
+
+    def say(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, MiscalWarning):
+            click.echo(f"miscal: note: {_as_options(' '.join(str(message).split()))}", err=True)
+        else:
+            shown(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield
+
+
 def _as_options(text: str) -> str:
     """Hints name Python's parameters; here they are options."""
+    text = re.sub(r"\buse miscal\.read\(\.\.\., logit=True\)", "pass --logit", text)
+    text = re.sub(r" Rounding noise\? .*clip.*$", " Rounding noise? bring the values into [0, 1] first", text)
     text = re.sub(r"\blogit=True\b", "--logit", text)
     text = re.sub(rf"^'({OPTIONS}|by|ignore|allowed|folds|column)'", r"--\1", text)
     text = re.sub(r"'most_levels'|\bmost_levels\b", "--most-levels", text)
+    text = text.replace("'suppress_below'", "--suppress-below")
     text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")
     return re.sub(rf"\b({OPTIONS})=", r"--\1 ", text)
 
@@ -83,7 +106,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--ignore", multiple=True, help="Column to leave out; repeat."),
         click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"])),
         click.option("--suppress-below", default=0, help="Keep cells of fewer rows out of page, JSON and CSV."),
-        click.option("--seed", default=0, show_default=True, help="Seed of the simulations."),
+        click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the simulations."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -127,7 +150,7 @@ def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     "--out", default="miscal-demo", show_default=True, type=click.Path(path_type=Path), help="Folder to write."
 )
 @click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
-@click.option("--seed", default=0, show_default=True, help="Seed of the simulations.")
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the simulations.")
 def demo(out: Path, effort: str, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
@@ -146,7 +169,9 @@ def demo(out: Path, effort: str, seed: int) -> None:
 @time_options
 @click.option("--out", default="report.html", show_default=True, type=click.Path(path_type=Path), help="Page to write.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
-@click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the audit for --baseline.")
+@click.option(
+    "--save", "saved", type=click.Path(path_type=Path), help="File that keeps the whole audit for --baseline."
+)
 @click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
 @memory_ceiling
 @most_levels
@@ -186,20 +211,23 @@ def _run(
     from miscal.report.audit import audit as run_audit
 
     before = Audit.load(baseline) if baseline else None
-    for path in filter(None, (page, json_path, saved)):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    prepared({"--out": page, "--json": json_path, "--save": saved}, table=data, baseline=baseline)
+    below = options.pop("suppress_below", 0)  # last of all: what is compared and saved needs every cell
     with progress_bar() as progress:
         found = run_audit(data, progress=progress, **options)
     if before is not None:
         found = found.with_comparison(before)
+    whole, found = found, found.suppressed(below) if below else found
     show(found)
     found.to_html(page)
     if json_path is not None:
         found.to_json(json_path)
     if saved is not None:
-        found.save(saved)
+        whole.save(saved)
     written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
     click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
+    if saved is not None and below:
+        click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on.")
 
 
 @contextmanager

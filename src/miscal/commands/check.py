@@ -10,6 +10,7 @@ import click
 
 from miscal.cli import audit_options, memory_ceiling, most_levels, progress_bar, table_options, time_options
 from miscal.data.errors import refusal
+from miscal.data.places import prepared
 
 __all__ = ["check"]
 
@@ -57,7 +58,7 @@ def check(
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
     from miscal.report.audit import audit
-    from miscal.report.gates import Gates, annotation, judge, read_gates
+    from miscal.report.gates import Gates, annotation, gate_value, judge, read_gates
     from miscal.report.gates import junit as as_junit
     from miscal.report.json import read_json, write_text
 
@@ -65,12 +66,14 @@ def check(
     flags = {name: options.pop(name) for name in names}
     fields = _limits(options.pop("max_field"))
     gates = Gates(**read_gates(config))
-    gates = replace(gates, **{name: value for name, value in flags.items() if value is not None})
-    gates = replace(gates, max_field={**gates.max_field, **fields})
+    given = {name: value for name, value in flags.items() if value is not None}
+    gates = replace(gates, **{n: gate_value(n, value, f"--{n.replace('_', '-')}") for n, value in given.items()})
+    gates = replace(gates, max_field={**gates.max_field, **gate_value("max_field", fields, "--max-field")})
     if gates == Gates():
         raise refusal(
             "has no gate to check", where="check", hint="give --max-expected, --max-field, ... or miscal.toml"
         )
+    prepared({"--out": out, "--json": json_path, "--junit": junit}, table=file)
     baseline = read_json(gates.no_new_findings) if gates.no_new_findings else None
     with progress_bar() as progress:
         found = audit(file, progress=progress, **audit_options(options))

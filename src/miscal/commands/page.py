@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from miscal.data.errors import refusal
+from miscal.data.places import prepared
 
 __all__ = ["page"]
 
@@ -29,12 +30,13 @@ def page(
     from miscal.cli import show
     from miscal.report.record import Audit
 
+    prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
+    for path in audits:
+        prepared({"--out": out, "--json": json_path, "--save": saved}, audit=path)
     loaded = {label: Audit.load(path) for label, path in _labels(audits).items()}
     found = next(iter(loaded.values())) if len(audits) == 1 else Audit.merge(loaded)
     if baseline is not None:
         found = found.with_comparison(Audit.load(baseline))
-    for path in filter(None, (out, json_path, saved)):
-        path.parent.mkdir(parents=True, exist_ok=True)
     if saved is not None:
         found.save(saved)
     if suppress_below:

@@ -10,6 +10,7 @@ import click
 
 from miscal.cli import audit_options, table_options
 from miscal.data.errors import refusal
+from miscal.data.places import prepared
 
 __all__ = ["recalibrate"]
 SHOWN = 15
@@ -48,10 +49,9 @@ def recalibrate(
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or made["probability"] is None:
         raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
+    prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
     done = repair_table(file, allowed=limited, folds=folds, **made)
-    for path in filter(None, (out, model, page, json_path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
     done.write(table=out, model=model, page=page, json=json_path)
     _told(done.record)
     written = [("Table", out), ("Model", model), ("Page", page), ("JSON", json_path)]

@@ -9,6 +9,7 @@ import click
 
 from miscal.cli import most_levels, verified
 from miscal.data.errors import refusal
+from miscal.data.places import prepared
 
 __all__ = ["apply", "fit", "merge", "tally"]
 METHODS = {
@@ -41,6 +42,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bo
 
     if check:
         verified(file)
+    prepared({"--out": out}, table=file)
     first = None if like is None else Summary.load(like)
     probability = options.pop("probability")
     by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("most_levels")
@@ -63,15 +65,21 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
     from miscal.carriers.summary import Summary, added
     from miscal.data.errors import MiscalError
 
+    prepared({"--out": out})
     total = Summary.load(files[0])
+    seen = {total.fingerprint: files[0]}
     for path in files[1:]:
         part = Summary.load(path)
+        same = seen.setdefault(part.fingerprint, path)
+        if same is not path:
+            hint = "the same table? its rows would count twice"
+            raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
         try:
             total = added([total, part])
         except MiscalError as error:
             raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
     total.save(out)
-    click.echo(f"{total.rows:,} rows of {total.parts} tables. Tally: {out}")
+    click.echo(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
 
 
 @click.command()
@@ -96,6 +104,7 @@ def apply(
         raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{out}'")
     if check:
         verified(file)
+    prepared({"--out": out}, model=model)
     fitted = load_model(model)
     rows = apply_to(fitted, file, list(probability), out, logit=logit, column=column, memory=memory)
     click.echo(f"{rows:,} rows. Table: {out}")
@@ -123,6 +132,7 @@ def fit(
     from miscal.data.writing import write_whole
     from miscal.recalibrate.carried import fit_to
 
+    prepared({"--out": out}, table=file)
     if bins is not None and method not in ("histogram", "scaling-binning"):
         raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
     if check:

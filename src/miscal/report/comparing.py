@@ -71,12 +71,18 @@ class Comparison:
 
 def compare(before: Any, after: Any) -> Comparison:
     """Compare two audits over the cells that both have."""
-    if not before.carriers or not after.carriers:
-        raise refusal("keeps no tallies to compare", where="an audit", hint="save it with .save, not as JSON")
+    for audit, which in ((before, "the earlier audit"), (after, "the later audit")):
+        if not audit.carriers:
+            below = audit.document["settings"].get("suppress_below")
+            hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
+            hint = hint if below else "save it with .save, not as JSON"
+            raise refusal("keeps no tallies to compare", where=which, hint=hint)
     data = [audit.document["data"] for audit in (before, after)]
     same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
     level = float(after.document["settings"].get("level", 0.05))
-    rows: dict[str, list[Any]] = {name: [] for name in ("where", "rows", "gap_before", "gap_after", "p_value")}
+    rows: dict[str, list[Any]] = {
+        name: [] for name in ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
+    }
     for name, one in before.carriers.items():
         two = after.carriers.get(name)
         if two is None:
@@ -86,6 +92,7 @@ def compare(before: Any, after: Any) -> Comparison:
             if min(sums[0]["weight"], sums[1]["weight"]) <= 0:
                 continue
             rows["where"].append(where)
+            rows["rows_before"].append(int(sums[0]["rows"]))
             rows["rows"].append(int(sums[1]["rows"]))
             rows["gap_before"].append(_gap(sums[0]))
             rows["gap_after"].append(_gap(sums[1]))

@@ -14,6 +14,7 @@ from miscal.data.errors import nearest, refusal
 from miscal.report import words
 
 FILES = ("miscal.toml", "pyproject.toml")
+SHARES = ("max_expected", "max_kuiper", "max_gap")  # errors between probabilities, which are at most 1
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,18 @@ def _checked(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     for name, value in content.items():
         key = name.replace("-", "_")
         if key not in known:
-            raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(key, known))
-        made[key] = _value(key, value, f"'{path}': {name}")
+            offered = [each.replace("_", "-") for each in known]
+            raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
+        made[key] = gate_value(key, value, f"'{path}': {name}")
     return made
 
 
-def _value(key: str, value: Any, where: str) -> Any:
+def gate_value(key: str, value: Any, where: str) -> Any:
+    """The value of one gate, checked: of a file or of an option."""
     if key == "max_field":
         if not isinstance(value, Mapping):
             raise refusal("must be a table such as {state = 0.02}", where=where, got=f"it is {value!r}")
-        return {str(column): _number(limit, f"{where}.{column}") for column, limit in value.items()}
+        return {str(column): _number(limit, f"{where} {column}", 1.0) for column, limit in value.items()}
     if key == "ignore":
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise refusal('must be a list such as ["MC301"]', where=where, got=f"it is {value!r}")
@@ -96,12 +99,16 @@ def _value(key: str, value: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise refusal("must be the path of a baseline", where=where, got=f"it is {value!r}")
         return value
-    return _number(value, where)
+    return _number(value, where, 1.0 if key in SHARES else math.inf)
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: Any, where: str, most: float) -> float:
+    """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
+    if value > most:
+        hint = f"percent? {value:g}% is {value / 100:g}"
+        raise refusal("must be at most 1, or nothing could fail it", where=where, got=f"it is {value:g}", hint=hint)
     return float(value)
 
 

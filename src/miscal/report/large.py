@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,10 @@ def audit_large(
                 "needs the rows", where="'time'", got=f"'{name}' keeps sums whose periods are not all known",
                 hint="audit the table itself with it",
             )  # fmt: skip
-        made = audit_of(Seen(Summary.load(fspath(data)), {}, {}), source=source or name, **common)
+        summary = Summary.load(fspath(data))
+        asked: Any = {"weight": weight, "count": count, "cluster": cluster, "by": by, "ignore": ignore, **options}
+        _check_tally(summary, name, {"outcome": outcome, "probability": probability}, asked)
+        made = audit_of(Seen(summary, {}, {}), source=source or name, **common)
         return made.suppressed(suppress_below) if suppress_below else made
     if outcome is None or probability is None:
         raise unnamed(data)
@@ -129,6 +132,24 @@ def audit_large(
     seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **timed, **chosen))
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **timed, **common)
     return found.suppressed(suppress_below) if suppress_below else found
+
+
+def _check_tally(summary: Summary, name: str, roles: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
+    for word, value in roles.items():
+        kept = summary.about.get(word)
+        if value is not None and kept is not None and _listed(value) != _listed(kept):
+            raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=f"{_listed(value)} was asked for")
+    for word, value in asked.items():
+        if value:
+            raise refusal(
+                "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
+                hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
+            )  # fmt: skip
+
+
+def _listed(names: Any) -> str:
+    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
 
 
 def runner_of(

@@ -40,8 +40,33 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
             entry["rows"] = None
     if gone:
         small.append({"where": f"{len(gone)} findings", "rows": None, "reason": f"suppressed: fewer than {below} rows"})
+    if made.get("comparison"):
+        made["comparison"] = _comparison(made["comparison"], made, below)
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
     return made
+
+
+def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int) -> dict[str, Any]:
+    """What changed, without cells that are small in either audit or hidden in their section, and without counts."""
+    hidden = {
+        f"{result.get('settings', {}).get('column') or 'score'} {label}"
+        for results in made["sections"].values()
+        for result in results
+        for label, rows in zip(result["table"].get("label", []), result["table"].get("rows", []), strict=False)
+        if rows is None
+    }
+    table = compared["table"]
+    before = table.get("rows_before", [0] * len(table["where"]))  # not known: taken for small
+    sizes = zip(table["where"], table["rows"], before, strict=True)
+    keep = [where not in hidden and rows >= below and old >= below for where, rows, old in sizes]
+    cells = {
+        name: [value for value, shown in zip(values, keep, strict=True) if shown]
+        for name, values in table.items()
+        if name not in ("rows", "rows_before")
+    }
+    named = {*cells["where"], *(finding["where"] for finding in made["findings"])}
+    places = {word: [w for w in compared[word] if w in named] for word in ("better", "worse", "new", "gone")}
+    return {**compared, **places, "table": cells}
 
 
 def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Mistakes that people make at the command: none may write over a table, pass a gate for good, or go unsaid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from miscal.cli import main
+from miscal.data.errors import MiscalError
+from miscal.report.audit import audit
+
+ROLES = ("--outcome", "y", "--probability", "p")
+
+
+@pytest.fixture
+def table(tmp_path: Path, rng: np.random.Generator) -> Path:
+    p = rng.random(400).round(3)
+    state = np.where(np.arange(400) < 6, "WY", rng.choice(["CA", "NY"], 400))
+    frame = pd.DataFrame(
+        {"y": (rng.random(400) < np.where(state == "NY", p / 4, p)).astype(int), "p": p, "state": state}
+    )
+    path = tmp_path / "predictions.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: object, saying: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert saying in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("audit", "TABLE", *ROLES, "--out", "TABLE"),
+        ("audit", "TABLE", *ROLES, "--out", "page.html", "--json", "TABLE"),
+        ("check", "TABLE", *ROLES, "--max-gap", "1", "--junit", "TABLE"),
+        ("recalibrate", "TABLE", *ROLES, "--out", "r.csv", "--page", "r.html", "--model", "TABLE"),
+        ("tally", "TABLE", *ROLES, "--out", "TABLE"),
+        ("fit", "TABLE", *ROLES, "--method", "platt", "--out", "TABLE"),
+    ],
+)
+def test_no_command_writes_over_the_table_it_reads(
+    table: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(table.parent)
+    before = table.read_bytes()
+    refused(*(table if word == "TABLE" else word for word in command), saying="would write over what is read")
+    assert table.read_bytes() == before
+    assert [path.name for path in table.parent.iterdir()] == [table.name]
+
+
+def test_two_outputs_in_one_file_are_refused(table: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    refused("audit", table, *ROLES, "--out", one, "--json", one, saying="--json needs a file of its own; --out is")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(table: Path, tmp_path: Path) -> None:
+    refused("audit", table, *ROLES, "--out", table / "page.html", saying="cannot be made")
+    refused("audit", table, *ROLES, "--out", tmp_path, saying="it is a folder. Hint: name a file in it")
+
+
+def test_a_negative_seed_is_one_line(table: Path) -> None:
+    refused("audit", table, *ROLES, "--seed", "-1", saying="--seed")
+
+
+@pytest.mark.parametrize("gate", ["--max-expected", "--max-kuiper", "--max-gap"])
+def test_a_gate_in_percent_would_never_fail_and_is_refused(table: Path, gate: str) -> None:
+    refused("check", table, *ROLES, gate, "2", saying=f"{gate} must be at most 1, or nothing could fail it; it is 2.")
+    refused("check", table, *ROLES, gate, "-0.1", saying="not negative")
+
+
+def test_gates_of_fields_and_files_are_limits_too(table: Path, tmp_path: Path) -> None:
+    refused("check", table, *ROLES, "--max-field", "state=3", saying="Hint: percent? 3% is 0.03")
+    config = tmp_path / "gates.toml"
+    config.write_text("max-expected = 5\n")
+    refused("check", table, *ROLES, "--config", config, saying="5% is 0.05")
+    config.write_text("max-expectd = 0.5\n")
+    refused("check", table, *ROLES, "--config", config, saying="did you mean 'max-expected'?")
+
+
+def test_a_tally_refuses_what_it_cannot_follow_any_more(table: Path, tmp_path: Path) -> None:
+    kept, page = tmp_path / "day.tally", tmp_path / "page.html"
+    assert run("tally", table, *ROLES, "--out", kept).exit_code == 0
+    refused("audit", kept, "--cluster", "state", "--out", page, saying="--cluster is settled when a tally is made")
+    refused("audit", kept, "--by", "state", "--out", page, saying="--by is settled")
+    refused("audit", kept, "--outcome", "z", "--out", page, saying="--outcome is 'y' in 'day.tally'; 'z' was asked for")
+    done = run("audit", kept, *ROLES, "--out", page)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_tally_is_not_added_to_itself(table: Path, tmp_path: Path) -> None:
+    one, two, both = (tmp_path / f"{name}.tally" for name in ("one", "two", "both"))
+    assert run("tally", table, *ROLES, "--out", one).exit_code == 0
+    two.write_bytes(one.read_bytes())
+    refused("merge", one, two, "--out", both, saying="its rows would count twice")
+    done = run("merge", one, "--out", both)
+    assert "of 1 table." in done.output
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line_without_a_place_in_the_code(table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table).assign(y=0)
+    frame.to_csv(table, index=False)
+    done = run("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
+    assert "miscal: note: column 'y' has a single class: all 400 rows are 0" in done.output
+    assert "MiscalWarning" not in done.output
+    assert ".py" not in done.output
+
+
+def test_hints_name_what_the_command_has(table: Path) -> None:
+    pd.read_csv(table).assign(p=lambda f: 100 * f.p).to_csv(table, index=False)
+    done = run("audit", table, *ROLES)
+    assert "pass --logit" in done.output
+    assert "clip" not in done.output
+
+
+def test_small_cells_stay_out_of_a_comparison_and_the_saved_audit_can_be_compared(table: Path, tmp_path: Path) -> None:
+    saved, page, numbers = (tmp_path / name for name in ("june.miscal", "page.html", "page.json"))
+    hide = ("--suppress-below", "20", "--effort", "quick", "--out", page)
+    done = run("audit", table, *ROLES, *hide, "--save", saved)
+    assert "do not pass it on" in done.output
+    for command in (("audit", table, *ROLES, *hide), ("page", saved, "--suppress-below", 20, "--out", page)):
+        done = run(*command, "--baseline", saved, "--json", numbers)
+        assert done.exit_code == 0, done.output
+        compared = json.loads(numbers.read_text())["comparison"]["table"]
+        assert "rows" not in compared
+        assert len(compared["where"]) > 2
+        # WY has 6 rows, and the next smallest level is hidden in its section so that nobody can subtract
+        assert len([where for where in compared["where"] if where.startswith("state")]) == 1
+        assert "state WY" not in compared["where"]
+
+
+def test_a_suppressed_audit_says_why_it_cannot_be_compared(table: Path) -> None:
+    found = audit(table, outcome="y", probability="p", effort="quick", suppress_below=20)
+    with pytest.raises(MiscalError, match="save and compare first, suppress then"):
+        found.compare(found)
