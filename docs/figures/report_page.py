@@ -30,7 +30,7 @@ SECTIONS = {
 TABLES = ("flights", "diabetes130", "sba_loans", "credit_default_taiwan", "compas_two_year")
 TABLE = {"width": 1200, "height": 1500}
 TALLEST = 1400
-COLOURS = 200
+COLOURS = 256
 
 
 def save(picture: bytes, name: str) -> None:

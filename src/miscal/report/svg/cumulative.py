@@ -18,7 +18,7 @@ from miscal.report.svg.marks import Figure
 from miscal.report.svg.scales import Scale, nice
 from miscal.report.words import finite
 
-_WIDTH, _LEFT, _RIGHT = 480.0, 54.0, 414.0
+_WIDTH, _LEFT, _RIGHT = 480.0, 54.0, 404.0
 _TITLE = "Running total of predicted minus happened"
 
 

@@ -50,7 +50,7 @@ def period_rates(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), bool(beyond[i]))
     shapes += _bottom(periods.label, x)
     description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
-    svg = marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes)
+    svg = marks.drawing("periods", title, description, _WIDTH, 274.0, *shapes)
     return Figure("periods", title, description, svg, note=note)
 
 
@@ -83,7 +83,7 @@ def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
             shapes += _dot(periods, i, x[i], y, periods.gap[i], reach, bool(beyond[i]))
     shapes += [*_signs(result, periods, x, y), *_bottom(periods.label, x)]
     description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
-    svg = marks.drawing("periods", title, description, _WIDTH, 268.0, *shapes)
+    svg = marks.drawing("periods", title, description, _WIDTH, 274.0, *shapes)
     return Figure("periods", title, description, svg, _data(result), note)
 
 
@@ -159,10 +159,10 @@ def _bottom(labels: list[str], x: np.ndarray[Any, Any]) -> list[Safe]:
         parts = period_words(labels[i]).split(" ")
         drawn.append(marks.segment(x[i], _FLOOR, x[i], _FLOOR + 4, "axis"))
         short = " ".join([*parts[:-2], parts[-2][:3]]) if len(parts) > 1 else labels[i][:10]
-        drawn.append(marks.text(x[i], _FLOOR + 17, short, "tick", "middle"))
+        drawn.append(marks.text(x[i], _FLOOR + 19, short, "tick", "middle"))
         if len(parts) > 1 and parts[-1] != year:
             year = parts[-1]
-            drawn.append(marks.text(x[i], _FLOOR + 32, year, "tick", "middle"))
+            drawn.append(marks.text(x[i], _FLOOR + 37, year, "tick", "middle"))
     return drawn
 
 
