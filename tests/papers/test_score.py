@@ -193,6 +193,20 @@ def test_groupwise_errors_by_hand() -> None:
     assert abs(metrics.groupwise_expected_calibration_error(y, p, groups, bins=bins) - mean) <= ROUNDING
 
 
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("slope", [-2.0, -0.3, 0.0, 0.1, 0.5, 3.0])
+def test_slopes_far_from_one_solve_the_likelihood_equations(slope: float, spread: float) -> None:
+    rng = np.random.default_rng(5)
+    logit = np.clip(rng.normal(0.5, spread, 1200), -25, 25)
+    y = (rng.random(1200) < 1 / (1 + np.exp(-(0.2 + slope * logit)))).astype(int)
+    fit = metrics.calibration_slope_intercept(y, 1 / (1 + np.exp(-logit)))
+    left = y - 1 / (1 + np.exp(-(fit.intercept.value + fit.slope.value * logit)))
+    # the likelihood is concave: where its gradient is nothing there is its only maximum
+    assert abs(left.sum()) <= 1e-6
+    assert abs((left * logit).sum()) <= 1e-5
+    assert fit.slope.low < fit.slope.value < fit.slope.high
+
+
 def test_slope_and_intercept_solve_the_likelihood_equations() -> None:
     rng = np.random.default_rng(6)
     p = rng.beta(2, 3, 4000)

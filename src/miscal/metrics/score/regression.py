@@ -16,6 +16,8 @@ from miscal.pairs import Pair
 
 CLIP = 1e-12
 MOST_STEPS = 50
+MOST_HALVINGS = 40
+ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
 NORMAL_95 = 1.959963984540054
 GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
 
@@ -87,17 +89,29 @@ def slope_intercept(pair: Pair) -> SlopeIntercept:
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
-    """Newton's method on one or two coefficients; the slope starts, or stays, at 1."""
+    """Newton's method on one or two coefficients; the slope starts, or stays, at 1.
+
+    A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
+    class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
+    """
     theta = np.array([0.0, 1.0])
     free = np.array([True, free_slope])
-    hessian = np.eye(2)
+    loss, gradient, hessian = _derivatives(pair, theta)
     for _ in range(MOST_STEPS):
-        gradient, hessian = _derivatives(pair, theta)
         step = np.zeros(2)
         step[free] = np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=None)[0]
-        theta -= np.clip(step, -5.0, 5.0)
         if np.abs(step).max() < 1e-10:
+            theta -= step
             break
+        step = np.clip(step, -5.0, 5.0)
+        state = _derivatives(pair, theta - step)
+        for _ in range(MOST_HALVINGS):
+            if state[0] <= loss + ROUNDING * abs(loss):
+                break
+            step *= 0.5
+            state = _derivatives(pair, theta - step)
+        theta -= step
+        loss, gradient, hessian = state
     if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
         return [Estimate(math.nan, math.nan, math.nan)] * int(free.sum())
     spread = np.sqrt(np.diag(_covariance(pair, theta, hessian, free)))
@@ -107,7 +121,8 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     ]
 
 
-def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Loss, gradient and Hessian."""
     from miscal.kernels.newton import LOGIT, score_pass
 
     weight = NO_WEIGHT if pair.first is None else pair.first
@@ -132,7 +147,7 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
     total = np.sum(over_blocks(pair.rows, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
-    return total[1], hessian
+    return float(total[0, 0]), total[1], hessian
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
