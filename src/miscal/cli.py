@@ -274,7 +274,10 @@ def show(found: Any) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print()
-    console.print(escape(verdict(found.document).sentence), style="bold")
+    said = verdict(found.document)
+    console.print(escape(said.sentence), style="bold")
+    if said.direction == "none":
+        console.print(escape(said.support[0]))
     real = [finding for finding in found.findings if finding.real]
     heads = [finding for finding in real if not finding.parent]
     if heads:
@@ -296,7 +299,7 @@ def show(found: Any) -> None:
         listed = ", ".join(item["where"] for item in found.clean[:SHOWN])
         more = f" and {len(found.clean) - SHOWN} more" if len(found.clean) > SHOWN else ""
         console.print(escape(f"Tested and clean: {listed}{more}."))
-    for line in _periods(found.document):
+    for line in [*(f"Note: {note}" for note in found.document.get("notes", [])), *_periods(found.document)]:
         console.print(escape(line))
     compared = found.document.get("comparison")
     if compared:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+import miscal
 from miscal.cli import main
-from miscal.data.errors import MiscalError
+from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.report.audit import audit
 
 ROLES = ("--outcome", "y", "--probability", "p")
@@ -146,3 +150,53 @@ def test_a_suppressed_audit_says_why_it_cannot_be_compared(table: Path) -> None:
     found = audit(table, outcome="y", probability="p", effort="quick", suppress_below=20)
     with pytest.raises(MiscalError, match="save and compare first, suppress then"):
         found.compare(found)
+
+
+def test_a_page_suggests_commands_that_run_as_they_stand(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(table.parent)
+    frame = pd.read_csv(table)
+    frame = frame.assign(y=np.where(frame.y == 1, "came back", "no"), p=np.log(frame.p + 0.01), extra=frame.p)
+    frame.to_csv(table, index=False)
+    options = (*ROLES, "--positive", "came back", "--logit", "--ignore", "extra", "--effort", "quick")
+    assert run("audit", table.name, *options, "--json", "report.json").exit_code == 0
+    lines = re.findall(r"miscal (check [^<]*)", html.unescape(Path("report.html").read_text()))
+    assert len(lines) == 1
+    done = run(*shlex.split(lines[0]))
+    assert done.exit_code == 0, done.output
+
+
+def test_a_handful_of_rows_is_not_called_clean(tmp_path: Path) -> None:
+    frame = {"y": [0, 0, 1, 0, 0], "p": [0.2, 0.3, 0.25, 0.2, 0.3], "age": [1.0, 2, 3, 4, 5], "sex": list("fmfmf")}
+    found = audit(frame, outcome="y", probability="p", effort="quick")
+    assert found.clean == []
+    assert {"age", "sex"} <= {entry["where"] for entry in found.too_small}
+    path = tmp_path / "few.csv"
+    pd.DataFrame(frame).to_csv(path, index=False)
+    done = run("audit", path, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
+    assert "The rows are too few to say much" in done.output
+
+
+def test_scores_of_the_other_class_are_noted(table: Path, tmp_path: Path) -> None:
+    pd.read_csv(table).assign(p=lambda f: 1 - f.p).to_csv(table, index=False)
+    done = run("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
+    assert "Note: The higher the score, the fewer events" in done.output
+
+
+def test_probabilities_that_are_called_logits_are_noted(table: Path) -> None:
+    with pytest.warns(MiscalWarning, match="lies in .0, 1.: probabilities already"):
+        miscal.read(table, outcome="y", probability="p", logit=True)
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, True, None])
+def test_a_wrong_seed_is_refused(table: Path, seed: object) -> None:
+    with pytest.raises(MiscalError, match="'random_state' must be a whole number of at least 0"):
+        audit(table, outcome="y", probability="p", random_state=seed)
+
+
+def test_certain_predictions_that_were_wrong_have_a_size(rng: np.random.Generator) -> None:
+    frame = {"y": (rng.random(300) < 0.3).astype(int), "p": np.zeros(300), "g": rng.choice(["a", "b"], 300)}
+    found = audit(frame, outcome="y", probability="p", effort="quick")
+    real = [finding for finding in found.findings if finding.real]
+    assert real
+    assert all(finding.shrunken == finding.gap for finding in real if finding.specific)
+    assert not any(np.isnan(finding.shrunken) for finding in real)

@@ -52,6 +52,13 @@ def span(values: Array) -> tuple[int, int]:
     return int(min(low for low, _ in spans)), int(max(high for _, high in spans))
 
 
+def check_seed(random_state: Any) -> None:
+    """Refuse what cannot seed a generator."""
+    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not whole or random_state < 0:
+        raise refusal("must be a whole number of at least 0", where="'random_state'", got=f"it is {random_state!r}")
+
+
 def first_row(rows: int, bad: Callable[[int, int], Array], block: int = 1 << 18) -> tuple[int, int]:
     """Find the first row for which `bad(start, stop)` holds, and how many there are."""
     first, total = -1, 0

@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from miscal.data import checks, outcomes
 from miscal.data.door import Names, Raw
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.frames import frame_of, names_of, require, unique
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import Vector, flat
 
 Floats = npt.NDArray[np.float64]
+SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
 
 
 def read(
@@ -288,6 +289,9 @@ def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floa
         _logits(vector, f"column '{name}'") if logit else _within(vector, f"column '{name}'", clip)
         for name, vector in vectors.items()
     ]
+    if logit and made[0].size >= SUSPICIOUS and not any(checks.count_outside(each, 0.0, 1.0) for each in made):
+        names = ", ".join(f"'{name}'" for name in vectors)
+        warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
     if len(made) == 1:
         return _sigmoid(made[0]) if logit else made[0]
     matrix = np.stack(made, axis=1)

@@ -140,4 +140,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, tests: int, level: float = 0.05)
         passed = ndtr(middle - critical) + ndtr(-middle - critical)
         above = middle + density / (np.sqrt(2.0 * np.pi) * passed) > target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return np.asarray(np.where(picked, np.sign(gaps) * 0.5 * (z + np.where(z > 1e6, z, low)) * errors, gaps))
+    # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
+    certain = ~(z <= 1e6)
+    shrunken = np.sign(gaps) * 0.5 * (np.where(certain, 0.0, z) + low) * errors
+    return np.asarray(np.where(picked & ~certain, shrunken, gaps))

@@ -7,13 +7,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read, unnamed, with_clusters
 from miscal.report.chosen import chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
-from miscal.report.large import audit_large, is_large
+from miscal.report.large import audit_large, is_large, read_as
 from miscal.report.memory import give_back
 from miscal.report.periods import check_every, look_at_periods, period_carriers, time_column
 from miscal.report.record import Audit
@@ -97,6 +98,7 @@ def audit(
         raise refusal("must be 'quick', 'normal' or 'deep'", where="'effort'", got=f"it is {effort!r}")
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
+    check_seed(random_state)
     check_every(every, time)
     if is_large(data, memory):
         return audit_large(
@@ -125,7 +127,7 @@ def audit(
     }  # fmt: skip
     described = {
         "source": source or _source(data), "outcome": outcome, "probability": _named(probability),
-        "weight_column": weight, "cluster": cluster,
+        "weight_column": weight, "cluster": cluster, **read_as(count, ignore, read_options),
     }  # fmt: skip
     document = document_of(predictions, looks, found, aside, tests, settings, described)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]

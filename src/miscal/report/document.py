@@ -24,6 +24,7 @@ from miscal.results import Result
 SCHEMA = "miscal.audit/1"
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"
+BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 
 
@@ -68,12 +69,7 @@ def document_of(
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in every),
         "notes": notes_of(first),
-        "clean": [
-            _clean(column, result, group, first, tests)
-            for column, result, group in first.columns
-            if column.name not in guilty and not result.p_value * len(first.columns) <= tests.level
-        ],
-        "too_small": aside + [entry for _, _, group in first.columns for entry in _too_small(group)],
+        **_quiet(first, guilty, tests, aside),
         "sections": sections,
     }
 
@@ -86,6 +82,28 @@ def _rows_fingerprint(predictions: Predictions) -> str:
     for values in (predictions.outcome, predictions.weight, predictions.count):
         digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
     return digest.hexdigest()
+
+
+def _quiet(
+    looked: Looked, guilty: set[str], tests: Tests, aside: list[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
+    entries = [
+        _clean(column, result, group, looked, tests)
+        for column, result, group in looked.columns
+        if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
+    ]
+    mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
+    seen = [entry["detectable"] < max(mean, 1.0 - mean) for entry in entries]
+    blind = [e["where"] for e, could in zip(entries, seen, strict=True) if not could]
+    return {
+        "clean": [entry for entry, could in zip(entries, seen, strict=True) if could],
+        "too_small": [
+            *aside,
+            *({"where": where, "rows": rows, "reason": BLIND} for where in blind),
+            *(entry for _, _, group in looked.columns for entry in _too_small(group)),
+        ],
+    }
 
 
 def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Tests) -> dict[str, Any]:

@@ -131,7 +131,19 @@ def audit_large(
     timed: Any = {"time": time, "every": every}
     seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **timed, **chosen))
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **timed, **common)
+    found.document["data"] |= read_as(count, ignore, options)
     return found.suppressed(suppress_below) if suppress_below else found
+
+
+def read_as(count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """How the table was read, beside its columns: what a command that reads it again must say."""
+    positive = options.get("positive")
+    return {
+        "count_column": count,
+        "positive": None if positive is None else str(positive),
+        "logit": bool(options.get("logit", False)),
+        "ignore": [str(name) for name in ignore],
+    }
 
 
 def _check_tally(summary: Summary, name: str, roles: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

@@ -11,10 +11,10 @@ TOGETHER = 2.0  # times the variance of independent rows
 
 
 def notes_of(looked: Looked) -> list[str]:
-    """One sentence for each date column whose days err together, unless clusters were given."""
+    """A sentence where scores run the wrong way, and for each date column whose days err together without clusters."""
+    made = _upside_down(looked)
     if looked.rows.raw.cluster is not None:
-        return []
-    made = []
+        return made
     for column, _, _ in looked.columns:
         if column.kind != "date" or len(column) != looked.rows.raw.rows:
             continue
@@ -26,6 +26,14 @@ def notes_of(looked: Looked) -> list[str]:
                 f"days, audit with {column.name} as the cluster."
             )
     return made
+
+
+def _upside_down(looked: Looked) -> list[str]:
+    """Scores that fall where events become more frequent, beyond noise: most often a column of the other class."""
+    if not float(looked.score.extra["slope"]["interval"][1]) < 0.0:
+        return []
+    text = "The higher the score, the fewer events: the slope is below 0 beyond noise. "
+    return [text + "Is this the probability of the other class, or is the event the other label?"]
 
 
 def together(looked: Looked, days: np.ndarray) -> float:

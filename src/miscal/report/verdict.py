@@ -12,6 +12,7 @@ from miscal.report.measures import averages, level, measure
 from miscal.report.reading import Document, items, mapping
 from miscal.report.words import finite
 
+COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
 MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
 Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
@@ -71,7 +72,15 @@ def _verdict(document: Document) -> Verdict:
     shape = _shape(mapping(document.get("score")), alpha)
     if shape:
         return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
-    return Verdict("none", f"No error beyond noise: {rates}.", support)
+    return Verdict("none", f"No error beyond noise: {rates}.", (*_unknown(gap), *support))
+
+
+def _unknown(gap: Any) -> tuple[str, ...]:
+    """Where nothing is beyond noise because the rows are few: how far off the average may still be."""
+    if not gap.high - gap.low > 2 * COARSE:
+        return ()
+    spread = f"{words.points(gap.low)} to {words.points(gap.high)}"
+    return (f"The rows are too few to say much: the gap over all of them may be anything from {spread}.",)
 
 
 def _mostly_shape(document: Document, gap: float, alpha: float) -> str:

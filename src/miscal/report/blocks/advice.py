@@ -24,7 +24,7 @@ def advice(document: Document) -> Safe:
         steps = [("Nothing is off beyond noise on these rows: there is nothing to mend.", "")]
     steps.append(
         (
-            "In a pipeline, fail when anything new goes wrong:",
+            "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):",
             _command("check", data, "--no-new-findings", "report.json"),
         )
     )
@@ -64,8 +64,16 @@ def _command(verb: str, data: Mapping[str, Any], *words: str) -> str:
     options = ["--outcome", str(data["outcome"])]
     for column in names:
         options += ["--probability", str(column)]
-    for option, key in (("--weight", "weight_column"), ("--cluster", "cluster")):
+    kept = (
+        ("--positive", "positive"),
+        ("--weight", "weight_column"),
+        ("--count", "count_column"),
+        ("--cluster", "cluster"),
+    )
+    for option, key in kept:
         options += [option, str(data[key])] if data.get(key) else []
+    options += ["--logit"] if data.get("logit") else []
+    options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
     source = str(data.get("source") or "FILE")
     file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
     return clean(shlex.join(["miscal", verb, file, *options, *words]))
