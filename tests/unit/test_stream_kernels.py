@@ -29,6 +29,7 @@ from miscal.kernels.lines import add_line
 from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
 from miscal.kernels.simulate import mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
+from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.pairs import Pair
 
@@ -269,3 +270,18 @@ def test_segments_and_cells_of_the_sketch_are_read_off_the_buckets(rows):
     assert np.array_equal(again, codes)
     sketch_cells(buckets, 2)
     assert np.array_equal(buckets, made.codes(values) >> 2)
+
+
+def test_a_thread_among_many_works_alone(monkeypatch):
+    monkeypatch.setenv("MISCAL_THREADS", "2")
+    own = threading.get_ident()
+
+    def work(start, stop):
+        return threading.get_ident(), stop - start
+
+    assert {thread for thread, _ in over_blocks(10, work, 3)} != {own}
+    with one_of_many():
+        with pytest.raises(ZeroDivisionError), one_of_many():
+            over_blocks(10, lambda i, j: 1 // 0, 3)
+        assert over_blocks(10, work, 3) == [(own, 3), (own, 3), (own, 3), (own, 1)]
+    assert {thread for thread, _ in over_blocks(10, work, 3)} != {own}

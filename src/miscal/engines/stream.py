@@ -14,7 +14,7 @@ from typing import Any
 from miscal.data.errors import refusal
 from miscal.engines.batches import Batches, Chunk
 from miscal.engines.plan import Job, State
-from miscal.kernels.threads import thread_count
+from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
@@ -126,6 +126,10 @@ class Stream:
 
     def _some(self, job: Job, worker: int, stop: threading.Event) -> State:
         """The parts of one worker: which ones depends on the number of workers alone."""
+        with one_of_many():
+            return self._worked(job, worker, stop)
+
+    def _worked(self, job: Job, worker: int, stop: threading.Event) -> State:
         state = job.start()
         for part in range(worker, self.batches.parts, self.threads):
             for chunk in self.batches.read(part, job.columns):

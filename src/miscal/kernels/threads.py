@@ -7,8 +7,10 @@ same bits for any number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 
@@ -31,10 +33,24 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="miscal")
 
 
+_here = threading.local()
+
+
+@contextmanager
+def one_of_many() -> Iterator[None]:
+    """Within it this thread works through its blocks alone: others beside it keep the processors busy already."""
+    before = getattr(_here, "alone", False)
+    _here.alone = True
+    try:
+        yield
+    finally:
+        _here.alone = before
+
+
 def over_blocks(rows: int, work: Callable[[int, int], Answer], block: int = BLOCK) -> list[Answer]:
     """Call `work(start, stop)` for every block of rows and return the answers in order."""
     cuts = [(start, min(start + block, rows)) for start in range(0, rows, block)]
     threads = thread_count()
-    if len(cuts) <= 1 or threads == 1:
+    if len(cuts) <= 1 or threads == 1 or getattr(_here, "alone", False):
         return [work(start, stop) for start, stop in cuts]
     return list(_pool(threads, os.getpid()).map(lambda cut: work(*cut), cuts))
