@@ -67,7 +67,8 @@ def measured(code: str, threads: int, folder: Path) -> dict:
     tail = (
         "\nusage = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print('\\n' + json.dumps({**found, 'wall_s': time.perf_counter() - start, "
-        "'cpu_s': usage.ru_utime + usage.ru_stime, 'system_s': usage.ru_stime, 'peak_mb': usage.ru_maxrss / 1024}))"
+        "'cpu_s': usage.ru_utime + usage.ru_stime, 'system_s': usage.ru_stime, "
+        "'peak_mb': usage.ru_maxrss * 1024 / 1e6}))"
     )
     command = [sys.executable, "-c", head + code + tail]
     done = subprocess.run(
