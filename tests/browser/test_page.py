@@ -22,6 +22,25 @@ TEXT_HEIGHTS = """[...document.querySelectorAll('main svg.figure text')]
   .map((e) => e.getScreenCTM().a * parseFloat(getComputedStyle(e).fontSize))"""
 
 
+SETTLED = """() => new Promise((done) => {
+  let before = scrollY, still = 0;
+  const look = () => {
+    still = scrollY === before ? still + 1 : 0;
+    before = scrollY;
+    if (still > 3) done(); else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})"""
+
+
+def hover(page: Any, point: Any, beside: float = 0.0) -> None:
+    """Move the mouse to a point once scrolling, which hides tooltips, is over."""
+    point.scroll_into_view_if_needed()
+    page.evaluate(SETTLED)
+    box = point.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2 + beside, box["y"] + box["height"] / 2)
+
+
 def names(page: Any) -> list[str]:
     found: list[str] = page.locator(f"{COLUMN_ROWS} th").all_inner_texts()
     return found
@@ -84,10 +103,7 @@ def test_hovering_and_arrow_keys_show_what_a_point_says(show: Any, sample: dict[
     page = show(sample).page
     tooltip = page.locator("#tooltip")
     assert tooltip.is_hidden()
-    point = page.locator("svg.reliability circle").last
-    point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2 + 6, box["y"] + box["height"] / 2)
+    hover(page, page.locator("svg.reliability circle").last, 6)
     assert tooltip.is_visible()
     assert re.search(r"\d% predicted, [\d.]+% happened\n[\d,]+ rows", tooltip.inner_text())
     page.mouse.move(2, 2)
@@ -342,10 +358,7 @@ def test_periods_are_drawn_said_and_saved(show: Any, sample: dict[str, Any]) -> 
     assert saved_rows[0][0] == "label"
     place = saved_rows[0].index("words")
     assert [row[place] for row in saved_rows[1:]] == table["words"]
-    point = section.locator("svg.periods circle").last
-    point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    view.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    hover(view.page, section.locator("svg.periods circle").last)
     assert view.page.locator("#tooltip").inner_text().startswith("October 2024\n")
     view.page.set_viewport_size({"width": 360, "height": 760})
     assert view.page.evaluate("document.documentElement.scrollWidth") <= 360
