@@ -14,6 +14,7 @@ from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.pooling.cells import fingerprint
 from miscal.report import words
+from miscal.report.clustered import spread_of
 from miscal.results import Table
 
 
@@ -87,8 +88,9 @@ def compare(before: Any, after: Any) -> Comparison:
         two = after.carriers.get(name)
         if two is None:
             continue
+        spread = spread_of(before, name), spread_of(after, name)
         for where, cells in _matched(name, one, two):
-            sums = _cell(one, cells[0]), _cell(two, cells[1])
+            sums = _cell(one, cells[0], spread[0]), _cell(two, cells[1], spread[1])
             if min(sums[0]["weight"], sums[1]["weight"]) <= 0:
                 continue
             rows["where"].append(where)
@@ -117,9 +119,12 @@ def _matched(name: str, one: Tally, two: Tally) -> list[tuple[str, tuple[int, in
     ]
 
 
-def _cell(tally: Tally, cell: int) -> dict[str, float]:
+def _cell(tally: Tally, cell: int, spread: np.ndarray | None) -> dict[str, float]:
+    """The sums of a cell; those that are noise are as much larger as rows of one cluster err together."""
     names = ("rows", "weight", "predicted", "observed", "variance", "residual2")
-    return {name: float(getattr(tally, name)[cell]) for name in names}
+    made = {name: float(getattr(tally, name)[cell]) for name in names}
+    times = 1.0 if spread is None else float(spread[cell])
+    return {**made, "variance": made["variance"] * times, "residual2": made["residual2"] * times}
 
 
 def _gap(cell: Mapping[str, float]) -> float:

@@ -1,0 +1,57 @@
+"""Two periods of clustered rows: what rows of one cluster share is noise of the comparison too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from miscal.report.audit import Audit, audit
+from miscal.report.clustered import spread_of
+
+LIMIT = 5  # of 20 comparisons at 5%: more has a chance of 3 in 10,000
+
+
+def period(rng: np.random.Generator, first: int, shift: float = 0.0) -> Audit:
+    """Calibrated rows of 150 patients with ten rows each, of which most share one draw."""
+    patients, each = 150, 10
+    p = np.repeat(1 / (1 + np.exp(-rng.normal(-1, 0.5, patients))), each)
+    shared, own = np.repeat(rng.random(patients), each), rng.random(p.size)
+    draw = np.where(rng.random(p.size) < 0.6, shared, own)
+    frame = {
+        "y": (draw < np.minimum(p + shift, 1.0)).astype(int), "p": p,
+        "patient": np.repeat(np.arange(patients) + first, each),
+        "ward": rng.choice(["a", "b", "c"], p.size), "sex": np.repeat(rng.choice(["f", "m"], patients), each),
+    }  # fmt: skip
+    return audit(pd.DataFrame(frame), outcome="y", probability="p", cluster="patient", effort="quick")
+
+
+def test_two_calibrated_periods_of_clusters_seldom_differ() -> None:
+    rng = np.random.default_rng(0)
+    compared = [period(rng, 0).compare(period(rng, 1000)) for _ in range(20)]
+    assert sum(bool(each.better or each.worse) for each in compared) <= LIMIT
+
+
+def test_a_real_change_is_still_seen_from_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    period(rng, 0).save(tmp_path / "before.miscal")
+    compared = Audit.load(tmp_path / "before.miscal").compare(period(rng, 1000, shift=0.3))
+    assert {"ward a", "ward b", "ward c", "sex f", "sex m"} <= set(compared.worse)
+
+
+def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> None:
+    p, patient, ward = rng.random(600), np.repeat(np.arange(60), 10), rng.choice(["a", "b"], 600)
+    y = (np.repeat(rng.random(60), 10) < p).astype(int)
+    frame = {"y": y, "p": p, "patient": patient, "ward": ward}
+    found = audit(frame, outcome="y", probability="p", cluster="patient", effort="quick")
+    spread = spread_of(found, "field:ward")
+    assert spread is not None
+    for cell, level in enumerate("ab"):
+        rows = ward == level
+        sums = np.bincount(patient[rows], (y - p)[rows])
+        expected = np.sum(sums**2) / np.sum((y - p)[rows] ** 2)
+        assert spread[cell] == pytest.approx(max(expected, 1.0), rel=1e-9)
+    plain = audit(frame, outcome="y", probability="p", effort="quick")
+    assert spread_of(plain, "field:ward") is None
