@@ -246,7 +246,8 @@ class Result:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return f"{self.sentence()}\n95% interval {low:.4g} to {high:.4g}. {self.method}\n\n{self.table!r}"
+        known = f"95% interval {low:.4g} to {high:.4g}. " if np.isfinite(low + high) else ""
+        return f"{self.sentence()}\n{known}{self.method}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
         words = f"{html.escape(self.sentence())}<br><small>{html.escape(self.method)}</small>"

@@ -200,3 +200,54 @@ def test_certain_predictions_that_were_wrong_have_a_size(rng: np.random.Generato
     assert real
     assert all(finding.shrunken == finding.gap for finding in real if finding.specific)
     assert not any(np.isnan(finding.shrunken) for finding in real)
+
+
+@pytest.mark.parametrize(
+    ("options", "saying"),
+    [
+        (("--by", "p"), "--by names one of the other columns; column 'p' is 'probability' already"),
+        (("--ignore", "y"), "--ignore names one of the other columns; column 'y' is 'outcome' already"),
+        (("--time", "p"), "--time names one of the other columns"),
+        (("--by", "state", "--ignore", "state"), "--ignore leaves out what 'by' asks for; both name column 'state'"),
+    ],
+)
+def test_columns_that_cannot_be_looked_at_are_named_as_what_they_are(
+    table: Path, tmp_path: Path, options: tuple[str, ...], saying: str
+) -> None:
+    refused("audit", table, *ROLES, *options, "--out", tmp_path / "page.html", saying=saying)
+
+
+def test_a_saved_audit_in_place_of_its_json_is_told_apart(table: Path, tmp_path: Path) -> None:
+    refused("check", table, *ROLES, "--no-new-findings", table, saying="`miscal audit TABLE --json FILE`")
+
+
+def test_labels_that_are_words_get_a_hint_that_can_be_followed() -> None:
+    words, p = np.array(["cat", "ant", "bee"] * 20), np.tile([[0.2, 0.3, 0.5]], (60, 1))
+    with pytest.raises(MiscalError, match=r"numpy\.searchsorted") as caught:
+        miscal.metrics.expected_calibration_error(words, p)
+    assert "Predictions(..., classes=[...])" in str(caught.value)
+    numbers = np.searchsorted(["ant", "bee", "cat"], words)
+    named = miscal.Predictions(words, p, classes=["ant", "bee", "cat"])
+    value = miscal.metrics.expected_calibration_error(numbers, p)
+    assert np.array_equal(named.outcome, numbers)
+    assert value == pytest.approx(0.5 - 1 / 3)
+
+
+def test_a_result_without_an_interval_prints_none(rng: np.random.Generator) -> None:
+    p = rng.dirichlet(np.ones(3), 200)
+    found = miscal.by_variation(miscal.Predictions(rng.integers(0, 3, 200), p))
+    assert "nan to nan" not in repr(found)
+    assert "No interval" in repr(found)
+
+
+def test_an_audit_is_text_in_a_notebook(table: Path) -> None:
+    found = audit(table, outcome="y", probability="p", effort="quick")
+    assert found._repr_markdown_() == repr(found)
+
+
+def test_one_name_alone_is_a_list_of_it(table: Path) -> None:
+    one, listed = (audit(table, outcome="y", probability="p", by=by, effort="quick") for by in ("state", ["state"]))
+    assert one.document["findings"] == listed.document["findings"]
+    assert (
+        audit(table, outcome="y", probability="p", ignore="state", effort="quick").document["sections"]["field"] == []
+    )

@@ -113,10 +113,16 @@ def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
 def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
     shown, _ = _found(vector, where)
     if n_classes == 2:
-        what, hint = "holds words, so the event must be named", f"pass positive=LABEL; labels found: {shown}"
+        what, hint = (
+            "holds words, so the event must be named",
+            f"pass positive=LABEL, or give 0 and 1; labels found: {shown}",
+        )
     else:
         what = "holds words, so the classes must be named"
-        hint = f"pass classes=[...] in the order of the columns of probabilities; labels found: {shown}"
+        hint = (
+            "give the number of each row's column of probabilities, such as numpy.searchsorted(model.classes_, y), or "
+            f"name the columns with Predictions(..., classes=[...]); labels found: {shown}"
+        )
     value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
     raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
 

@@ -11,7 +11,7 @@ from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read, unnamed, with_clusters
-from miscal.report.chosen import chosen_columns
+from miscal.report.chosen import asked, chosen_columns
 from miscal.report.document import document_of
 from miscal.report.findings import Finding
 from miscal.report.large import audit_large, is_large, read_as
@@ -100,6 +100,7 @@ def audit(
         raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
     check_seed(random_state)
     check_every(every, time)
+    by, ignore = asked(by, ignore, time, outcome=outcome, probability=probability, weight=weight, count=count)
     if is_large(data, memory):
         return audit_large(
             data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, by=by,

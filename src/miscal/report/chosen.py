@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.data.errors import check_named
+from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 
 IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 _NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
+
+
+def asked(
+    by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
+) -> tuple[list[str] | None, list[str]]:
+    """The columns to look at and to leave out, as lists; one name alone counts as a list of it.
+
+    Refuses a column that plays a part already, and one that is both asked for and left out.
+    """
+    wanted = None if by is None else [by] if isinstance(by, str) else list(by)
+    unwanted = [ignore] if isinstance(ignore, str) else list(ignore)
+    for word, names in (("by", wanted or []), ("ignore", unwanted), ("time", [] if time is None else [time])):
+        for role, columns in roles.items():
+            taken = [columns] if isinstance(columns, str) else list(_values(columns))
+            for name in names:
+                if name in taken:
+                    got = f"column '{name}' is '{role}' already"
+                    raise refusal("names one of the other columns", where=f"'{word}'", got=got)
+    both = [name for name in wanted or () if name in unwanted]
+    if both:
+        raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{both[0]}'")
+    return wanted, unwanted
+
+
+def _values(columns: Any) -> Any:
+    return () if columns is None else columns.values() if isinstance(columns, Mapping) else columns
 
 
 def chosen_columns(

@@ -79,7 +79,8 @@ def read_json(path: str | PathLike[str]) -> Document:
     except OSError as error:
         raise refusal("cannot be read", where=f"'{path}'", got=str(error.strerror or error)) from error
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise refusal("is not JSON", where=f"'{path}'", got=str(error)) from error
+        hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
+        raise refusal("is not JSON", where=f"'{path}'", got=str(error), hint=hint) from error
     return checked(document)
 
 

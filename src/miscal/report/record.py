@@ -122,3 +122,6 @@ class Audit:
 
     def __repr__(self) -> str:
         return self.to_markdown()
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
