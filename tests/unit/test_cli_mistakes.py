@@ -251,3 +251,15 @@ def test_one_name_alone_is_a_list_of_it(table: Path) -> None:
     assert (
         audit(table, outcome="y", probability="p", ignore="state", effort="quick").document["sections"]["field"] == []
     )
+
+
+@pytest.mark.parametrize("values", [(1.0, 10.0), ("kept", "sampled")])
+def test_a_column_that_gives_the_outcome_away_is_noted(
+    table: Path, tmp_path: Path, values: tuple[object, object]
+) -> None:
+    frame = pd.read_csv(table)
+    frame["drawn"] = np.where(frame.y == 1, np.array(values[0], dtype=object), np.array(values[1], dtype=object))
+    frame.to_csv(table, index=False)
+    run_quick = ("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
+    assert "Note: drawn gives the outcome away" in run(*run_quick).output
+    assert "gives the outcome away" not in run(*run_quick, "--ignore", "drawn").output

@@ -7,12 +7,13 @@ import numpy as np
 from miscal.report.search.looking import Looked
 
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
+LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
 TOGETHER = 2.0  # times the variance of independent rows
 
 
 def notes_of(looked: Looked) -> list[str]:
-    """A sentence where scores run the wrong way, and for each date column whose days err together without clusters."""
-    made = _upside_down(looked)
+    """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
+    made = [*_upside_down(looked), *_given_away(looked)]
     if looked.rows.raw.cluster is not None:
         return made
     for column, _, _ in looked.columns:
@@ -34,6 +35,21 @@ def _upside_down(looked: Looked) -> list[str]:
         return []
     text = "The higher the score, the fewer events: the slope is below 0 beyond noise. "
     return [text + "Is this the probability of the other class, or is the event the other label?"]
+
+
+def _given_away(looked: Looked) -> list[str]:
+    """Columns each of whose levels or ranges has one outcome only, and not all the same."""
+    made = []
+    for column, result, _ in looked.columns:
+        rows, observed = np.asarray(result.table["rows"]), np.asarray(result.table["observed"], dtype=np.float64)
+        filled = rows > 0
+        seen = set(observed[filled].tolist())
+        if seen == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
+            made.append(
+                f"{column.name} gives the outcome away: every value of it goes with one outcome only. No model can "
+                "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
+            )
+    return made
 
 
 def together(looked: Looked, days: np.ndarray) -> float:
