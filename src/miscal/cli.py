@@ -81,7 +81,7 @@ def _as_options(text: str) -> str:
     text = re.sub(r"\blogit=True\b", "--logit", text)
     text = re.sub(rf"^'({OPTIONS}|by|ignore|allowed|folds|column)'", r"--\1", text)
     text = re.sub(r"'most_levels'|\bmost_levels\b", "--most-levels", text)
-    text = text.replace("'suppress_below'", "--suppress-below")
+    text = text.replace("'suppress_below'", "--suppress-below").replace("leave it out with ignore", "--ignore it")
     text = text.replace("a recalibrator written by to_json", "a model written by `miscal recalibrate` or to_json")
     return re.sub(rf"\b({OPTIONS})=", r"--\1 ", text)
 
@@ -261,6 +261,19 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     finally:
         if started:
             bar.stop()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A sign of life on a terminal, for work that cannot say how far it is."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
 
 
 def show(found: Any) -> None:

@@ -263,3 +263,9 @@ def test_a_column_that_gives_the_outcome_away_is_noted(
     run_quick = ("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
     assert "Note: drawn gives the outcome away" in run(*run_quick).output
     assert "gives the outcome away" not in run(*run_quick, "--ignore", "drawn").output
+
+
+def test_a_repair_does_not_offer_what_it_refuses(table: Path) -> None:
+    assert "--suppress-below" not in run("recalibrate", "--help").output
+    assert "--suppress-below" in run("audit", "--help").output
+    refused("recalibrate", table, *ROLES, "--suppress-below", 20, saying="--suppress-below is not for repairs")

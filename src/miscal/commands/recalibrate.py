@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from miscal.cli import audit_options, table_options
+from miscal.cli import audit_options, table_options, waiting
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
 
@@ -51,13 +51,19 @@ def recalibrate(
         raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
-    done = repair_table(file, allowed=limited, folds=folds, **made)
+    with waiting("Choosing, fitting and judging a repair"):
+        done = repair_table(file, allowed=limited, folds=folds, **made)
     done.write(table=out, model=model, page=page, json=json_path)
     _told(done.record)
     written = [("Table", out), ("Model", model), ("Page", page), ("JSON", json_path)]
     click.echo("   ".join(f"{what}: {path}" for what, path in written if path))
     named = " ".join(f"--probability {name}" for name in options["probability"])
     click.echo(f"Repair new rows: miscal apply {model} FILE {named}{' --logit' * options['logit']}")
+
+
+for _option in recalibrate.params:
+    if _option.name == "suppress_below":  # refused with a reason, and so not offered
+        _option.hidden = True  # type: ignore[attr-defined]
 
 
 def table_name(file: Path, word: str) -> Path:
