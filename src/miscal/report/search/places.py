@@ -8,7 +8,7 @@ p-value is already multiplied by the number of stretches looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,10 +70,11 @@ class Place:
 
 @dataclass(eq=False)
 class Tests:
-    """All p-values of an audit, by family, with the places they belong to (None for a test without a place)."""
+    """All p-values of an audit, by family, and the places of those that have one, by their number in it."""
 
     level: float
-    families: dict[str, list[tuple[float, Place | None]]] = field(default_factory=dict)
+    families: dict[str, list[float]] = field(default_factory=dict)
+    places: dict[str, dict[int, Place]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
     run: dict[str, int] = field(default_factory=dict)  # tests with a p-value, by family
@@ -84,14 +85,16 @@ class Tests:
 
     def add(self, family: str, p_value: float, place: Place | None = None) -> None:
         """Add one test."""
-        self.add_all(family, [(p_value, place)])
+        self.add_all(family, [p_value], {} if place is None else {0: place})
 
-    def add_all(self, family: str, tests: list[tuple[float, Place | None]]) -> None:
-        """Add tests, p-values with or without places; nothing where there are none."""
-        if tests:
-            self.families.setdefault(family, []).extend(tests)
-            known = ~np.isnan([p for p, _ in tests])
-            self.run[family] = self.run.get(family, 0) + int(np.count_nonzero(known))
+    def add_all(self, family: str, p_values: list[float], places: Mapping[int, Place]) -> None:
+        """Add tests, and the places of some of them by their number; nothing where there are none."""
+        if not p_values:
+            return
+        held = self.families.setdefault(family, [])
+        self.places.setdefault(family, {}).update((len(held) + i, place) for i, place in places.items())
+        held.extend(p_values)
+        self.run[family] = self.run.get(family, 0) + int(np.count_nonzero(~np.isnan(p_values)))
 
     def count_only(self, family: str, tests: int) -> None:
         """Count tests that were not run, because a first look left them out: they cost the same."""
@@ -120,12 +123,11 @@ class Tests:
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
-        for family, tests in self.families.items():
-            raw = np.array([p for p, _ in tests] + [1.0] * self.skipped.get(family, 0))
+        for family, p_values in self.families.items():
+            raw = np.array(p_values + [1.0] * self.skipped.get(family, 0))
             adjusted = np.minimum(1.0, holm(raw) * self.factor)
-            for (_, place), p in zip(tests, adjusted, strict=False):
-                if place is not None:
-                    place.adjusted = float(p)
+            for i, place in self.places[family].items():
+                place.adjusted = float(adjusted[i])
         for _, places in self.searched.values():
             for place in places:
                 place.adjusted = min(1.0, place.p_value * self.factor)
@@ -176,12 +178,13 @@ def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, wi
     places: list[Place] = []
     for group in groups:
         cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-        found: list[tuple[float, Place | None]] = [(p, None) for p in group.p_value[cells].tolist()]
+        p_values: list[float] = group.p_value[cells].tolist()
+        held: dict[int, Place] = {}
         for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
-            place = box_place(group, group.box(int(cells[i])), found[i][0], 1, rows, family)
-            found[i] = place.p_value, place
-            places.append(place)
-        tests.add_all(family, found)
+            held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
+            p_values[i] = held[i].p_value
+        places += held.values()
+        tests.add_all(family, p_values, held)
     return places
 
 
