@@ -223,11 +223,11 @@ def _run(
     if json_path is not None:
         found.to_json(json_path)
     if saved is not None:
-        whole.save(saved)
+        whole.hiding(below).save(saved)
     written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
     click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
     if saved is not None and below:
-        click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on.")
+        click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
 
 
 @contextmanager

@@ -146,6 +146,17 @@ def test_small_cells_stay_out_of_a_comparison_and_the_saved_audit_can_be_compare
         assert "state WY" not in compared["where"]
 
 
+def test_pages_of_a_saved_audit_hide_what_the_audit_hid(table: Path, tmp_path: Path) -> None:
+    saved, again, page, numbers = (tmp_path / name for name in ("june.miscal", "again.miscal", "p.html", "p.json"))
+    run("audit", table, *ROLES, "--suppress-below", 20, "--effort", "quick", "--out", page, "--save", saved)
+    for source, options in ((saved, ("--save", again)), (again, ()), (saved, ("--suppress-below", 1))):
+        done = run("page", source, "--out", page, "--json", numbers, *options)
+        assert done.exit_code == 0, done.output
+        tables = [field["table"] for field in json.loads(numbers.read_text())["sections"]["field"]]
+        rows = next(dict(zip(t["level"], t["rows"], strict=True))["WY"] for t in tables if "WY" in t["level"])
+        assert rows == (6 if options[:1] == ("--suppress-below",) else None)
+
+
 def test_a_suppressed_audit_says_why_it_cannot_be_compared(table: Path) -> None:
     found = audit(table, outcome="y", probability="p", effort="quick", suppress_below=20)
     with pytest.raises(MiscalError, match="save and compare first, suppress then"):

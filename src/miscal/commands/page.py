@@ -18,17 +18,19 @@ __all__ = ["page"]
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
 @click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the merged audit.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
-@click.option("--suppress-below", default=0, help="Keep cells of fewer rows out of page, JSON and CSV.")
+@click.option(
+    "--suppress-below", type=int, help="Keep cells of fewer rows out of page, JSON and CSV.  [default: as when audited]"
+)
 def page(
     audits: tuple[Path, ...], out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
-    suppress_below: int,
+    suppress_below: int | None,
 ) -> None:  # fmt: skip
     """Render audits that `miscal audit --save` kept; several are merged, each under the name of its file.
 
     Files of the same name in different folders are called by their paths.
     """
     from miscal.cli import show
-    from miscal.report.record import Audit
+    from miscal.report.record import HIDE, Audit
 
     prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
     for path in audits:
@@ -37,10 +39,12 @@ def page(
     found = next(iter(loaded.values())) if len(audits) == 1 else Audit.merge(loaded)
     if baseline is not None:
         found = found.with_comparison(Audit.load(baseline))
+    below = max(int(each.document["settings"].get(HIDE, 0)) for each in loaded.values())
+    below = below if suppress_below is None else suppress_below
     if saved is not None:
-        found.save(saved)
-    if suppress_below:
-        found = found.suppressed(suppress_below)
+        found.hiding(below).save(saved)
+    if below:
+        found = found.suppressed(below)
     show(found)
     found.to_html(out)
     if json_path is not None:

@@ -15,6 +15,8 @@ from miscal.results import Result
 if TYPE_CHECKING:
     from miscal.report.comparing import Comparison
 
+HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:
@@ -113,6 +115,10 @@ class Audit:
         document = suppressed(self.document, below)
         kept = {item["where"]: item for item in document["findings"]}
         return Audit(document, [Finding.from_dict(item) for item in kept.values()])
+
+    def hiding(self, below: int) -> Audit:
+        """The same audit, every cell kept, that remembers what pages made of it hide."""
+        return replace(self, document={**self.document, "settings": {**self.document["settings"], HIDE: int(below)}})
 
     def rows_of(self, finding: Finding, data: Any) -> np.ndarray:
         """Which rows of the predictions audited a finding is about, as truth values."""
