@@ -153,7 +153,7 @@ def test_pages_of_a_saved_audit_hide_what_the_audit_hid(table: Path, tmp_path: P
         done = run("page", source, "--out", page, "--json", numbers, *options)
         assert done.exit_code == 0, done.output
         tables = [field["table"] for field in json.loads(numbers.read_text())["sections"]["field"]]
-        rows = next(dict(zip(t["level"], t["rows"], strict=True))["WY"] for t in tables if "WY" in t["level"])
+        rows = next(dict(zip(t["label"], t["rows"], strict=True))["WY"] for t in tables if "WY" in t["label"])
         assert rows == (6 if options[:1] == ("--suppress-below",) else None)
 
 

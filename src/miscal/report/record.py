@@ -118,7 +118,9 @@ class Audit:
 
     def hiding(self, below: int) -> Audit:
         """The same audit, every cell kept, that remembers what pages made of it hide."""
-        return replace(self, document={**self.document, "settings": {**self.document["settings"], HIDE: int(below)}})
+        settings = {key: value for key, value in self.document["settings"].items() if key != HIDE}
+        settings |= {HIDE: int(below)} if below else {}
+        return replace(self, document={**self.document, "settings": settings})
 
     def rows_of(self, finding: Finding, data: Any) -> np.ndarray:
         """Which rows of the predictions audited a finding is about, as truth values."""
