@@ -155,19 +155,15 @@ def _line(operation: str, size: int, cpu: float, goal: float, note: str) -> dict
     }  # fmt: skip
 
 
-def main(arguments: list[str]) -> None:
-    """Print the table and the profile; write them unless quick."""
-    if arguments[:1] == ["--measure"]:
-        print(json.dumps(measured(Path(arguments[1]))))
-        return
-    quick = "--quick" in arguments
-    made = rows(quick)
-    print(harness.table(made))
-    for stage in made[0]["stages"]:
-        print(f"{stage['stage']:<32} {stage['cpu_s']:8.2f} s of CPU {stage['peak_mb']:8.0f} MiB at most")
-    if not quick:
-        harness.write("audit", made)
+def table(made: list[dict[str, Any]]) -> str:
+    """The lines, and the stages of the large audit."""
+    lines = [harness.table(made), "", "| stage of the audit | CPU s | peak MiB |", "|---|---:|---:|"]
+    lines += [f"| {each['stage']} | {each['cpu_s']:.2f} | {each['peak_mb']:.0f} |" for each in made[0]["stages"]]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measured(Path(sys.argv[2]))))
+    else:
+        harness.main("audit", rows, table)

@@ -22,6 +22,7 @@ from typing import Any
 for _name in ("MISCAL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
 
+Shown = Callable[[list[dict[str, Any]]], str]
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
     "miscal", "numpy", "scipy", "numba", "scikit-learn", "relplot", "netcal", "mcgrad", "mapie", "torchmetrics",
@@ -187,8 +188,11 @@ def _goal(row: Mapping[str, Any]) -> str:
     return f"{goal:g} {'met' if row['ratio'] >= goal else 'MISSED'}"
 
 
-def write(name: str, rows: list[dict[str, Any]], **more: Any) -> Path:
-    """Write rows and machine to results/<name>.json (NaN becomes null) and the table to results/<name>.md."""
+def write(name: str, rows: list[dict[str, Any]], shown: Shown | None = None, **more: Any) -> Path:
+    """Write rows and machine to results/<name>.json (NaN becomes null) and the table to results/<name>.md.
+
+    shown : makes the table of a benchmark that has one of its own
+    """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     about, exponents = machine(), growth(rows)
@@ -196,7 +200,7 @@ def write(name: str, rows: list[dict[str, Any]], **more: Any) -> Path:
     path.write_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     parts = [
         f"{about['processor']}, {about['cores']} cores, one thread; load average {about['load'][0]:g}.",
-        table(rows),
+        (shown or table)(rows),
     ]
     if exponents:
         listed = ", ".join(f"{line['operation']} {line['exponent']:.2f}" for line in exponents)
@@ -215,14 +219,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def main(name: str, rows: Callable[..., list[dict[str, Any]]]) -> None:
+def main(name: str, rows: Callable[..., list[dict[str, Any]]], shown: Shown | None = None) -> None:
     """Run one benchmark as a script: `--quick` for small sizes, which writes nothing."""
     import sys
 
     quick = "--quick" in sys.argv
     found = rows(quick=quick)
-    print(f"load {machine()['load']}\n\n{table(found)}\n")
+    print(f"load {machine()['load']}\n\n{(shown or table)(found)}\n")
     for line in growth(found):
         print(f"{line['operation']}: time grows as rows^{line['exponent']:.2f} from {line['from']:,} to {line['to']:,}")
     if not quick:
-        print(f"\n{write(name, found)}")
+        print(f"\n{write(name, found, shown)}")

@@ -11,7 +11,7 @@ import warnings
 from importlib.util import find_spec
 from typing import Any
 
-import harness  # noqa: F401  # before numpy: one thread
+import harness  # before numpy: one thread
 import numpy as np
 
 from miscal import recalibrate
@@ -126,11 +126,4 @@ def table(found: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-
-    measured = table(rows("--quick" in sys.argv))
-    print(measured)
-    if "--quick" not in sys.argv:
-        path = Path(__file__).parent / "results" / "latency.md"
-        path.write_text("Least CPU time of one call, one thread.\n\n" + measured + "\n", encoding="utf-8")
+    harness.main("latency", rows, table)
