@@ -15,6 +15,7 @@ from miscal.inference.adjust import holm
 from miscal.pooling.cells import fingerprint
 from miscal.report import words
 from miscal.report.clustered import spread_of
+from miscal.report.same import known
 from miscal.results import Table
 
 
@@ -154,8 +155,8 @@ def unpaired_p(one: Mapping[str, float], two: Mapping[str, float]) -> float:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ({f.where: f for f in audit.findings if f.real} for audit in (before, after))
-    return [where for where in new if where not in old], [where for where in old if where not in new]
+    old, new = ([f.to_dict() for f in audit.findings if f.real] for audit in (before, after))
+    return [f["where"] for f in new if not known(f, old)], [f["where"] for f in old if not known(f, new)]
 
 
 def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from miscal.data.errors import nearest, refusal
 from miscal.report import words
+from miscal.report.same import known
 
 FILES = ("miscal.toml", "pyproject.toml")
 SHARES = ("max_expected", "max_kuiper", "max_gap")  # errors between probabilities, which are at most 1
@@ -169,8 +170,8 @@ def _column(document: Mapping[str, Any], name: str, limit: float) -> Outcome:
 
 
 def _new(heads: list[Mapping[str, Any]], baseline: Mapping[str, Any]) -> list[Outcome]:
-    old = {f["where"] for f in baseline["findings"] if f["real"]}
-    fresh = [f for f in heads if f["where"] not in old]
+    old = [f for f in baseline["findings"] if f["real"]]
+    fresh = [f for f in heads if not known(f, old)]
     if not fresh:
         return [Outcome("no-new-findings", True, "no finding that the baseline does not have")]
     from miscal.report.findings import Finding
