@@ -16,7 +16,7 @@ from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.writing import write_together
-from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator
+from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
 from miscal.report.html import to_html
 from miscal.report.repair import _verdict, before_after
 from miscal.report.repairing import repair_table
@@ -113,6 +113,23 @@ def test_cross_fitting_audits_every_row_and_weights_of_zero_are_repaired_too() -
     assert done.table.num_rows == 3000
     assert done.model.n_rows_ == 2990
     assert np.isfinite(done.table["recalibrated"]).all()
+
+
+def test_columns_and_model_carry_the_names_of_several_classes() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.dirichlet([2, 2, 2], 900)
+    names = np.array(["cat", "dog", "emu"])
+    happened = names[(rng.random((900, 1)) > right.cumsum(axis=1)).sum(axis=1)]
+    sharp = right**2 / (right**2).sum(axis=1, keepdims=True)
+    parts = [f"p_{name}" for name in names]
+    table = pa.table({"animal": happened, "x": rng.normal(size=900), **dict(zip(parts, sharp.T, strict=True))})
+    done = repair_table(
+        table, outcome="animal", probability=parts, effort="quick", candidates={"heat": TemperatureScaling()}
+    )
+    assert done.model.classes_.tolist() == names.tolist()
+    again = Recalibrator.from_json(done.model.to_json())
+    for k, name in enumerate(names):
+        np.testing.assert_array_equal(done.table[f"recalibrated_{name}"], again.predict_proba(sharp)[:, k])
 
 
 def test_clusters_are_not_split() -> None:

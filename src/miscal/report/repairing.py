@@ -16,6 +16,7 @@ from miscal.data.sources import read
 from miscal.data.writing import write_together
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.choosing import choose
+from miscal.recalibrate.state import label_array
 from miscal.report.chosen import chosen_columns
 from miscal.report.repair import Repair, before_after
 
@@ -128,6 +129,8 @@ def repair_table(
     else:
         model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
         repaired = None
+    if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
+        model.classes_ = label_array(list(whole.classes))
     record = before_after(
         unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
         source=source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
