@@ -105,7 +105,8 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--by", multiple=True, help="Column to look at; repeat. All by default."),
         click.option("--ignore", multiple=True, help="Column to leave out; repeat."),
         click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"])),
-        click.option("--suppress-below", default=0, help="Keep cells of fewer rows out of page, JSON and CSV."),
+        click.option("--suppress-below", default=0, type=click.IntRange(min=0),
+                     help="Keep cells of fewer rows out of page, JSON and CSV."),
         click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the simulations."),
     ]  # fmt: skip
     for option in reversed(options):
@@ -216,14 +217,15 @@ def _run(
     with progress_bar() as progress:
         found = run_audit(data, progress=progress, **options)
     if before is not None:
-        found = found.with_comparison(before)
-    whole, found = found, found.suppressed(below) if below else found
+        found, below = found.with_comparison(before), max(below, before.hidden_below)
+    whole = found.hiding(below)
+    found = whole.shown()
     show(found)
     found.to_html(page)
     if json_path is not None:
         found.to_json(json_path)
     if saved is not None:
-        whole.hiding(below).save(saved)
+        whole.save(saved)
     written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
     click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
     if saved is not None and below:

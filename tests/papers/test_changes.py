@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from miscal.inference.changes import changes
-from miscal.inference.sums import rows_of_cells, sums_of_rows
+from miscal.inference.sums import Sums, rows_of_cells, sums_of_rows
 
 
 def holm_by_hand(p_values: list[float]) -> list[float]:
@@ -110,3 +110,13 @@ def test_too_few_events_are_not_compared(rate: float, small: bool) -> None:
     mean = n * rate
     found = changes(Sums(n, n, n, mean, mean, mean * (1 - rate), mean), weighted=False)
     assert np.isnan(found.change[1]) == small
+
+
+def test_a_bad_month_after_a_quiet_one_is_compared():
+    """Three events expected and three happened, then ninety: the quiet month's noise is known from its predictions."""
+    n, p, y = np.full(3, 3000.0), np.full(3, 3.0), np.array([3.0, 90.0, 92.0])
+    found = changes(Sums(n, n, n, p, y, p, np.maximum(y, p)), weighted=False)
+    assert found.p_adjusted[1] < 1e-6
+    assert found.p_adjusted[2] > 0.5
+    few = changes(Sums(n, n, n, p / 3, np.array([1.0, 2.0, 2.0]), p / 3, p / 3), weighted=False)
+    assert np.isnan(few.p_value).all()

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 import miscal
 from miscal.cli import main
+from miscal.data.errors import MiscalError
 from miscal.report.html import to_html
+from miscal.report.periods import level_days
 from studies.period_changes import CLAIMS, ROWS, judged, limit, named, planted
 
 
@@ -200,3 +202,15 @@ def test_the_result_draws_itself() -> None:
     assert drawn.frame()["gap"].tolist() == result.table["gap"].tolist()
     assert [text.get_text() for text in drawn.ax_.texts] == ["worse", "better"]
     drawn.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("odd", ["20240101", "now", "31", "2024-02-31"])
+def test_text_that_is_no_date_is_refused(odd: str) -> None:
+    with pytest.raises(MiscalError, match="must be dates or times"):
+        level_days(("2024-01-05", odd), "when")
+
+
+def test_blank_text_is_missing_and_the_zone_does_not_move_a_day() -> None:
+    days = level_days(("", "1970-01-02", "1970-01-31T20:00:00-08:00", "1970-01-31 23:59Z"), "when")
+    assert np.isnan(days[0])
+    assert days[1:].tolist() == [1.0, 30.0, 30.0]

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import miscal
 from miscal.cli import main
 from miscal.data.errors import MiscalError, MiscalWarning
-from miscal.report.audit import audit
+from miscal.report.audit import Audit, audit
 
 ROLES = ("--outcome", "y", "--probability", "p")
 
@@ -155,6 +155,32 @@ def test_pages_of_a_saved_audit_hide_what_the_audit_hid(table: Path, tmp_path: P
         tables = [field["table"] for field in json.loads(numbers.read_text())["sections"]["field"]]
         rows = next(dict(zip(t["label"], t["rows"], strict=True))["WY"] for t in tables if "WY" in t["label"])
         assert rows == (6 if options[:1] == ("--suppress-below",) else None)
+
+
+def test_what_one_audit_hides_stays_hidden_beside_others(table: Path, tmp_path: Path) -> None:
+    """As a baseline, merged as a later part, and written from Python."""
+    hidden, plain, page, numbers = (tmp_path / name for name in ("hidden.miscal", "plain.miscal", "p.html", "p.json"))
+    whole = ("audit", table, *ROLES, "--effort", "quick", "--out", page)
+    run(*whole, "--suppress-below", 20, "--save", hidden)
+    pd.read_csv(table).iloc[:-1].to_csv(table, index=False)
+    run(*whole, "--save", plain)
+    for command in (("page", plain, "--out", page), whole):
+        run(*command, "--baseline", hidden, "--json", numbers)
+        assert "state WY" not in json.loads(numbers.read_text())["comparison"]["table"]["where"]
+    parts = {"plain": Audit.load(plain), "hidden": Audit.load(hidden)}
+    assert Audit.merge(parts).hidden_below == 20
+    for found in (parts["hidden"], Audit.merge(parts)):
+        found.to_json(numbers)
+        for field in json.loads(numbers.read_text())["sections"]["field"]:
+            rows = dict(zip(field["table"]["label"], field["table"]["rows"], strict=True))
+            assert rows.get("WY") is None
+    refused("page", hidden, "--suppress-below", -3, saying="-3")
+
+
+def test_a_gate_does_not_write_over_its_baseline(table: Path, tmp_path: Path) -> None:
+    numbers = tmp_path / "r.json"
+    run("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "p.html", "--json", numbers)
+    refused("check", table, *ROLES, "--no-new-findings", numbers, "--json", numbers, saying="is the baseline")
 
 
 def test_a_suppressed_audit_says_why_it_cannot_be_compared(table: Path) -> None:

@@ -55,3 +55,28 @@ def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> N
         assert spread[cell] == pytest.approx(max(expected, 1.0), rel=1e-9)
     plain = audit(frame, outcome="y", probability="p", effort="quick")
     assert spread_of(plain, "field:ward") is None
+
+
+def test_cells_whose_noise_over_clusters_is_not_kept_are_not_compared() -> None:
+    """Of periods and of merged audits only sums over rows are kept; those would promise too much."""
+    rng = np.random.default_rng(2)
+
+    def dated(first: int) -> Audit:
+        p = np.repeat(rng.uniform(0.2, 0.8, 60), 10)
+        frame = {"y": (np.repeat(rng.random(60), 10) < p).astype(int), "p": p, "ward": rng.choice(["a", "b"], 600)}
+        frame |= {"patient": np.repeat(np.arange(60) + first, 10), "when": np.repeat(["2024-01-05", "2024-02-05"], 300)}
+        return audit(
+            pd.DataFrame(frame),
+            outcome="y",
+            probability="p",
+            cluster="patient",
+            time="when",
+            effort="quick",
+            by=["ward"],
+        )
+
+    compared = dated(0).compare(dated(100))
+    assert set(compared.table["where"][-2:]) == {"ward a", "ward b"}
+    assert not any("2024" in where for where in compared.table["where"])
+    parts = [Audit.merge({"a": dated(k), "b": dated(k + 60)}) for k in (0, 1000)]
+    assert len(parts[0].compare(parts[1]).table["where"]) == 0

@@ -43,3 +43,21 @@ def test_many_small_levels_of_clustered_rows_are_no_alarm(shape: tuple[float, fl
         floors.append(found.noise_floor)
     assert alarms <= stats.binom.isf(0.001, tables, 0.05)  # 10 of 60
     assert np.mean(floors) == pytest.approx(np.mean(values), rel=0.08)  # the floor is what calibrated rows show
+
+
+def test_one_tiny_level_does_not_hide_the_errors_of_the_others() -> None:
+    """The noise of a level of 30 rows is drawn from the predictions; what it adds to the whole is its share."""
+    rng = np.random.default_rng(5)
+    person = np.repeat(np.arange(200), 50)
+    p = rng.uniform(0.2, 0.8, 200)[person]
+    level = rng.integers(0, 8, person.size).astype(str)
+    luck = np.where(rng.random(person.size) < 0.2, rng.random(200)[person], rng.random(person.size))
+    y = luck < np.clip(p + np.where(level < "4", 0.08, -0.08), 0, 1)
+    tiny = level.copy()
+    tiny[:30] = "tiny"
+    found = [
+        miscal.by_field(miscal.Predictions(y, p, cluster=person, columns={"g": names}), "g") for names in (level, tiny)
+    ]
+    assert found[0].p_value <= 0.01
+    assert found[1].p_value <= 0.01
+    assert found[1].noise_floor == pytest.approx(found[0].noise_floor, rel=0.1)

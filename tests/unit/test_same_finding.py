@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from miscal import audit
 from miscal.report.gates import Gates, judge
-from miscal.report.same import same, span
+from miscal.report.same import known, same, span
 
 
 def made(where: str, *levels: str, gap: float = 0.1) -> dict:
@@ -28,6 +28,7 @@ def made(where: str, *levels: str, gap: float = 0.1) -> dict:
         (made("a {}", "2013-08-19 to 2013-12-01"), made("a {}", "2013-09-01 to 2013-12-20"), True),
         (made("a {}", "CA"), made("a {}", "NV"), False),
         (made("a {}", "18"), made("a {}", "19"), False),
+        (made("a {}", "007"), made("a {}", "7"), False),
         (made("a {} and b {}", "8 to 11", "CA"), made("a {} and b {}", "9 to 11", "CA"), True),
         (made("a {} and b {}", "8 to 11", "CA"), made("a {} and b {}", "9 to 11", "NV"), False),
         (made("{} and {}", "a >= 14", "b in {x, y}"), made("{} and {}", "a >= 15", "b in {y, z, w}"), True),
@@ -43,6 +44,14 @@ def test_places_that_are_nearly_the_same(one: dict, other: dict, answer: bool) -
     assert same(one, other) is answer
     assert same(other, one) is answer
     assert same(one, one)
+
+
+def test_a_finding_that_has_spread_is_another_one() -> None:
+    narrow, wide = {**made("a {}", "31 to 32"), "rows": 500}, {**made("a {}", "18 to 59"), "rows": 11_600}
+    assert known({**narrow, "rows": 900}, [narrow], (20_000, 20_000))
+    assert known({**narrow, "rows": 900}, [narrow], (40_000, 20_000))
+    assert not known(wide, [narrow], (20_000, 20_000))
+    assert known(narrow, [wide], (20_000, 20_000))
 
 
 @given(some.floats(-1e6, 1e6), some.floats(1e-3, 1e6))

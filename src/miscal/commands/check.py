@@ -73,7 +73,8 @@ def check(
         raise refusal(
             "has no gate to check", where="check", hint="give --max-expected, --max-field, ... or miscal.toml"
         )
-    prepared({"--out": out, "--json": json_path, "--junit": junit}, table=file)
+    read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
+    prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = read_json(gates.no_new_findings) if gates.no_new_findings else None
     with progress_bar() as progress:
         found = audit(file, progress=progress, **audit_options(options))

@@ -19,7 +19,9 @@ __all__ = ["page"]
 @click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the merged audit.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
 @click.option(
-    "--suppress-below", type=int, help="Keep cells of fewer rows out of page, JSON and CSV.  [default: as when audited]"
+    "--suppress-below",
+    type=click.IntRange(min=0),
+    help="Keep cells of fewer rows out of page, JSON and CSV.  [default: as when audited]",
 )
 def page(
     audits: tuple[Path, ...], out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
@@ -30,21 +32,20 @@ def page(
     Files of the same name in different folders are called by their paths.
     """
     from miscal.cli import show
-    from miscal.report.record import HIDE, Audit
+    from miscal.report.record import Audit
 
     prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
     for path in audits:
         prepared({"--out": out, "--json": json_path, "--save": saved}, audit=path)
     loaded = {label: Audit.load(path) for label, path in _labels(audits).items()}
     found = next(iter(loaded.values())) if len(audits) == 1 else Audit.merge(loaded)
-    if baseline is not None:
-        found = found.with_comparison(Audit.load(baseline))
-    below = max(int(each.document["settings"].get(HIDE, 0)) for each in loaded.values())
-    below = below if suppress_below is None else suppress_below
+    before = None if baseline is None else Audit.load(baseline)
+    hidden = max(each.hidden_below for each in (*loaded.values(), before or found))
+    found = found.hiding(hidden if suppress_below is None else suppress_below)
+    found = found if before is None else found.with_comparison(before)
     if saved is not None:
-        found.hiding(below).save(saved)
-    if below:
-        found = found.suppressed(below)
+        found.save(saved)
+    found = found.shown()
     show(found)
     found.to_html(out)
     if json_path is not None:

@@ -42,7 +42,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bo
 
     if check:
         verified(file)
-    prepared({"--out": out}, table=file)
+    prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
     probability = options.pop("probability")
     by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("most_levels")

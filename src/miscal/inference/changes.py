@@ -11,7 +11,7 @@ from miscal.inference.cells import EFFECTIVE_EVENTS, Null
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, effective_events
 
-PLAIN_EVENTS = 5.0  # on the rarer side of a cell of equal weights; below it nobody could tell
+PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
 
 
@@ -53,8 +53,8 @@ def changes(
     The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
     the larger one of ``g₂ - g₁`` and ``g₂ + g₁``.
 
-    Too small to compare: fewer than 25 effective events on a side (5 where rows are
-    independent and of equal weight), or 5 clusters.
+    Too small to compare: fewer than 25 effective events in either cell (where rows are independent and of equal
+    weight: 5, expected or happened, in the two together), or 5 clusters.
 
     Examples
     --------
@@ -71,7 +71,8 @@ def changes(
     noise, number, shared = _noise(sums, blocks, floor=floor)
     uneven = weighted or null == "residual"
     large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
-    large &= number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
+    many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
+    large &= many[1:] & many[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = (sums.predicted - sums.observed) / sums.weight
         own = noise / sums.weight**2
@@ -79,7 +80,7 @@ def changes(
         error = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * both, 0.0))
         mirrored = np.sqrt(np.maximum(own[1:] + own[:-1] + 2.0 * both, 0.0))
         freedom = np.minimum(number[1:], number[:-1]) - 1.0
-        possible = large[1:] & large[:-1] & (error > 0) & (mirrored > 0)
+        possible = large & (error > 0) & (mirrored > 0)
         change = np.where(possible, gap[1:] - gap[:-1], np.nan)
         p_value = 2.0 * stdtr(freedom, -np.abs(change) / error)
         turned = 2.0 * stdtr(freedom, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
@@ -112,19 +113,20 @@ def _shared(blocks: Blocks) -> Floats:
 def _large(
     sums: CellSums, rows: CellRows | None, *, uneven: bool, outcome_weights: bool, response: str
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Cells with enough events, expected or happened, for their residuals to tell the noise."""
+    """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
     filled = np.asarray(sums.weight > 0)
+    both = filled[1:] & filled[:-1]
     if response != "binary":
-        return filled
-    if outcome_weights:
-        if rows is None:  # nobody counted them
-            return np.asarray(filled & (effective_events(sums) >= EFFECTIVE_EVENTS))
+        return both
+    expected = effective_events(sums)
+    if not uneven and not outcome_weights:
+        # Together: a quiet month before a bad one has few events, and its noise is known from the predictions.
+        happened = np.minimum(sums.observed, sums.weight - sums.observed)
+        events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
+        return np.asarray(both & (events >= PLAIN_EVENTS))
+    if outcome_weights and rows is not None:
         times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
         events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-        rarer = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
-        return np.asarray(rarer >= EFFECTIVE_EVENTS)
-    expected = effective_events(sums)
-    if uneven:
-        return np.asarray(expected >= EFFECTIVE_EVENTS)
-    happened = np.minimum(sums.observed, sums.weight - sums.observed)
-    return np.asarray(filled & (np.maximum(expected, happened) >= PLAIN_EVENTS))
+        expected = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
+    enough = expected >= EFFECTIVE_EVENTS
+    return np.asarray(both & enough[1:] & enough[:-1])

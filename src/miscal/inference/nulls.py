@@ -109,7 +109,8 @@ class SparseDraws:
 
     Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
     choice of five signs shows that often. Drawn cell by cell the cells do not know that they share clusters;
-    `together`, the deviation of sums over clusters relative to that over rows, is what a statistic is spread by.
+    `together`, the deviation of sums over clusters relative to that over rows, is what a statistic is spread by, as far
+    as these cells have a share of the noise.
     """
 
     flips: FlipDraws | NormalDraws
@@ -186,7 +187,9 @@ def cell_draws(
     if not model_variance or not sparse.any():
         return flips
     within, whole = (1.0, 1.0) if blocks is None else _widths(blocks, float(np.sum(sums.residual2)))
-    return SparseDraws(flips, _matched_draws(sums, weighted=weighted, seed=seed), sparse, within, whole)
+    share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
+    together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
+    return SparseDraws(flips, _matched_draws(sums, weighted=weighted, seed=seed), sparse, within, together)
 
 
 def _flips(sums: CellSums, blocks: Blocks | None, draws: int, seed: np.uint64) -> FlipDraws | NormalDraws:

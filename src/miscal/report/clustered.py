@@ -15,6 +15,13 @@ from miscal.report.words import finite
 LEVEL = 0.05  # at which the intervals of every table hold
 
 
+def clustered(audit: Any) -> bool:
+    """Whether rows of the audited table come in clusters."""
+    document = audit.document
+    methods = [str(entry.get("method")) for entry in document["sections"]["score"]]
+    return document["data"].get("cluster") is not None or any("one sign a cluster" in method for method in methods)
+
+
 def spread_of(audit: Any, name: str) -> np.ndarray | None:
     """Variance over clusters relative to that over rows, at least 1, for each cell of a carrier; None without clusters.
 

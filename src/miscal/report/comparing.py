@@ -14,7 +14,7 @@ from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.pooling.cells import fingerprint
 from miscal.report import words
-from miscal.report.clustered import spread_of
+from miscal.report.clustered import clustered, spread_of
 from miscal.report.same import known
 from miscal.results import Table
 
@@ -90,6 +90,8 @@ def compare(before: Any, after: Any) -> Comparison:
         if two is None:
             continue
         spread = spread_of(before, name), spread_of(after, name)
+        if any(found is None and clustered(audit) for found, audit in zip(spread, (before, after), strict=True)):
+            continue  # how much noise clusters add to these cells is not kept, and rows alone would promise too much
         for where, cells in _matched(name, one, two):
             sums = _cell(one, cells[0], spread[0]), _cell(two, cells[1], spread[1])
             if min(sums[0]["weight"], sums[1]["weight"]) <= 0:
@@ -156,7 +158,9 @@ def unpaired_p(one: Mapping[str, float], two: Mapping[str, float]) -> float:
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
     old, new = ([f.to_dict() for f in audit.findings if f.real] for audit in (before, after))
-    return [f["where"] for f in new if not known(f, old)], [f["where"] for f in old if not known(f, new)]
+    rows, before_rows = (int(audit.document["data"]["rows"]) for audit in (after, before))
+    added = [f["where"] for f in new if not known(f, old, (rows, before_rows))]
+    return added, [f["where"] for f in old if not known(f, new, (before_rows, rows))]
 
 
 def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:

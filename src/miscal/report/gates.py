@@ -131,7 +131,8 @@ def judge(document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any]
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, baseline)
+        rows = int(document["data"]["rows"]), int(baseline["data"]["rows"])
+        outcomes += _new(heads, baseline, rows)
     return outcomes
 
 
@@ -169,9 +170,9 @@ def _column(document: Mapping[str, Any], name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name]["value"], limit)
 
 
-def _new(heads: list[Mapping[str, Any]], baseline: Mapping[str, Any]) -> list[Outcome]:
+def _new(heads: list[Mapping[str, Any]], baseline: Mapping[str, Any], rows: tuple[int, int]) -> list[Outcome]:
     old = [f for f in baseline["findings"] if f["real"]]
-    fresh = [f for f in heads if not known(f, old)]
+    fresh = [f for f in heads if not known(f, old, rows)]
     if not fresh:
         return [Outcome("no-new-findings", True, "no finding that the baseline does not have")]
     from miscal.report.findings import Finding

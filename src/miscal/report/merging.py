@@ -13,6 +13,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.metrics.pooled import Noise, pooled_of
 from miscal.metrics.streamed import field_result, stream_noise, variable_result
+from miscal.report.clustered import clustered
 from miscal.report.document import SCHEMA
 from miscal.report.findings import Finding
 from miscal.report.periods import KIND, PREFIX, period_result
@@ -37,7 +38,7 @@ def merge(parts: Mapping[str, Any]) -> Any:
     noise = stream_noise(outcome_weights=False, null=_null(audits))
     carriers = _added({label: audit.carriers for label, audit in audits.items()})
     results = [made for name, tally in carriers.items() if (made := _result(name, tally, noise, first, seed))]
-    if any(map(_clustered, audits.values())):
+    if any(map(clustered, audits.values())):
         results = []  # tallies know no clusters, so nothing can be judged anew
     kept = {(result.kind, str(result.settings.get("column", ""))) for result in results}
     sections: dict[str, list[Any]] = {kind: [] for kind in ADDED}
@@ -69,7 +70,8 @@ def merge(parts: Mapping[str, Any]) -> Any:
     }
     for name in ("fingerprint", "rows_fingerprint"):
         document["data"].pop(name, None)
-    return type(next(iter(audits.values())))(document, findings, results, carriers)
+    made = type(next(iter(audits.values())))(document, findings, results, carriers)
+    return made.hiding(max(audit.hidden_below for audit in audits.values()))
 
 
 def _checked(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,12 +110,6 @@ def _same_question(audits: Mapping[str, Any]) -> None:
             got=f"'{first[0]}' is about '{first[1]}' and '{other[0]}' about '{other[1]}'",
             hint="compare two models with before.compare(after) or --baseline; rename the column if it is one model",
         )  # fmt: skip
-
-
-def _clustered(audit: Any) -> bool:
-    document = audit.document
-    methods = [str(entry.get("method")) for entry in document["sections"]["score"]]
-    return document["data"].get("cluster") is not None or any("one sign a cluster" in method for method in methods)
 
 
 def _null(audits: Mapping[str, Any]) -> str:
@@ -208,7 +204,7 @@ def _clean(results: list[Result], findings: list[Finding], level: float) -> list
 def _reach(audit: Any, null: str) -> float:
     """Half the interval of a part's predicted less observed sum; of clusters it is known from the part's own alone."""
     tally = audit.carriers["score"]
-    if _clustered(audit):
+    if clustered(audit):
         low, high = audit.document["score"]["details"]["gap"]["interval"]
         return float(high - low) / 2 * float(tally.weight.sum())
     return TWO_SIDED * math.sqrt(float((tally.residual2 if null == "residual" else tally.variance).sum()))

@@ -29,6 +29,9 @@ def notes_of(looked: Looked) -> list[str]:
     return made
 
 
+GIVEN_AWAY = "gives the outcome away"  # tells the outcome of small cells too, so it is suppressed with them
+
+
 def _upside_down(looked: Looked) -> list[str]:
     """Scores that fall where events become more frequent, beyond noise: most often a column of the other class."""
     if not float(looked.score.extra["slope"]["interval"][1]) < 0.0:
@@ -46,7 +49,7 @@ def _given_away(looked: Looked) -> list[str]:
         seen = set(observed[filled].tolist())
         if seen == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
             made.append(
-                f"{column.name} gives the outcome away: every value of it goes with one outcome only. No model can "
+                f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = ["KIND", "by_period", "look_at_periods", "period_result", "time_column
 
 EVERY = ("week", "month")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
+DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")  # as text
 PREFIX = "period by "  # of the names of carriers, so that weeks are never added to months
 
 
@@ -61,20 +63,18 @@ def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
     >>> level_days(("1970-01-02", "1970-02"), "when").tolist()
     [1.0, 31.0]
     """
+    odd = next((level for level in levels if str(level).strip() and not DATE.fullmatch(str(level).strip())), None)
+    if odd is not None:
+        raise _no_dates(time, f"it holds {str(odd)[:40]!r}")
     try:
-        return np.array(
-            [np.datetime64(str(level).strip().removesuffix("Z"), "D").astype(int) for level in levels], float
-        )
-    except ValueError as error:
-        odd = next((level for level in levels if not _readable(level)), levels[0])
-        raise _no_dates(time, f"it holds {str(odd)[:40]!r}") from error
+        return np.array([_day(str(level).strip()) for level in levels])
+    except ValueError as error:  # such as the 31st of a short month
+        raise _no_dates(time, str(error)) from error
 
 
-def _readable(level: Any) -> bool:
-    try:
-        return not np.isnat(np.datetime64(str(level).strip().removesuffix("Z"), "D"))
-    except ValueError:
-        return False
+def _day(text: str) -> float:
+    """Days since 1970; the time of the day and its zone are left out. Blank text is missing."""
+    return float(np.datetime64(text[:10], "D").astype(int)) if text else np.nan
 
 
 def _no_dates(time: str, got: str) -> Exception:

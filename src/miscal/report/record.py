@@ -54,19 +54,19 @@ class Audit:
         """Write the page, whole or not at all."""
         from miscal.report.html import write_html
 
-        write_html(self.document, path)
+        write_html(self.shown().document, path)
 
     def to_json(self, path: str | PathLike[str]) -> None:
         """Write the JSON, whole or not at all."""
         from miscal.report.json import write_json
 
-        write_json(self.document, path)
+        write_json(self.shown().document, path)
 
     def to_markdown(self) -> str:
         """The audit as text."""
         from miscal.report.markdown import to_markdown
 
-        return to_markdown(self.document)
+        return to_markdown(self.shown().document)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and tallies to one file, whole or not at all; it holds no row."""
@@ -116,8 +116,17 @@ class Audit:
         kept = {item["where"]: item for item in document["findings"]}
         return Audit(document, [Finding.from_dict(item) for item in kept.values()])
 
+    @property
+    def hidden_below(self) -> int:
+        """Cells of fewer rows are left out of page, JSON and text; 0 for none."""
+        return int(self.document["settings"].get(HIDE, 0))
+
+    def shown(self) -> Audit:
+        """What may be shown of the audit: itself, or without the small cells that it is to hide."""
+        return self.hiding(0).suppressed(self.hidden_below) if self.hidden_below else self
+
     def hiding(self, below: int) -> Audit:
-        """The same audit, every cell kept, that remembers what pages made of it hide."""
+        """The same audit, every cell kept, that hides small cells in what is written of it; only `save` keeps them."""
         settings = {key: value for key, value in self.document["settings"].items() if key != HIDE}
         settings |= {HIDE: int(below)} if below else {}
         return replace(self, document={**self.document, "settings": settings})

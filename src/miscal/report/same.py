@@ -11,6 +11,7 @@ import numpy as np
 
 Span = tuple[float, float]
 SHARED = 0.5  # of the shorter range that two must have in common
+SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 _NUMBER = r"(?:[^\s<>=]+)"
 _RANGES = (
     re.compile(rf"(?P<low>{_NUMBER}) to (?P<high>{_NUMBER})"),
@@ -24,9 +25,13 @@ _RANGES = (
 _LEVELS = re.compile(r".+ in \{(.*)\}")
 
 
-def known(finding: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether one of the earlier findings is the same."""
-    return any(same(finding, old) for old in earlier)
+def known(finding: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]], rows: tuple[int, int]) -> bool:
+    """Whether one of the earlier findings is the same and has not spread: it held at least half of the share of rows.
+
+    rows : of the table of the finding, and of the earlier one
+    """
+    share = finding["rows"] / max(rows[0], 1)
+    return any(same(finding, old) and share <= SPREAD * old["rows"] / max(rows[1], 1) for old in earlier)
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -66,6 +71,8 @@ def _alike(one: str, other: str) -> bool:
         mine, theirs = ({level.strip() for level in found[1].split(",")} for found in named if found)
         return len(mine & theirs) >= SHARED * min(len(mine), len(theirs))
     spans = span(one), span(other)
+    if all(each is not None and each[0] == each[1] for each in spans):
+        return False  # two values, or two levels that look like numbers
     return spans[0] is not None and spans[1] is not None and _overlap(spans[0], spans[1])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.report.notes import GIVEN_AWAY
 from miscal.report.period_words import KIND
 
 KEPT = {"label", "level", "low", "high"}
@@ -42,6 +43,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         small.append({"where": f"{len(gone)} findings", "rows": None, "reason": f"suppressed: fewer than {below} rows"})
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
+    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
     return made
 
