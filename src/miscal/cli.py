@@ -218,18 +218,22 @@ def _run(
         found = run_audit(data, progress=progress, **options)
     if before is not None:
         found, below = found.with_comparison(before), max(below, before.hidden_below)
-    whole = found.hiding(below)
-    found = whole.shown()
-    show(found)
-    found.to_html(page)
-    if json_path is not None:
-        found.to_json(json_path)
-    if saved is not None:
-        whole.save(saved)
-    written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
-    click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
+    leave(found.hiding(below), page, json_path, saved)
     if saved is not None and below:
         click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
+    """Show an audit and write what may be shown of it; the saved file alone keeps all of it."""
+    shown = found.shown()
+    show(shown)
+    shown.to_html(page)
+    if json_path is not None:
+        shown.to_json(json_path)
+    if saved is not None:
+        found.save(saved)
+    written = [("Page", page), ("JSON", json_path), ("Audit", saved)]
+    click.echo("\n" + "   ".join(f"{what}: {path}" for what, path in written if path))
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.report.audit import audit
+from tests.commands import run
 
 
 @pytest.fixture
@@ -25,10 +26,6 @@ def table(tmp_path: Path, rng: np.random.Generator) -> Path:
     path = tmp_path / "predictions.csv"
     frame.to_csv(path, index=False)
     return path
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_audit_writes_a_page_and_json(table: Path, tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 
 import miscal
-from miscal.cli import main
 from miscal.data.errors import MiscalError, MiscalWarning
 from miscal.report.audit import Audit, audit
+from tests.commands import run
 
 ROLES = ("--outcome", "y", "--probability", "p")
 
@@ -31,10 +30,6 @@ def table(tmp_path: Path, rng: np.random.Generator) -> Path:
     path = tmp_path / "predictions.csv"
     frame.to_csv(path, index=False)
     return path
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def refused(*arguments: object, saying: str) -> None:

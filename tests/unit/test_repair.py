@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pyarrow import csv
 
-from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.writing import write_together
@@ -21,6 +20,7 @@ from miscal.report.html import to_html
 from miscal.report.repair import _verdict, before_after
 from miscal.report.repairing import repair_table
 from miscal.report.svg.repair import left_first
+from tests.commands import run
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}
 
@@ -149,10 +149,6 @@ def test_only_allowed_columns_are_used() -> None:
     assert "by state" in done.model.table
     with pytest.raises(MiscalError, match="did you mean 'state'"):
         repair_table(table_of(2000), outcome="y", probability="p", allowed=["stat"])
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

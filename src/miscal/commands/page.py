@@ -31,7 +31,7 @@ def page(
 
     Files of the same name in different folders are called by their paths.
     """
-    from miscal.cli import show
+    from miscal.cli import leave
     from miscal.report.record import Audit
 
     prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
@@ -40,17 +40,9 @@ def page(
     loaded = {label: Audit.load(path) for label, path in _labels(audits).items()}
     found = next(iter(loaded.values())) if len(audits) == 1 else Audit.merge(loaded)
     before = None if baseline is None else Audit.load(baseline)
-    hidden = max(each.hidden_below for each in (*loaded.values(), before or found))
-    found = found.hiding(hidden if suppress_below is None else suppress_below)
+    hidden = max(found.hidden_below, 0 if before is None else before.hidden_below)
     found = found if before is None else found.with_comparison(before)
-    if saved is not None:
-        found.save(saved)
-    found = found.shown()
-    show(found)
-    found.to_html(out)
-    if json_path is not None:
-        found.to_json(json_path)
-    click.echo("\n" + "   ".join(f"{w}: {p}" for w, p in (("Page", out), ("JSON", json_path), ("Audit", saved)) if p))
+    leave(found.hiding(hidden if suppress_below is None else suppress_below), out, json_path, saved)
 
 
 def _labels(audits: tuple[Path, ...]) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from miscal.report.blocks.score import NUMBERS
 from miscal.report.markup import clean, ellipsis
 from miscal.report.measures import measure
 from miscal.report.period_words import KIND, changed_words, periods_said, signed_points
-from miscal.report.reading import Document, checked, items, mapping
+from miscal.report.reading import Document, checked, items, mapping, padded
 from miscal.report.verdict import verdict
 from miscal.report.words import finite
 
@@ -133,13 +133,10 @@ def _periods(audit: Document) -> str:
 def _period_rows(table: Mapping[str, Any]) -> list[list[str]]:
     labels = items(table.get("label"))
 
-    def column(name: str) -> list[Any]:
-        return [*items(table.get(name)), *[None] * len(labels)][: len(labels)]
-
     names = ("rows", "predicted", "observed", "gap", "gap_low", "gap_high", "noise", "p_adjusted", "verdict")
     made = []
     for label, many, predicted, observed, gap, low, high, noise, p, became in zip(
-        labels, *map(column, names), strict=True
+        labels, *(padded(table, name, len(labels)) for name in names), strict=True
     ):
         shown = signed_points([finite(value) for value in (gap, low, high, noise)])
         known = finite(gap) == finite(gap)

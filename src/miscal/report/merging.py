@@ -99,15 +99,12 @@ def _same_question(audits: Mapping[str, Any]) -> None:
         raise refusal(
             "must be about the same outcome", where="the audits", got=f"they are about {sorted(map(str, seen))}"
         )
-    judged = {label: audit.document["data"].get("probability") for label, audit in audits.items()}
-    if len(set(judged.values())) > 1:
-        first, other = (
-            next(iter(judged.items())),
-            next((k, v) for k, v in judged.items() if v != judged[next(iter(judged))]),
-        )
+    judged = [(label, audit.document["data"].get("probability")) for label, audit in audits.items()]
+    other = next((pair for pair in judged if pair[1] != judged[0][1]), None)
+    if other is not None:
         raise refusal(
             "must be about the same probability column", where="the audits to merge",
-            got=f"'{first[0]}' is about '{first[1]}' and '{other[0]}' about '{other[1]}'",
+            got=f"'{judged[0][0]}' is about '{judged[0][1]}' and '{other[0]}' about '{other[1]}'",
             hint="compare two models with before.compare(after) or --baseline; rename the column if it is one model",
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from miscal.report.search.looking import Looked
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
 LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
 TOGETHER = 2.0  # times the variance of independent rows
+GIVEN_AWAY = "gives the outcome away"  # tells the outcome of small cells too, so it is suppressed with them
 
 
 def notes_of(looked: Looked) -> list[str]:
@@ -27,9 +28,6 @@ def notes_of(looked: Looked) -> list[str]:
                 f"days, audit with {column.name} as the cluster."
             )
     return made
-
-
-GIVEN_AWAY = "gives the outcome away"  # tells the outcome of small cells too, so it is suppressed with them
 
 
 def _upside_down(looked: Looked) -> list[str]:

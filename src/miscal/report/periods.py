@@ -12,7 +12,7 @@ import numpy as np
 from miscal.carriers.summary import Summary
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.changes import Changes, changes
 from miscal.inference.sums import CellRows, Sums
@@ -46,8 +46,7 @@ def check_every(every: str | None, time: str | None) -> None:
 
 def time_column(predictions: Predictions, time: str) -> Column:
     """The column of the time, as days; text that is a date on every row is read as one."""
-    if time not in predictions.columns:
-        raise refusal(f"has no column '{time}'", where="the data", hint=nearest(time, list(predictions.columns)))
+    check_named([time], predictions.columns, "the data", list(predictions.columns))
     column = predictions.columns[time]
     if column.kind == "date":
         return column
@@ -181,8 +180,7 @@ def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally
 
 def check_streamed(time: str, names: Sequence[str], kinds: Mapping[str, str]) -> None:
     """Refuse a column of times that a table read in parts does not look at."""
-    if time not in kinds:
-        raise refusal(f"has no column '{time}'", where="the data", hint=nearest(time, list(kinds)))
+    check_named([time], kinds, "the data", list(kinds))
     if time not in names:
         raise refusal(
             "must be among the columns that are looked at", where="'time'",

@@ -182,6 +182,11 @@ def edge_writer(result: Mapping[str, Any]) -> Callable[[float], str]:
     return _number
 
 
+def padded(table: Mapping[str, Any], name: str, many: int) -> list[Any]:
+    """A column of a table in a document, as long as the table; None where the document has nothing."""
+    return [*items(table.get(name)), *[None] * many][:many]
+
+
 def _is_date(result: Mapping[str, Any]) -> bool:
     return bool(mapping(result.get("extra")).get("column_kind") == "date")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from miscal.report import svg, words
 from miscal.report.blocks.figures import figure
-from miscal.report.blocks.tables import Column, sheet
+from miscal.report.blocks.tables import Column, rates, sheet
 from miscal.report.markup import Safe, name, tag
-from miscal.report.reading import Document, items, mapping
+from miscal.report.reading import Document, items, mapping, padded
 from miscal.report.words import finite
 
 MOST_DRAWN = 4
@@ -92,7 +92,7 @@ def _curve_words(table: Mapping[str, Any], label: object) -> str:
     k = names.index(str(label))
 
     def at(name: str) -> Any:
-        return [*items(table.get(name)), *[None] * len(names)][k]
+        return padded(table, name, len(names))[k]
 
     return (
         f"{words.count(at('rows'))} rows, {words.percent(at('predicted'))} predicted, {words.percent(at('observed'))} "
@@ -109,10 +109,7 @@ def _table(table: Mapping[str, Any]) -> Safe:
         "Subpopulations, those furthest off first",
         [
             Column("Subpopulation", column("label"), kind="name"),
-            Column("Rows", column("rows"), words.count),
-            Column("Predicted", column("predicted"), words.percent),
-            Column("Happened", column("observed"), words.percent),
-            Column("Gap", column("gap"), words.points),
+            *rates(column),
             Column("Deviations of noise", column("deviations"), words.number),
             Column("Adjusted p", column("p_adjusted"), words.p_cell),
         ],

@@ -7,11 +7,11 @@ from typing import Any
 
 from miscal.report import svg, words
 from miscal.report.blocks.figures import figure
-from miscal.report.blocks.tables import Column, sheet
+from miscal.report.blocks.tables import Column, rates, sheet
 from miscal.report.markup import Safe, join, name, tag
 from miscal.report.measures import level
 from miscal.report.period_words import KIND, changed_words, every_of, periods_said
-from miscal.report.reading import Document, items, mapping
+from miscal.report.reading import Document, items, mapping, padded
 
 MOST_SAID = 8
 MOST_LISTED = 120
@@ -69,16 +69,13 @@ def _table(table: Mapping[str, Any], every: str) -> Safe:
     first = max(many - MOST_LISTED, 0)
 
     def column(key: str) -> list[Any]:
-        return [*items(table.get(key)), *[None] * many][first:many]
+        return padded(table, key, many)[first:]
 
     made = sheet(
         f"Every {every}, and what changed since the one before",
         [
             Column("Week from" if every == "week" else every.capitalize(), column("label"), kind="name"),
-            Column("Rows", column("rows"), words.count),
-            Column("Predicted", column("predicted"), words.percent),
-            Column("Happened", column("observed"), words.percent),
-            Column("Gap", column("gap"), words.points),
+            *rates(column),
             Column("At least", column("gap_low"), words.points),
             Column("At most", column("gap_high"), words.points),
             Column("Noise alone", column("noise"), words.percent),

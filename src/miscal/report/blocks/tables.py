@@ -29,6 +29,16 @@ class Column:
     least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
 
 
+def rates(column: Callable[[str], Sequence[object]]) -> list[Column]:
+    """Rows, both rates and the gap of the cells of a result, by the names of its columns."""
+    return [
+        Column("Rows", column("rows"), words.count),
+        Column("Predicted", column("predicted"), words.percent),
+        Column("Happened", column("observed"), words.percent),
+        Column("Gap", column("gap"), words.points),
+    ]
+
+
 def sheet(
     caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
 ) -> Safe:

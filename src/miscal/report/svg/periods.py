@@ -49,9 +49,7 @@ def period_rates(result: Mapping[str, Any], level: float = 0.05) -> Figure:
     for i in () if many else range(len(periods)):
         shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), bool(beyond[i]))
     shapes += _bottom(periods.label, x)
-    description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
-    svg = marks.drawing("periods", title, description, _WIDTH, 274.0, *shapes)
-    return Figure("periods", title, description, svg, note=note)
+    return _figure(result, title, shapes, int(beyond.sum()), len(periods), note=note)
 
 
 def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
@@ -82,9 +80,13 @@ def period_gaps(result: Mapping[str, Any], level: float = 0.05) -> Figure:
         if not many or beyond[i] or i % max(1, len(periods) // MANY) == 0:
             shapes += _dot(periods, i, x[i], y, periods.gap[i], reach, bool(beyond[i]))
     shapes += [*_signs(result, periods, x, y), *_bottom(periods.label, x)]
-    description = f"{words.plural(len(periods), every_of(result))}, {int(beyond.sum())} beyond noise."
+    return _figure(result, title, shapes, int(beyond.sum()), len(periods), table=_data(result), note=note)
+
+
+def _figure(result: Mapping[str, Any], title: str, shapes: list[Safe], off: int, many: int, **beside: Any) -> Figure:
+    description = f"{words.plural(many, every_of(result))}, {off} beyond noise."
     svg = marks.drawing("periods", title, description, _WIDTH, 274.0, *shapes)
-    return Figure("periods", title, description, svg, _data(result), note)
+    return Figure("periods", title, description, svg, **beside)
 
 
 def _column(result: Mapping[str, Any]) -> str:
