@@ -172,9 +172,9 @@ def string_rows(quick):
 
 def stream_rows(quick):
     """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
+    from miscal.auditing.large import runner_of
+    from miscal.auditing.streamed import summarise
     from miscal.engines.rows import Door
-    from miscal.report.large import runner_of
-    from miscal.report.streamed import summarise
 
     levels = 10**5
     found = []

@@ -22,7 +22,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miscal
-from miscal.report.verdict import verdict
+from miscal.page.verdict import verdict
 
 # Columns that tell the outcome, or that no model should see, are dropped.
 TABLES: dict[str, dict[str, Any]] = {

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from miscal.auditing.periods import by_period
 from miscal.data.columns import column
 from miscal.pairs import Pair
-from miscal.report.periods import by_period
 from miscal.results import Table
 
 RESULTS = Path(__file__).parent / "results"

@@ -15,9 +15,9 @@ import matplotlib as mpl
 import numpy as np
 from harness import RESULTS, markdown
 
+from miscal.auditing.repair_table import repair_table
 from miscal.datasets import flights
 from miscal.plots import ChoiceDisplay
-from miscal.report.repairing import repair_table
 
 mpl.use("Agg")
 COLUMNS = ["hour", "carrier", "origin", "temperature", "month"]

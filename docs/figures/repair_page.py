@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from miscal.auditing.repair_table import repair_table
 from miscal.datasets import flights
-from miscal.report.repairing import repair_table
 
 IMAGE = Path(__file__).parents[1] / "images" / "repair-page.png"
 COLUMNS = ["hour", "carrier", "origin", "temperature", "month"]

@@ -20,12 +20,12 @@ _PLACES = {
     "miscal.metrics.variation.result": ("by_variation",),
     "miscal.metrics.neighbourhood_result": ("by_neighbourhood",),
     "miscal.metrics.classes": ("by_class",),
-    "miscal.report.audit": ("audit", "Audit"),
-    "miscal.report.findings": ("Finding",),
+    "miscal.auditing.audit": ("audit", "Audit"),
+    "miscal.auditing.findings": ("Finding",),
     "miscal.results": ("Result", "Table"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
-_MODULES = ("datasets", "metrics", "plots", "recalibrate", "report")
+_MODULES = ("datasets", "metrics", "plots", "recalibrate")
 
 __all__ = sorted([*_HOME, *_MODULES])  # noqa: PLE0605
 

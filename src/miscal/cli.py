@@ -208,8 +208,8 @@ def _run(
     saved: Path | None = None,
     baseline: Path | None = None,
 ) -> None:
-    from miscal.report.audit import Audit
-    from miscal.report.audit import audit as run_audit
+    from miscal.auditing.audit import Audit
+    from miscal.auditing.audit import audit as run_audit
 
     before = Audit.load(baseline) if baseline else None
     prepared({"--out": page, "--json": json_path, "--save": saved}, table=data, baseline=baseline)
@@ -288,8 +288,8 @@ def show(found: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from miscal.report import words
-    from miscal.report.verdict import explained, verdict
+    from miscal.page import words
+    from miscal.page.verdict import explained, verdict
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print()
@@ -327,7 +327,7 @@ def show(found: Any) -> None:
 
 def _periods(document: dict[str, Any]) -> list[str]:
     """How the periods stand, and the steps that changed."""
-    from miscal.report.period_words import changed_words, periods_said
+    from miscal.page.period_words import changed_words, periods_said
 
     lines = []
     for result in document["sections"].get("period", []):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from miscal.report.html import write_html
+from miscal.page.html import write_html
 
 FLAGS = [
     "--no-sandbox",

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import miscal
+from miscal.auditing.audit import Audit, audit
+from miscal.auditing.findings import Finding
 from miscal.data.errors import MiscalError
-from miscal.report.audit import Audit, audit
-from miscal.report.findings import Finding
-from miscal.report.json import plain
+from miscal.page.json import plain
 
 
 def table(n: int = 4000, seed: int = 0, gap: float = 0.0, level: str = "NY") -> dict[str, np.ndarray]:

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+from miscal.auditing.gates import Gates, Outcome, judge, junit, read_gates
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.report.gates import Gates, Outcome, judge, junit, read_gates
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 import miscal
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.report.html import to_html
-from miscal.report.json import plain
+from miscal.page.html import to_html
+from miscal.page.json import plain
 
 
 def _table(seed: int, rows: int = 3000) -> dict[str, Any]:

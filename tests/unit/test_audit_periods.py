@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import miscal
+from miscal.auditing.periods import level_days
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.report.html import to_html
-from miscal.report.periods import level_days
+from miscal.page.html import to_html
 from studies.period_changes import CLAIMS, ROWS, judged, limit, named, planted
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import miscal
+from miscal.auditing.suppress import coarsened
 from miscal.datasets import flights, planted
-from miscal.report.blocks.findings import _families, _spans, findings
-from miscal.report.html import to_html
-from miscal.report.json import plain
-from miscal.report.suppress import coarsened
-from miscal.report.verdict import verdict
+from miscal.page.html import to_html
+from miscal.page.json import plain
+from miscal.page.sections.findings import _families, _spans, findings
+from miscal.page.verdict import verdict
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from miscal.auditing.audit import audit
 from miscal.cli import main
 from miscal.data.errors import MiscalError
-from miscal.report.audit import audit
 from tests.commands import run
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import miscal
+from miscal.auditing.audit import Audit, audit
 from miscal.data.errors import MiscalError, MiscalWarning
-from miscal.report.audit import Audit, audit
 from tests.commands import run
 
 ROLES = ("--outcome", "y", "--probability", "p")

@@ -12,14 +12,14 @@ import pytest
 from click.testing import Result
 from pyarrow import csv
 
+from miscal.auditing.before_after import _verdict, before_after
+from miscal.auditing.repair_table import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.writing import write_together
+from miscal.page.figures.repair import left_first
+from miscal.page.html import to_html
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
-from miscal.report.html import to_html
-from miscal.report.repair import _verdict, before_after
-from miscal.report.repairing import repair_table
-from miscal.report.svg.repair import left_first
 from tests.commands import run
 
 FEW = {"platt": PlattScaling(), "groups": GroupWise(PlattScaling(), columns=["state"])}

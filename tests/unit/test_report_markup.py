@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.report import words
-from miscal.report.markup import Safe, clean, ellipsis, escape, name, tag
-from miscal.report.svg.labels import At, Box, box, placed, touches
-from miscal.report.svg.marks import line, thinned
-from miscal.report.svg.scales import Scale, nice
+from miscal.page import words
+from miscal.page.figures.labels import At, Box, box, placed, touches
+from miscal.page.figures.marks import line, thinned
+from miscal.page.figures.scales import Scale, nice
+from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
 
 
 class Reader(HTMLParser):

@@ -16,12 +16,12 @@ import pytest
 import miscal
 from miscal.data import writing
 from miscal.data.errors import MiscalError
-from miscal.report.assets import asset
-from miscal.report.blocks.columns import entries
-from miscal.report.html import digest, to_html, write_html
-from miscal.report.json import dumps, plain, read_json, write_json, write_text
-from miscal.report.markdown import to_markdown
-from miscal.report.verdict import verdict
+from miscal.page.assets import asset
+from miscal.page.html import digest, to_html, write_html
+from miscal.page.json import dumps, plain, read_json, write_json, write_text
+from miscal.page.markdown import to_markdown
+from miscal.page.sections.columns import entries
+from miscal.page.verdict import verdict
 
 SAMPLE: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from miscal import audit
-from miscal.report.gates import Gates, judge
-from miscal.report.same import known, same, span
+from miscal.auditing.finding_identity import known, same, span
+from miscal.auditing.gates import Gates, judge
 
 
 def made(where: str, *levels: str, gap: float = 0.1) -> dict:

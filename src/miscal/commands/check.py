@@ -57,10 +57,10 @@ def check(
     json_path: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Audit a table and exit with 1 if a gate fails, one line a failure."""
-    from miscal.report.audit import audit
-    from miscal.report.gates import Gates, annotation, gate_value, judge, read_gates
-    from miscal.report.gates import junit as as_junit
-    from miscal.report.json import read_json, write_text
+    from miscal.auditing.audit import audit
+    from miscal.auditing.gates import Gates, annotation, gate_value, judge, read_gates
+    from miscal.auditing.gates import junit as as_junit
+    from miscal.page.json import read_json, write_text
 
     names = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_findings", "no_new_findings")
     flags = {name: options.pop(name) for name in names}

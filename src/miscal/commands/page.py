@@ -31,8 +31,8 @@ def page(
 
     Files of the same name in different folders are called by their paths.
     """
+    from miscal.auditing.record import Audit
     from miscal.cli import leave
-    from miscal.report.record import Audit
 
     prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
     for path in audits:

@@ -36,7 +36,7 @@ def recalibrate(
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
     row fitted the repair or tested it; the repair as a model; and a page of before and after.
     """
-    from miscal.report.repairing import repair_table
+    from miscal.auditing.repair_table import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
@@ -85,7 +85,7 @@ def _columns(file: Path) -> str:
 
 
 def _told(record: Any) -> None:
-    from miscal.report.svg.repair import left_first
+    from miscal.page.figures.repair import left_first
 
     click.echo(f"{record.about['reason']}\n{record.sentence}")
     for place in left_first(record.places)[:SHOWN]:
@@ -95,7 +95,7 @@ def _told(record: Any) -> None:
 
 
 def _line(place: Mapping[str, Any]) -> str:
-    from miscal.report.words import points
+    from miscal.page.words import points
 
     gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
     return f"{place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"

@@ -35,10 +35,10 @@ METHODS = {
 @click.option("--verify", "check", is_flag=True, help="Compare the files with their recorded SHA-256 first.")
 def tally(file: str, out: Path, like: Path | None, memory: str | None, check: bool, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    from miscal.auditing.large import runner_of
+    from miscal.auditing.streamed import MOST_LEVELS, summarise
     from miscal.carriers.summary import Summary
     from miscal.engines.rows import Door
-    from miscal.report.large import runner_of
-    from miscal.report.streamed import MOST_LEVELS, summarise
 
     if check:
         verified(file)

@@ -1,0 +1,322 @@
+"""Before and after a repair, for every place where the predictions were wrong, on rows that the repair has not seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.audit import Audit, audit
+from miscal.auditing.findings import Finding
+from miscal.auditing.rows_of_finding import members
+from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
+from miscal.data.errors import MiscalError, refusal
+from miscal.data.predictions import Predictions
+from miscal.pairs import pair
+from miscal.recalibrate.base import Recalibrator
+
+VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
+HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
+CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
+SCORES = ("expected", "kuiper", "smooth", "gap", "slope", "brier", "log_loss", "auc")
+MOST_CLASSES = 10  # classes that an audit looks at one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """Two audits of the same unseen rows, before and after a repair, place by place.
+
+    Attributes
+    ----------
+    before, after : Audit
+    places : list of {where, kind, verdict, before, after}; before and after are {rows, predicted, observed, gap,
+        interval, p_value}, or None where an audit did not look there
+    about : how it was repaired: name, reason, keeps_ranking, rows, score (each number before and after)
+    predictions : the repaired predictions of the unseen rows
+    """
+
+    before: Audit
+    after: Audit
+    places: list[dict[str, Any]]
+    about: dict[str, Any]
+    predictions: Predictions
+
+    def where(self, verdict: str) -> list[str]:
+        """The places with one verdict: gone, smaller, remaining, larger or new."""
+        return [place["where"] for place in self.places if place["verdict"] == verdict]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The audit after the repair, with what changed under `repair` and how under `repaired_by`."""
+        return {**self.after.document, "repair": self.places, "repaired_by": self.about}
+
+    @property
+    def sentence(self) -> str:
+        """What became of the places, in words."""
+        known = [verdict for verdict in VERDICTS if verdict != "new"]
+        total = sum(len(self.where(verdict)) for verdict in known)
+        parts = [f"{len(self.where(verdict))} {verdict}" for verdict in known if self.where(verdict)]
+        text = (
+            f"Of {total} places wrong beyond noise before: {', '.join(parts)}" if total else "Nothing was wrong before"
+        )
+        return f"{text}; {len(self.where('new'))} new."
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write the page, whole or not at all."""
+        from miscal.page.html import write_html
+
+        write_html(self.document, path)
+
+    def to_json(self, path: str | PathLike[str]) -> None:
+        """Write the JSON, whole or not at all."""
+        from miscal.page.json import write_json
+
+        write_json(self.document, path)
+
+    def __repr__(self) -> str:
+        from miscal.page.words import points
+
+        lines = [f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"]
+        for place in self.places[:20]:
+            gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
+            lines.append(f"  {place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after")
+        return "\n".join(lines)
+
+
+def before_after(
+    predictions: Predictions,
+    recalibrator: Recalibrator,
+    *,
+    repaired: Any = None,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    target: str | int = "auto",
+    level: float = 0.05,
+    effort: str = "normal",
+    random_state: int = 0,
+    source: str | None = None,
+    described: dict[str, Any] | None = None,
+) -> Repair:
+    """Audit rows before and after a repair and say what became of every finding.
+
+    A place is *gone* when after the repair its gap is within noise (simultaneously over all places that the audit
+    tested) and at most half of what it was; *smaller* or *larger* when its size changed by a tenth or more; otherwise
+    *remaining*. Places that only the audit after the repair finds are *new*, unless their rows were off the same way
+    and at least as far before. The whole table is judged by the walk over the score as well: it is gone only if the
+    second audit does not find it.
+
+    Parameters
+    ----------
+    predictions : rows that neither the model nor the recalibrator was fitted on, with their columns
+    recalibrator : fitted; one from `choose` brings its name, its reason and its table of candidates
+    repaired : probabilities after the repair, where they are known already (cross-fitting)
+    by, ignore, target, level, effort, random_state : as in `miscal.audit`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal import Predictions
+    >>> from miscal.recalibrate import GroupWise, PlattScaling
+    >>> rng = np.random.default_rng(0)
+    >>> p, group = rng.beta(2, 3, 8000), rng.choice(["a", "b"], 8000)
+    >>> y = (rng.random(8000) < np.where(group == "a", 0.5 * p, p)).astype(int)
+    >>> fit, test = np.arange(4000), np.arange(4000, 8000)
+    >>> repair = GroupWise(PlattScaling()).fit(p[fit], y[fit], {"group": group[fit]})
+    >>> unseen = Predictions(y[test], p[test], columns={"group": group[test]})
+    >>> "group a" in before_after(unseen, repair, effort="quick").where("gone")
+    True
+    """
+    if not isinstance(predictions, Predictions):
+        raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
+    if repaired is None:
+        beside = predictions.columns if recalibrator.uses_columns else None
+        repaired = recalibrator.predict_proba(predictions.probability, beside)
+    mended = predictions.with_probability(repaired)
+    options: Any = {
+        "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
+        "source": source,
+    }  # fmt: skip
+    before, after = audit(predictions, **options), audit(mended, **options)
+    for each in (before, after):
+        each.document["data"].update(described or {})
+    places = _places(before, after, predictions, mended, target)
+    return Repair(before, after, places, _about(recalibrator, before, after, predictions, mended), mended)
+
+
+def _places(
+    before: Audit, after: Audit, predictions: Predictions, mended: Predictions, target: str | int
+) -> list[dict[str, Any]]:
+    settings = before.document["settings"]
+    tests, level = max(int(settings["tests"]), 1), float(settings["level"])
+    judges: dict[str | int, tuple[_Judge, _Judge]] = {}
+    again = {finding.where: finding for finding in after.findings}
+    found: list[dict[str, Any]] = []
+    for finding in before.findings:
+        if not finding.real:
+            continue
+        compared = _target(finding, predictions, target)
+        if compared not in judges:
+            judges[compared] = _Judge(predictions, compared), _Judge(mended, compared)
+        found.append(_matched(finding, again.get(finding.where), judges[compared], predictions, tests, level))
+    known = {place["where"] for place in found}
+    for finding in after.findings:
+        if finding.real and finding.where not in known:
+            compared = _target(finding, mended, target)
+            earlier = judges.setdefault(compared, (_Judge(predictions, compared), _Judge(mended, compared)))[0]
+            inside = _inside(finding, mended)
+            one = None if inside is None else earlier(inside, tests, level)
+            found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
+    return found
+
+
+def _target(finding: Finding, predictions: Predictions, target: str | int) -> str | int:
+    """What a finding compares: its class, where its words name one."""
+    if predictions.n_classes > 2:
+        for k, name in enumerate(predictions.classes[:100]):
+            if finding.where.endswith(f" (class {name})"):
+                return k
+    return target
+
+
+def _inside(finding: Finding, predictions: Predictions) -> np.ndarray | None:
+    """The rows of a finding; None where its words do not lead back to rows."""
+    try:
+        return np.flatnonzero(members(finding, predictions))
+    except MiscalError:
+        return None
+
+
+def _matched(
+    finding: Finding,
+    again: Finding | None,
+    judges: tuple[_Judge, _Judge],
+    predictions: Predictions,
+    tests: int,
+    level: float,
+) -> dict[str, Any]:
+    inside = _inside(finding, predictions)
+    one = _numbers(finding)
+    if inside is None or not inside.size:
+        two = None if again is None else _numbers(again)
+        return _place(finding, "remaining" if again is not None and again.real else "gone", one, two)
+    two = judges[1](inside, tests, level)
+    whole = finding.kind == "score"
+    still = bool(again is not None and again.real)
+    if whole and again is not None:
+        two["p_value"] = again.p_value
+    within = two["interval"][0] <= 0.0 <= two["interval"][1]
+    return _place(finding, _verdict(one["gap"], two["gap"], within, still, whole), one, two)
+
+
+def _verdict(before: float, after: float, within: bool, still: bool, whole: bool) -> str:
+    """One word for what became of a gap."""
+    if whole:  # scores may be wrong along the way although the averages agree
+        if not still:
+            return "gone" if within else "smaller"
+        return "smaller" if abs(after) <= (1.0 - CLEAR) * abs(before) else "remaining"
+    if within and abs(after) <= HALVED * abs(before):
+        return "gone"
+    if abs(after) <= (1.0 - CLEAR) * abs(before):
+        return "smaller"
+    return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) else "remaining"
+
+
+def _late_verdict(before: dict[str, Any] | None, finding: Finding) -> str:
+    """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
+    if before is None or before["gap"] * finding.gap <= 0 or abs(finding.gap) > abs(before["gap"]):
+        return "new"
+    low, high = before["interval"]
+    return "new" if low <= 0.0 <= high else _verdict(before["gap"], finding.gap, False, True, False)
+
+
+def _place(
+    finding: Finding, verdict: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> dict[str, Any]:
+    return {"where": finding.where, "kind": finding.kind, "verdict": verdict, "before": before, "after": after}
+
+
+def _numbers(finding: Finding) -> dict[str, Any]:
+    names = ("rows", "predicted", "observed", "gap", "p_value")
+    return {**{name: getattr(finding, name) for name in names}, "interval": list(finding.interval)}
+
+
+class _Judge:
+    """Gap, interval and p-value of any rows of one set of predictions, as the audit would give them."""
+
+    def __init__(self, predictions: Predictions, target: str | int) -> None:
+        from miscal.metrics.pooled import choose_null
+
+        compared = pair(predictions, target)
+        self.rows = Rows(compared, compared, choose_null(compared, "bernoulli"), cluster_spread(compared))
+
+    def __call__(self, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
+        from miscal.auditing.search.groups import replace_noise
+        from miscal.inference.intervals import cell_gap_intervals
+
+        rows = self.rows
+        sums = sums_of(rows.raw, inside)
+        weight = float(sums.weight[0])
+        own = replace(rows, spread=self._spread(inside))
+        low, high = cell_gap_intervals(
+            replace_noise(sums, own.spread), weighted=rows.raw.weight is not None, tests=tests, level=level,
+            null=rows.noise.null,
+        )  # fmt: skip
+        p_value = rows.exact_p(rows.raw, inside, float(own.p_values(sums)[0]))
+        return {
+            "rows": int(sums.rows[0]),
+            "predicted": float(sums.predicted[0]) / weight,
+            "observed": float(sums.observed[0]) / weight,
+            "gap": float(sums.predicted[0] - sums.observed[0]) / weight,
+            "p_value": min(1.0, p_value * tests),
+            "interval": [float(low[0]), float(high[0])],
+        }
+
+    def _spread(self, inside: np.ndarray) -> float:
+        """How much more sums over the clusters inside vary than sums over rows."""
+        compared = self.rows.raw
+        if compared.cluster is None:
+            return 1.0
+        return cluster_spread(compared.take(inside))
+
+
+def _about(
+    recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, mended: Predictions
+) -> dict[str, Any]:
+    table = getattr(recalibrator, "table", None)
+    one, two = before.score, after.score
+    change, error = _log_loss_change(predictions, mended)
+    return {
+        "name": getattr(recalibrator, "name", type(recalibrator).__name__),
+        "method": repr(recalibrator),
+        "reason": getattr(recalibrator, "reason", None),
+        "keeps_ranking": bool(recalibrator.keeps_ranking),
+        "fitted_rows": int(recalibrator.n_rows_),
+        "rows": predictions.rows,
+        "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
+        "log_loss_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        "candidates": None if table is None else table.to_dict(),
+    }
+
+
+def _log_loss_change(predictions: Predictions, mended: Predictions) -> tuple[float, float]:
+    """Mean of log loss after minus before, paired over rows (over clusters), and its standard error."""
+    losses = []
+    for each in (predictions, mended):
+        own = each.probability if each.n_classes > 2 else np.stack([1.0 - each.probability, each.probability], axis=1)
+        with np.errstate(divide="ignore"):
+            losses.append(-np.log(own[np.arange(each.rows), each.outcome.astype(np.int64)]))
+    with np.errstate(invalid="ignore"):
+        change = losses[1] - losses[0]
+    if not np.isfinite(change).all():
+        return math.nan, math.nan
+    weight = np.ones(predictions.rows) if predictions.weight is None else predictions.weight
+    weight = weight if predictions.count is None else weight * predictions.count
+    mean = float(np.average(change, weights=weight))
+    off = weight * (change - mean)
+    if predictions.cluster is not None:
+        off = np.asarray(np.bincount(predictions.cluster, off), dtype=np.float64)
+    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())

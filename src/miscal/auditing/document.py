@@ -1,0 +1,223 @@
+"""The audit's dictionary: the JSON of the contract."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import miscal
+from miscal.auditing.findings import Finding
+from miscal.auditing.notes import notes_of
+from miscal.auditing.search.groups import Group
+from miscal.auditing.search.looking import Looked
+from miscal.auditing.search.places import Tests
+from miscal.auditing.search.ranges import stretches
+from miscal.data.columns import Column
+from miscal.data.predictions import Predictions
+from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
+from miscal.results import Result
+
+SCHEMA = "miscal.audit/1"
+MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
+ALONE = "off by its own p-value, not among all that were tested"
+BLIND = "too few rows for any gap in it to be beyond noise"
+MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
+
+
+def document_of(
+    predictions: Predictions,
+    every: Sequence[Looked],
+    found: Sequence[Finding],
+    aside: list[dict[str, Any]],
+    tests: Tests,
+    settings: dict[str, Any],
+    described: dict[str, Any],
+) -> dict[str, Any]:
+    """Put everything that was found into one dictionary."""
+    first = every[0]
+    guilty = {name for finding in found if finding.real for name in finding.columns}
+    sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
+    for looked in every:
+        named = looked.score.to_dict()
+        if looked.name:
+            named["name"] = f"Calibration by score, class {looked.name}"
+        sections["score"].append(named)
+    for _, result, group in first.columns:
+        made = result.to_dict()
+        if not group.ordered and 2 <= group.count <= MOST_GROUPS:
+            made["extra"]["differences"] = differences(group, first)
+        sections[result.kind].append(made)
+    for result in first.further:
+        sections.setdefault(result.kind, []).append(result.to_dict())
+    return {
+        "schema": SCHEMA,
+        "version": miscal.__version__,
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+        "data": {
+            "rows": predictions.rows,
+            "weight": float(np.sum(first.score.table["weight"])),
+            **described,
+            "fingerprint": predictions._fingerprint(),  # noqa: SLF001
+            "rows_fingerprint": _rows_fingerprint(predictions),
+        },
+        "settings": settings,
+        "score": score_numbers(first.score),
+        "findings": [finding.to_dict() for finding in found],
+        "unlisted": sum(looked.left for looked in every),
+        "notes": notes_of(first),
+        **_quiet(first, guilty, tests, aside),
+        "sections": sections,
+    }
+
+
+def _rows_fingerprint(predictions: Predictions) -> str:
+    """Hash of outcomes and weights in their order: equal for two models on the same rows."""
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=12)
+    for values in (predictions.outcome, predictions.weight, predictions.count):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
+    return digest.hexdigest()
+
+
+def _quiet(
+    looked: Looked, guilty: set[str], tests: Tests, aside: list[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
+    entries = [
+        _clean(column, result, group, looked, tests)
+        for column, result, group in looked.columns
+        if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
+    ]
+    mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
+    seen = [entry["detectable"] < max(mean, 1.0 - mean) for entry in entries]
+    blind = [e["where"] for e, could in zip(entries, seen, strict=True) if not could]
+    return {
+        "clean": [entry for entry, could in zip(entries, seen, strict=True) if could],
+        "too_small": [
+            *aside,
+            *({"where": where, "rows": rows, "reason": BLIND} for where in blind),
+            *(entry for _, _, group in looked.columns for entry in _too_small(group)),
+        ],
+    }
+
+
+def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Tests) -> dict[str, Any]:
+    """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight
+    many = stretches(group.ordered) if group.ordered else 1
+    tested = error if group.ordered else error[~np.isnan(group.p_value)]
+    detectable = minimum_detectable_gap(tested, max(tests.size("columns"), 1) * tests.factor * many, tests.level)
+    return {
+        "where": column.name,
+        "value": result.value,
+        "noise_floor": result.noise_floor,
+        "p_value": result.p_value,
+        "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
+        **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
+        "note": ALONE if result.p_value <= tests.level else "",
+    }
+
+
+def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
+    """Each level against the rest of its column: how much larger its gap is, with intervals that hold all at once."""
+    raw, noise = group.raw, looked.rows.variance(group.raw)
+    off, weight = raw.predicted - raw.observed, raw.weight
+    kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
+    rest = weight.sum() - weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap, others = off / weight, (off.sum() - off) / rest
+        error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
+    reach = adjusted_z(max(kept.size, 1), level) * error
+    difference = gap - others
+    columns = {
+        "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference, "low": difference - reach,
+        "high": difference + reach,
+    }  # fmt: skip
+    made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
+    return {"level": [group.parts[0].level(int(cell), int(cell)) for cell in kept], **made}
+
+
+def _too_small(group: Group) -> list[dict[str, Any]]:
+    """Levels of a column that no outcome could have made significant."""
+    if group.ordered:
+        return []
+    cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
+    if cells.size > MOST_LISTED:
+        name = group.parts[0].name
+        return [
+            {
+                "where": f"{name}: {cells.size:,} of {group.count:,} levels",
+                "rows": int(group.raw.rows[cells].sum()),
+                "reason": "each has too few rows or events to be judged alone",
+            }
+        ]
+    return [
+        {
+            "where": group.words(group.box(int(cell))),
+            "rows": int(group.raw.rows[cell]),
+            "reason": "too few rows or events for any outcome to be beyond noise",
+        }
+        for cell in cells
+    ]
+
+
+def overall_interval(score: Result) -> tuple[float, float]:
+    """95% interval of the gap over all rows."""
+    tally = score.extra["tally"]
+    gap = float(tally.events_off.sum() / tally.weight.sum())
+    noise = tally.residual2 if score.settings.get("null") == "residual" else tally.variance
+    error = 1.96 * float(np.sqrt(noise.sum()) / tally.weight.sum())
+    return gap - error, gap + error
+
+
+def score_numbers(score: Result) -> dict[str, Any]:
+    """The numbers by score, and under `details` what is known of their noise."""
+    extra = score.extra
+    names = ("slope", "intercept", "in_the_large", "ratio")
+    right = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}
+    return {
+        "expected": score.value,
+        "kuiper": extra["kuiper"],
+        "smooth": extra["smooth"],
+        **{name: extra[name]["value"] for name in names},
+        "predicted": extra["predicted"],
+        "observed": extra["observed"],
+        "gap": extra["predicted"] - extra["observed"],
+        "brier": extra["brier"]["score"],
+        "log_loss": extra["log_loss"]["score"],
+        "auc": extra["auc"],
+        "details": {
+            "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
+            "kuiper": extra["kuiper_noise"],
+            "smooth": extra.get("smooth_noise") or {},
+            "gap": {"interval": list(overall_interval(score))},
+            **{
+                name: {
+                    "interval": extra[name]["interval"],
+                    "p_value": wald_p(extra[name]["value"], extra[name]["interval"], right[name], name == "ratio"),
+                }
+                for name in names
+            },
+        },
+    }
+
+
+def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
+    """The p-value that goes with a Wald interval of 95%, for the value that would be right.
+
+    >>> round(wald_p(0.9, (0.8, 1.0), 1.0), 3)
+    0.05
+    """
+    low, high = (float(end) for end in interval)
+    if logarithm and low > 0:
+        value, low, high, right = (math.log(number) for number in (value, low, high, right))
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        return math.nan
+    z = abs(value - right) / ((high - low) / (2 * 1.959963984540054))
+    return math.erfc(z / math.sqrt(2.0))

@@ -1,0 +1,210 @@
+"""Thresholds that an audit must keep, for a pipeline: read from TOML or flags, one line a failure."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from miscal.auditing.finding_identity import known
+from miscal.data.errors import nearest, refusal
+from miscal.page import words
+
+FILES = ("miscal.toml", "pyproject.toml")
+SHARES = ("max_expected", "max_kuiper", "max_gap")  # errors between probabilities, which are at most 1
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What is asked of an audit; None asks nothing.
+
+    Attributes
+    ----------
+    max_multicalibration_sigma : largest error of any subpopulation, in standard deviations of its noise
+    max_expected : expected calibration error along the score
+    max_kuiper : Kuiper's calibration error
+    max_gap : |mean predicted - mean observed| over all rows
+    max_field : column -> largest calibration error over the levels of a column (or the ranges of a variable)
+    max_findings : findings beyond noise that no other explains
+    no_new_findings : whether findings that a baseline does not have fail
+    ignore : codes (MC301) or places that never fail
+    """
+
+    max_multicalibration_sigma: float | None = None
+    max_expected: float | None = None
+    max_kuiper: float | None = None
+    max_gap: float | None = None
+    max_field: Mapping[str, float] = field(default_factory=dict)
+    max_findings: int | None = None
+    no_new_findings: str | None = None
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One gate: its name, whether it held, and the line that says so."""
+
+    name: str
+    passed: bool
+    line: str
+
+
+def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
+    """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
+
+    Without a path both names are looked for in the folder; nothing found is no gates.
+    """
+    for candidate in [path] if path else [folder / name for name in FILES]:
+        if path is None and not candidate.is_file():
+            continue
+        try:
+            content = tomllib.loads(candidate.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise refusal("cannot be read", where=f"'{candidate}'", got=str(error.strerror or error)) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise refusal("is not TOML", where=f"'{candidate}'", got=str(error)) from error
+        if candidate.name == "pyproject.toml" or "tool" in content:
+            content = content.get("tool", {}).get("miscal", {})
+        if content or path:
+            return _checked(content, candidate)
+    return {}
+
+
+def _checked(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    known = [item.name for item in fields(Gates)]
+    made = {}
+    for name, value in content.items():
+        key = name.replace("-", "_")
+        if key not in known:
+            offered = [each.replace("_", "-") for each in known]
+            raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
+        made[key] = gate_value(key, value, f"'{path}': {name}")
+    return made
+
+
+def gate_value(key: str, value: Any, where: str) -> Any:
+    """The value of one gate, checked: of a file or of an option."""
+    if key == "max_field":
+        if not isinstance(value, Mapping):
+            raise refusal("must be a table such as {state = 0.02}", where=where, got=f"it is {value!r}")
+        return {str(column): _number(limit, f"{where} {column}", 1.0) for column, limit in value.items()}
+    if key == "ignore":
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise refusal('must be a list such as ["MC301"]', where=where, got=f"it is {value!r}")
+        return tuple(str(item) for item in value)
+    if key == "no_new_findings":
+        if not isinstance(value, str):
+            raise refusal("must be the path of a baseline", where=where, got=f"it is {value!r}")
+        return value
+    return _number(value, where, 1.0 if key in SHARES else math.inf)
+
+
+def _number(value: Any, where: str, most: float) -> float:
+    """A limit; one of an error between probabilities that is above 1 would hold whatever the model does."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise refusal("must be a number that is not negative", where=where, got=f"it is {value!r}")
+    if value > most:
+        hint = f"percent? {value:g}% is {value / 100:g}"
+        raise refusal("must be at most 1, or nothing could fail it", where=where, got=f"it is {value:g}", hint=hint)
+    return float(value)
+
+
+def judge(document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any] | None = None) -> list[Outcome]:
+    """Every gate that was asked for, with a line on how it went."""
+    outcomes = [
+        _limit(f"max-{name}", f"{label} along the score", document["score"].get(name), getattr(gates, f"max_{name}"))
+        for name, label in (("expected", "the average error"), ("kuiper", "the Kuiper range"))
+        if getattr(gates, f"max_{name}") is not None
+    ]
+    if gates.max_gap is not None:
+        gap = abs(float(document["score"]["gap"]))
+        outcomes.append(_limit("max-gap", "the gap over all rows", gap, gates.max_gap))
+    if gates.max_multicalibration_sigma is not None:
+        outcomes.append(_multicalibration(document, gates.max_multicalibration_sigma))
+    outcomes += [_column(document, name, limit) for name, limit in gates.max_field.items()]
+    heads = [f for f in document["findings"] if f["real"] and not f.get("parent") and not ignored(f, gates)]
+    if gates.max_findings is not None:
+        text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
+        outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
+    if baseline is not None:
+        rows = int(document["data"]["rows"]), int(baseline["data"]["rows"])
+        outcomes += _new(heads, baseline, rows)
+    return outcomes
+
+
+def ignored(finding: Mapping[str, Any], gates: Gates) -> bool:
+    """Whether a project said that it does not want to hear of this one, by its code or its place."""
+    return finding["code"] in gates.ignore or finding["where"] in gates.ignore
+
+
+def _limit(name: str, label: str, value: Any, limit: float) -> Outcome:
+    number = words.finite(value)
+    text = f"{label} is {words.percent(number)}, at most {words.percent(limit)} allowed"
+    return Outcome(name, not math.isnan(number) and number <= limit, text)
+
+
+def _multicalibration(document: Mapping[str, Any], limit: float) -> Outcome:
+    results = document["sections"].get("subpopulation") or []
+    name = "max-multicalibration-sigma"
+    if not results:
+        return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
+    worst = [(max(_known(result["table"]["deviations"])), result["table"]["label"][0]) for result in results]
+    value, where = max(worst)
+    text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
+    return Outcome(name, value <= limit, text)
+
+
+def _known(values: Iterable[Any]) -> list[float]:
+    return [number for number in map(words.finite, values) if not math.isnan(number)] or [0.0]
+
+
+def _column(document: Mapping[str, Any], name: str, limit: float) -> Outcome:
+    results = [*document["sections"].get("field", []), *document["sections"].get("variable", [])]
+    known = {str(result["settings"].get("column")): result for result in results}
+    if name not in known:
+        raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
+    return _limit(f"max-field {name}", f"the average error over {name}", known[name]["value"], limit)
+
+
+def _new(heads: list[Mapping[str, Any]], baseline: Mapping[str, Any], rows: tuple[int, int]) -> list[Outcome]:
+    old = [f for f in baseline["findings"] if f["real"]]
+    fresh = [f for f in heads if not known(f, old, rows)]
+    if not fresh:
+        return [Outcome("no-new-findings", True, "no finding that the baseline does not have")]
+    from miscal.auditing.findings import Finding
+
+    return [Outcome("no-new-findings", False, f"new {f['code']}: {Finding.from_dict(f)}") for f in fresh]
+
+
+def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
+    """The outcomes as JUnit's XML, which most pipelines show."""
+    failed = sum(not outcome.passed for outcome in outcomes)
+    root = ElementTree.Element("testsuite", name=suite, tests=str(len(outcomes)), failures=str(failed), errors="0")
+    for outcome in outcomes:
+        case = ElementTree.SubElement(root, "testcase", classname=suite, name=_harmless(outcome.name))
+        if not outcome.passed:
+            ElementTree.SubElement(case, "failure", message=_harmless(outcome.line))
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _harmless(text: str) -> str:
+    """Text without the characters that XML cannot hold."""
+    return "".join(c for c in text if c in "\t\n" or (ord(c) >= 32 and not 0xD800 <= ord(c) <= 0xDFFF))
+
+
+def annotation(outcome: Outcome, path: str) -> str:
+    """A failure as a workflow command, shown beside the change in review.
+
+    >>> annotation(Outcome("max-gap", False, "the gap is 5%, at most 1% allowed"), "data.csv")
+    '::error file=data.csv,title=miscal max-gap::the gap is 5%25, at most 1%25 allowed'
+    """
+    body = outcome.line.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    title, file = (
+        text.replace("%", "%25").replace(",", "%2C").replace(":", "%3A").replace("\n", "%0A")
+        for text in (f"miscal {outcome.name}", path)
+    )
+    return f"::error file={file},title={title}::{body}"

@@ -1,0 +1,289 @@
+"""A table by week or month: how far off each period is, and what changed from one to the next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.notes import TOGETHER, together
+from miscal.auditing.search.groups import NAMES
+from miscal.auditing.search.looking import Looked
+from miscal.carriers.summary import Summary
+from miscal.carriers.tally import Tally
+from miscal.data.columns import Column
+from miscal.data.errors import check_named, refusal
+from miscal.data.predictions import Predictions
+from miscal.inference.changes import Changes, changes
+from miscal.inference.sums import CellRows, Sums
+from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
+from miscal.page.period_words import KIND, step_words
+from miscal.pairs import Pair
+from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.poolings import LevelPooling
+from miscal.results import Result, Table
+
+__all__ = ["KIND", "by_period", "look_at_periods", "period_result", "time_column"]
+
+EVERY = ("week", "month")
+MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
+DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")  # as text
+PREFIX = "period by "  # of the names of carriers, so that weeks are never added to months
+
+
+def check_every(every: str | None, time: str | None) -> None:
+    """Refuse what is neither week nor month, and a period without a column of times."""
+    if every is not None and every not in EVERY:
+        raise refusal("must be 'week' or 'month'", where="'every'", got=f"it is {every!r}")
+    if every is not None and time is None:
+        raise refusal(
+            "needs the column of the time", where="'every'", got="'time' is not given", hint="add time=COLUMN"
+        )
+
+
+def time_column(predictions: Predictions, time: str) -> Column:
+    """The column of the time, as days; text that is a date on every row is read as one."""
+    check_named([time], predictions.columns, "the data", list(predictions.columns))
+    column = predictions.columns[time]
+    if column.kind == "date":
+        return column
+    if column.kind != "category":
+        raise _no_dates(time, f"it holds {'truth values' if column.kind == 'boolean' else 'numbers'}")
+    days = np.append(level_days(column.levels, time), np.nan)
+    return Column(time, "date", days[column.values])
+
+
+def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
+    """Days since 1970 of dates written as text.
+
+    >>> level_days(("1970-01-02", "1970-02"), "when").tolist()
+    [1.0, 31.0]
+    """
+    odd = next((level for level in levels if str(level).strip() and not DATE.fullmatch(str(level).strip())), None)
+    if odd is not None:
+        raise _no_dates(time, f"it holds {str(odd)[:40]!r}")
+    try:
+        return np.array([_day(str(level).strip()) for level in levels])
+    except ValueError as error:  # such as the 31st of a short month
+        raise _no_dates(time, str(error)) from error
+
+
+def _day(text: str) -> float:
+    """Days since 1970; the time of the day and its zone are left out. Blank text is missing."""
+    return float(np.datetime64(text[:10], "D").astype(int)) if text else np.nan
+
+
+def _no_dates(time: str, got: str) -> Exception:
+    return refusal(
+        "must be dates or times", where=f"column '{time}' of 'time'", got=got,
+        hint="give a column of dates, or of text such as 2024-03-31",
+    )  # fmt: skip
+
+
+def chosen_every(days: np.ndarray, every: str | None) -> str:
+    """Week or month: as asked, else weeks for less than two and a half months.
+
+    >>> chosen_every(np.array([0.0, 40.0]), None), chosen_every(np.array([0.0, 400.0]), None)
+    ('week', 'month')
+    """
+    if every is not None:
+        return every
+    known = days[~np.isnan(days)]
+    return "month" if known.size and known.max() - known.min() >= MONTHS_FROM else "week"
+
+
+def period_names(days: np.ndarray, every: str) -> np.ndarray:
+    """The month of each day, or the Monday its week began on, as text that sorts in time.
+
+    >>> period_names(np.array([0.0, 4.0, 31.5]), "week").tolist()
+    ['1969-12-29', '1970-01-05', '1970-01-26']
+    >>> period_names(np.array([0.0, 31.5]), "month").tolist()
+    ['1970-01', '1970-02']
+    """
+    whole = np.floor(days).astype(np.int64)
+    if every == "week":
+        whole = whole - (whole + 3) % 7  # day 0, the first of 1970, was a Thursday
+        return np.asarray(whole.astype("M8[D]").astype(str))
+    return np.asarray(whole.astype("M8[D]").astype("M8[M]").astype(str))
+
+
+def period_edges(first: float, last: float, every: str) -> np.ndarray:
+    """Edges of the periods between two days; ranges are closed on the right, so an edge is just before its period."""
+    if every == "week":
+        monday = int(np.floor(first)) - (int(np.floor(first)) + 3) % 7
+        starts = np.arange(monday, int(np.floor(last)) + 8, 7)
+    else:
+        months = [int(np.datetime64(int(np.floor(day)), "D").astype("M8[M]").astype(int)) for day in (first, last)]
+        starts = np.arange(months[0], months[1] + 2).astype("M8[M]").astype("M8[D]").astype(int)
+    return np.nextafter(starts.astype(np.float64), -np.inf)
+
+
+def by_period(
+    compared: Pair, column: Column, *, every: str | None = None, level: float = 0.05, random_state: int = 0
+) -> Result:
+    """Judge every week or month, and every change from one to the next."""
+    known = ~np.isnan(column.values)
+    if not known.any():
+        raise _no_dates(column.name, "all values are missing")
+    word = chosen_every(column.values, every)
+    # Days are few and rows are many: each day is named once.
+    days, place = np.unique(np.floor(column.values[known]), return_inverse=True)
+    names, period = np.unique(period_names(days, word), return_inverse=True)
+    codes = np.full(known.size, -1, np.int64)
+    codes[known] = period[place]
+    levels = Levels(tuple(map(str, names)), not known.all(), column.name)
+    found = pooled(compared, LevelPooling(codes, levels), level=level, random_state=random_state)
+    return period_result(found, column.name, word, level=level, random_state=random_state, binary=compared.binary)
+
+
+def look_at_periods(looked: Looked, column: Column, every: str | None, level: float, random_state: int) -> Result:
+    """The periods of what was looked at, with a word of caution where rows of one day err together."""
+    compared = looked.rows.raw
+    made = by_period(compared, column, every=every, level=level, random_state=random_state)
+    note = "" if compared.cluster is not None else days_note(looked, column)
+    return replace(made, extra={**made.extra, "note": note}) if note else made
+
+
+def days_note(looked: Looked, column: Column) -> str:
+    """What to know where days err together: a period then holds fewer independent pieces than rows."""
+    times = together(looked, np.asarray(column.values, dtype=np.float64))
+    if times < TOGETHER:
+        return ""
+    return (
+        f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
+        "independent rows. Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
+        f"For what is beyond the noise of days, audit with {column.name} as the cluster."
+    )
+
+
+def period_carriers(results: Sequence[Result]) -> dict[str, Tally]:
+    """The tallies of periods, by the period and the column: weeks never add to months."""
+    found = [result for result in results if result.kind == KIND]
+    return {
+        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"] for result in found
+    }
+
+
+def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally:
+    """The cells of a tally, each of the day given (NaN: missing), added up by period; empty ones are left out."""
+    full = (tally.counts > 0) & ~np.isnan(days)
+    names, place = np.unique(period_names(days[full], every), return_inverse=True)
+    missing = bool((tally.counts[np.isnan(days)] > 0).any())
+    groups = np.full(days.size, names.size if missing else 0, np.int64)
+    groups[full] = place
+    groups[~full & ~np.isnan(days)] = 0  # empty: adds nothing
+    return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
+
+
+def check_streamed(time: str, names: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """Refuse a column of times that a table read in parts does not look at."""
+    check_named([time], kinds, "the data", list(kinds))
+    if time not in names:
+        raise refusal(
+            "must be among the columns that are looked at", where="'time'",
+            got=f"'{time}' is left out, and a table read in parts keeps sums of the others only",
+            hint="take it out of ignore, or add it to by",
+        )  # fmt: skip
+    if kinds[time] not in ("date", "category"):
+        raise _no_dates(time, "it holds numbers")
+
+
+def stream_periods(
+    summary: Summary, time: str, every: str | None, noise: Noise, *, level: float, random_state: int
+) -> Result:
+    """The periods of a table read in parts, from the sums of a column of dates or of text that is dates."""
+    if time in summary.variables:
+        tally = summary.variables[time].bins
+        assert isinstance(tally.cells, Ranges)
+        days = np.append(np.ceil(tally.cells.edges[:-1]), [np.nan] * tally.cells.missing)
+    elif time in summary.fields:
+        tally = summary.fields[time].tally
+        assert isinstance(tally.cells, Levels)
+        days = np.append(level_days(tally.cells.names, time), [np.nan] * tally.cells.missing)
+    else:
+        raise _no_dates(time, "it is constant or names the rows")
+    word = chosen_every(days[tally.counts > 0], every) if every or time in summary.fields else _word(days)
+    found = pooled_of(period_tally(tally, days, word, time), noise, level=level, random_state=random_state)
+    return period_result(found, time, word, level=level, random_state=random_state)
+
+
+def _word(days: np.ndarray) -> str:
+    """Which periods were asked for, by how far their first days are apart."""
+    steps = np.diff(days[~np.isnan(days)])
+    return "week" if not steps.size or steps[0] == 7 else "month"
+
+
+def period_result(
+    found: Pooled, column: str, every: str, *, level: float, random_state: int, binary: bool = True
+) -> Result:
+    """The record of periods in time, from their tally and, for clusters, their rows."""
+    names = found.tally.cells.names  # type: ignore[attr-defined]
+    noise = found.noise
+    stepped = changes(
+        _first(found.tally, len(names)), weighted=found.tally.weighted, null=noise.null,
+        rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
+        response="binary" if binary else "real", level=level,
+    )  # fmt: skip
+    table = _table(found.table, stepped, names, every, level)
+    settings = {
+        "column": column, "every": every, "null": noise.null, "level": level, "random_state": random_state,
+    }  # fmt: skip
+    method = (
+        f"{found.method} Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, "
+        "Student's t over residuals"
+        f"{' summed over clusters' if found.rows is not None and found.rows.cluster is not None else ''}, Holm over "
+        f"{int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
+    )
+    extra = {"column": column, "every": every, "tally": found.tally}
+    return found.result(f"Calibration by {every}", KIND, settings, extra, method=method, table=table)
+
+
+def _first(tally: Tally, known: int) -> Sums:
+    return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64)[:known] for word in NAMES))
+
+
+def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:
+    """The rows of the first cells: those whose period is known."""
+    if rows is None:
+        return None
+    end = int(rows.offsets[known])
+    parts = (rows.probability, rows.outcome, rows.weight, rows.cluster, rows.count)
+    return CellRows(rows.offsets[: known + 1], *(None if part is None else part[:end] for part in parts))  # type: ignore[arg-type]
+
+
+def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, level: float) -> Table:
+    """One row a period, with what changed since the one before."""
+    kept = ("rows", "weight", "predicted", "observed", "gap", "gap_low", "gap_high", "band_low", "band_high",
+            "events_off", "p_value", "p_adjusted", "method")  # fmt: skip
+    made: dict[str, Any] = {"label": cells["label"], **{word: cells[word] for word in kept}}
+    made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
+    undated = np.full(cells.rows - len(names), np.nan)
+    for word in ("change", "low", "high", "p_value", "p_adjusted"):
+        name = word if word == "change" else f"change_{word}"
+        made[name] = np.concatenate([getattr(stepped, word), undated])
+    made["size_p_adjusted"] = np.concatenate([stepped.size_p_adjusted, undated])
+    made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
+    made["verdict"] = [_verdict(made, k, level) for k in range(len(names))] + ["no date"] * undated.size
+    made["words"] = [step_words(_row(made, k), every) for k in range(cells.rows)]
+    return Table(made)
+
+
+def _row(columns: Mapping[str, Any], k: int) -> dict[str, Any]:
+    before = {f"{word}_before": columns[word][k - 1] if k else None for word in ("gap", "predicted", "observed")}
+    return {**{name: values[k] for name, values in columns.items()}, **before}
+
+
+def _verdict(columns: Mapping[str, Any], k: int, level: float) -> str:
+    """What became of the error: better and worse are about its size, moved about its sign."""
+    if k == 0:
+        return "first"
+    if np.isnan(columns["change"][k]):
+        return "too small"
+    if not columns["change_p_adjusted"][k] <= level:
+        return "same"
+    if not columns["size_p_adjusted"][k] <= level:
+        return "moved"
+    return "worse" if abs(columns["gap"][k]) > abs(columns["gap"][k - 1]) else "better"

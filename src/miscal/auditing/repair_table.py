@@ -1,0 +1,228 @@
+"""From a table to its repair: split, choose, apply to unseen rows, audit before and after, write all files together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miscal.auditing.before_after import Repair, before_after
+from miscal.auditing.column_choice import chosen_columns
+from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.data.sources import read
+from miscal.data.writing import write_together
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.choosing import choose
+from miscal.recalibrate.state import label_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NEW = "recalibrated"
+PART = "recalibrated_part"
+ROW = "number of the row"
+LEAST = 100  # rows to split
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """What `repair_table` gives.
+
+    Attributes
+    ----------
+    record : Repair, on rows that the repair has not seen
+    model : the fitted recalibrator
+    table : all rows with the model's probabilities in `recalibrated` (one column a class if there are several:
+        `recalibrated_<class>`), and in `recalibrated_part` whether a row was fitted on ("fit") or not ("test")
+    """
+
+    record: Repair
+    model: Recalibrator
+    table: pa.Table
+
+    def write(
+        self,
+        *,
+        table: str | PathLike[str] | None = None,
+        model: str | PathLike[str] | None = None,
+        page: str | PathLike[str] | None = None,
+        json: str | PathLike[str] | None = None,
+    ) -> None:
+        """Write some of the files: all of them, or none if one cannot be written."""
+        from miscal.page.html import to_html
+        from miscal.page.json import dumps, plain
+
+        wanted = [Path(path) for path in (table, model, page, json) if path is not None]
+        if len(set(wanted)) < len(wanted):
+            raise refusal("must be files of their own", where="the outputs", got="one is named twice")
+        contents: dict[Path, bytes] = {}
+        if table is not None:
+            contents[Path(table)] = _table_bytes(self.table, Path(table))
+        if model is not None:
+            contents[Path(model)] = self.model.to_json().encode()
+        if page is not None:
+            contents[Path(page)] = to_html(plain(self.record.document)).encode("utf-8", "replace")
+        if json is not None:
+            contents[Path(json)] = (dumps(self.record.document) + "\n").encode()
+        write_together(contents)
+
+
+def repair_table(
+    data: Any,
+    *,
+    outcome: str,
+    probability: Any,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    allowed: Sequence[str] | None = None,
+    folds: int = 0,
+    candidates: Any = "auto",
+    effort: str = "normal",
+    level: float = 0.05,
+    random_state: int = 0,
+    source: str | None = None,
+    cluster: str | None = None,
+    **options: Any,
+) -> Repaired:
+    """Choose a repair of a table's probabilities and show on unseen rows what it mends.
+
+    Half of the rows (of the clusters) choose and fit the repair, the other half is audited before and after. With
+    `folds` every row is audited: each fold is repaired by a choice made on the others, and the model that is returned
+    is chosen on all rows.
+
+    Parameters
+    ----------
+    data : path or table of any library
+    outcome, probability, cluster, and `weight`, `count`, `positive`, `logit` in options : as in `miscal.read`
+    by : columns to audit; all by default.   ignore : columns to leave out
+    allowed : columns that the repair may use; those audited by default
+    folds : 0 (two halves), or at least 2 (cross-fitting)
+    candidates : as in `miscal.recalibrate.choose`
+    """
+    table = _arrow(data)
+    if PART in table.column_names or NEW in table.column_names:
+        raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
+        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
+    whole, rows = _read(table, outcome, probability, cluster, options)
+    audited = [column.name for column in chosen_columns(whole, by, ignore)[0]]
+    for name in allowed or ():
+        whole.columns.find(name)
+    usable = list(audited if allowed is None else allowed)
+    if whole.rows < LEAST:
+        raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
+    picks: Any = {"by": audited, "allowed": usable, "candidates": candidates, "random_state": random_state}
+    part_of = _parts(table.num_rows, whole, rows, max(folds, 2), random_state)
+    fold = part_of[rows]
+    if folds:
+        repaired = np.empty((whole.rows, whole.n_classes))
+        for k in range(folds):
+            inside = np.flatnonzero(fold == k)
+            made = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
+            repaired[inside] = _apply(made, whole.take(inside))
+        model, unseen = _chosen(whole, **picks), whole
+    else:
+        model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
+        repaired = None
+    if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
+        model.classes_ = label_array(list(whole.classes))
+    record = before_after(
+        unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
+        source=source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
+        described={"outcome": outcome, "probability": _named(probability), "cluster": cluster},
+    )  # fmt: skip
+    record.about["split"] = f"{folds} folds" if folds else "halves"
+    record.about["allowed"] = usable
+    out = _with_repair(table, model, probability, bool(options.get("logit")), None if folds else part_of)
+    return Repaired(record, model, out)
+
+
+def _arrow(data: Any) -> pa.Table:
+    import pyarrow as pa
+
+    from miscal.data.files import TableFile
+    from miscal.data.frames import frame_of
+
+    if isinstance(data, (str, PathLike)):
+        return TableFile(fspath(data)).load()
+    return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
+
+
+def _read(
+    table: pa.Table, outcome: str, probability: Any, cluster: str | None, options: dict[str, Any]
+) -> tuple[Predictions, np.ndarray]:
+    """The predictions, and the row of the table that each of theirs came from."""
+    import pyarrow as pa
+
+    numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
+    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
+    return whole, np.asarray(whole.id, dtype=np.int64)
+
+
+def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
+    """The fold of every row of the table; rows of one cluster stay together, rows left out are in the last one."""
+    from miscal.inference.beyond import fold_of_rows
+
+    if whole.cluster is None:
+        return fold_of_rows(total, folds, random_state=random_state)
+    part = np.full(total, folds - 1, dtype=np.int64)
+    part[rows] = fold_of_rows(whole.rows, folds, cluster=whole.cluster, random_state=random_state)
+    return part
+
+
+def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
+    weight = rows.weight if rows.count is None else rows.count * (1.0 if rows.weight is None else rows.weight)
+    names = list(dict.fromkeys([*picks["by"], *picks["allowed"]]))
+    beside = {name: rows.columns[name] for name in names} if names else None
+    return choose(rows.probability, rows.outcome, beside, sample_weight=weight, cluster=rows.cluster, **picks)
+
+
+def _apply(model: Recalibrator, rows: Predictions) -> np.ndarray:
+    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
+
+
+def _named(probability: Any) -> str:
+    return probability if isinstance(probability, str) else ", ".join(map(str, probability))
+
+
+def _with_repair(
+    table: pa.Table, model: Recalibrator, probability: Any, logit: bool, part: np.ndarray | None
+) -> pa.Table:
+    """All rows of the table, those of weight 0 too, with the model's probabilities."""
+    import pyarrow as pa
+
+    names = [probability] if isinstance(probability, str) else list(probability)
+    happened = pa.array(np.arange(table.num_rows) % model.n_classes_)  # stands in: nothing is learned from it here
+    bare = table.drop_columns([ROW]) if ROW in table.column_names else table
+    rows = read(bare.append_column(ROW, happened), outcome=ROW, probability=names if len(names) > 1 else names[0],
+                logit=logit)  # fmt: skip
+    after = _apply(model, rows)
+    if model.n_classes_ == 2:
+        table = table.append_column(NEW, pa.array(after[:, 1]))
+    else:
+        for k, label in enumerate(model.classes_):
+            table = table.append_column(f"{NEW}_{label}", pa.array(np.ascontiguousarray(after[:, k])))
+    words = np.array(["fit", "test"], dtype=object)
+    return table.append_column(PART, pa.array(words[np.zeros(len(rows), int) if part is None else part]))
+
+
+def _table_bytes(table: pa.Table, path: Path) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, sink)
+    elif path.suffix.lower() == ".csv":
+        import pyarrow.csv as pc
+
+        pc.write_csv(table, sink)
+    else:
+        raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,0 +1,240 @@
+"""Look at everything that one target offers: the score, the columns, pairs of columns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.memory import give_back
+from miscal.auditing.search.curves import curve_rows, with_curve
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of
+from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
+from miscal.auditing.search.places import (
+    Place,
+    Tests,
+    add_boxes,
+    add_cells,
+    add_walks,
+    judged,
+    mark_specific,
+    set_costs,
+)
+from miscal.data.columns import Column
+from miscal.data.predictions import Predictions
+from miscal.inference.beyond import beyond_score
+from miscal.metrics.field import by_field
+from miscal.metrics.pooled import choose_null, walk_summary
+from miscal.metrics.score.result import by_score
+from miscal.metrics.variable import by_variable
+from miscal.pairs import pair
+from miscal.pooling.bins import bin_index
+from miscal.results import Result
+
+Say = Callable[[str], None]
+SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
+SAME = 0.6  # share of its information that a column may have in common with another
+MOST_CELLS = 3000  # combinations of one pair
+PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
+
+
+@dataclass(eq=False)
+class Looked:
+    """What was seen for one target.
+
+    name : the class, where there are several targets;  columns : each with its result and group
+    left : places still off when the list of findings was stopped
+    """
+
+    target: str | int
+    name: str
+    rows: Rows
+    score: Result
+    columns: list[tuple[Column, Result, Group]] = field(default_factory=list)
+    pairs: list[Group] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    whole: Place | None = None
+    further: list[Result] = field(default_factory=list)
+    left: int = 0
+
+    @property
+    def groups(self) -> list[Group]:
+        return [group for _, _, group in self.columns]
+
+    @property
+    def total(self) -> float:
+        """Variance of the sum of all residuals."""
+        groups = self.groups
+        return float(self.rows.variance(groups[0].beyond).sum()) if groups else math.inf
+
+
+def look(
+    predictions: Predictions,
+    columns: Sequence[Column],
+    target: str | int,
+    name: str,
+    *,
+    effort: str,
+    random_state: int,
+    parts: dict[str, Part],
+    say: Say,
+) -> Looked:
+    """Score and columns of one target; `parts` keeps how columns are cut from one target to the next."""
+    compared = pair(predictions, target)
+    noise = choose_null(compared, "bernoulli")
+    say("score")
+    with warnings.catch_warnings():  # nobody asked for a number of bins
+        warnings.filterwarnings("ignore", message=".*bins were asked for")
+        score = by_score(predictions, target=target, random_state=random_state)
+    mended = beyond_score(
+        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
+    )
+    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
+    give_back(compared.rows)
+    looked = Looked(target, name, rows, score)
+    chosen = curve_rows(compared.rows, random_state)
+    for column in columns:
+        say(column.name)
+        part = parts.get(column.name)
+        if part is None:
+            part = parts[column.name] = fine_part(column, compared.weight, compared.count)
+        result = _result(predictions, column, target, random_state)
+        if effort != "quick" and not column.nominal:
+            result = with_curve(result, compared, column, chosen)
+        p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
+        group = group_of([part], result.kind, rows, p_value)
+        if group.ordered:
+            group.walk = _walk(result, part)
+        looked.columns.append((column, result, group))
+    return looked
+
+
+def _result(predictions: Predictions, column: Column, target: str | int, random_state: int) -> Result:
+    options: dict[str, Any] = {"target": target, "random_state": random_state}
+    if column.nominal:
+        return by_field(predictions, column.name, **options)
+    months = month_edges(column.values) if column.kind == "date" else None
+    if months is not None:
+        options["bins"] = months
+    return by_variable(predictions, column.name, curve=False, **options)
+
+
+def _walk(result: Result, part: Part) -> tuple[float, int, int] | None:
+    """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
+    ends = result.extra.get("range")
+    if ends is None or part.edges is None:
+        return None
+    low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
+    start = low + 1 if low < high and ends[0] > part.edges[1] else low
+    return float(result.p_value), int(start), int(high)
+
+
+def suspicion(result: Result, group: Group) -> float:
+    """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
+    tested = group.p_value[~np.isnan(group.p_value)]
+    cell = float(tested.min() * tested.size) if tested.size else 1.0
+    return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
+
+
+def look_at_pairs(looked: Looked, tests: Tests, effort: str, say: Say) -> None:
+    """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested."""
+    weight = looked.rows.weight
+    small = [
+        (coarse_part(group.parts[0], weight), suspicion(result, group), group)
+        for _, result, group in looked.columns
+        if group.ordered or group.count <= MOST_LEVELS_CROSSED
+    ]
+    pairs = [
+        (min(one[1], two[1]), one[1] + two[1], one, two)
+        for one, two in combinations(small, 2)
+        if one[0].count * two[0].count <= MOST_CELLS
+    ]
+    pairs.sort(key=lambda entry: entry[:2])
+    done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
+    for least, _, one, two in pairs:
+        if least > SUSPECT or done >= PAIRS[effort]:
+            tests.count_only(*pair_tests(one[0], two[0]))
+            continue
+        done += 1
+        if done % 10 == 1:
+            say(f"pairs of columns, {done} of {min(total, PAIRS[effort])}")
+        group = group_of([one[0], two[0]], "subpopulation", looked.rows)
+        if not _one_tells_the_other(group):
+            looked.pairs.append(group)
+
+
+def pair_tests(one: Part, two: Part) -> tuple[str, int]:
+    """The family of a pair of columns, and how many tests it makes: a box in the plane of two variables is one."""
+    levels = [part.count for part in (one, two) if part.edges is None]
+    return ("pairs", int(np.prod(levels))) if levels else ("regions", 1)
+
+
+def _one_tells_the_other(group: Group) -> bool:
+    """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
+    joint = group.raw.weight.reshape([part.count for part in group.parts])
+    joint = joint / joint.sum()
+    own = [-float(np.sum(m * np.log(np.where(m > 0, m, 1.0)))) for m in (joint.sum(0), joint.sum(1))]
+    both = -float(np.sum(joint * np.log(np.where(joint > 0, joint, 1.0))))
+    return own[0] + own[1] - both > SAME * min(own)
+
+
+def test_columns(looked: Looked, tests: Tests) -> None:
+    """Test the score and every column."""
+    family = "columns"
+    kuiper = looked.score.extra["kuiper_noise"]
+    # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
+    whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
+    looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
+    tests.add(whole, float(kuiper["p_value"]), looked.whole)
+    judged([g for g in looked.groups if not g.ordered], looked.rows, tests.level)
+    looked.places += add_cells(tests, looked.groups, looked.rows, family)
+    ordered = [group for group in looked.groups if group.ordered]
+    looked.places += add_boxes(tests, ordered, looked.rows, family) + add_walks(tests, ordered, looked.rows, family)
+
+
+def test_pairs(looked: Looked, tests: Tests) -> None:
+    """Test the cells of all pairs."""
+    kinds: tuple[list[Group], ...] = ([], [], [])
+    for group in looked.pairs:
+        kinds[sum(part.edges is not None for part in group.parts)].append(group)
+    judged(kinds[0], looked.rows, tests.level)
+    looked.places += add_cells(tests, kinds[0], looked.rows, "pairs")
+    looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
+    looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
+
+
+def _whole(looked: Looked, p_value: float, family: str) -> Place:
+    from miscal.auditing.search.groups import sums_of
+
+    every = np.arange(looked.rows.raw.rows, dtype=np.int32)
+    raw, beyond = sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every)
+    words = "the whole table" if not looked.name else f"class {looked.name}"
+    return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
+
+
+def real_places(looked: Looked, tests: Tests) -> list[Place]:
+    """The places beyond noise, those significant beyond the score marked as specific."""
+    tests.adjust_others(looked.places)
+    set_costs(looked.places, tests)
+    real = [place for place in looked.places if place.adjusted <= tests.level]
+    mark_specific(real, looked.rows, looked.total, tests)
+    return real
+
+
+def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> float:
+    """P-value of the walk along the score once the places were put right, each by its gap."""
+    compared = looked.rows.raw
+    predicted = compared.predicted.copy()
+    for place in places:
+        rows = place.rows
+        residual = predicted[rows] - compared.observed[rows]
+        predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
+    mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
+    return walk_summary(mended, compared.predicted, noise=looked.rows.noise, random_state=random_state, locate=False)[
+        1
+    ].p_value

@@ -1,0 +1,124 @@
+"""The page: an audit's dictionary in, one self-contained HTML file out.
+
+Nothing is loaded: style and script are inside, allowed by their hashes, everything else is forbidden by the
+content-security policy. Every number on the page is in the dictionary.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from os import PathLike
+
+from miscal.page.assets import asset
+from miscal.page.json import write_text
+from miscal.page.markup import Safe, ellipsis, join, tag
+from miscal.page.reading import Document, checked, mapping
+from miscal.page.sections.advice import advice
+from miscal.page.sections.changes import comparison
+from miscal.page.sections.closing import clean_section, definitions, method, too_small_section
+from miscal.page.sections.columns import columns
+from miscal.page.sections.crossed import groups, neighbourhoods, subpopulations
+from miscal.page.sections.findings import findings
+from miscal.page.sections.hero import header, hero, key_numbers
+from miscal.page.sections.periods import periods
+from miscal.page.sections.repair import repair
+from miscal.page.sections.score import score
+from miscal.page.verdict import repaired
+
+#: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
+FIGURE_BYTES = 700_000
+
+
+def to_html(document: object) -> str:
+    """Render an audit's dictionary as one HTML page.
+
+    Parameters
+    ----------
+    document
+        The dictionary of the schema ``miscal.audit/1``, from memory or from JSON.
+
+    Returns
+    -------
+    str
+        The page, complete from doctype to end; no request is made by it.
+
+    Examples
+    --------
+    >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
+    True
+    """
+    audit = checked(document)
+    parts = [
+        ("findings", "Findings", findings(audit)),
+        ("advice", "What to do", advice(audit)),
+        ("comparison", "Baseline", comparison(audit)),
+        ("periods", "Time", periods(audit)),
+        ("score", "Score", score(audit)),
+        ("columns", "Columns", columns(audit, FIGURE_BYTES)),
+        ("groups", "Groups", groups(audit)),
+        ("subpopulations", "Subpopulations", subpopulations(audit)),
+        ("neighbourhoods", "Neighbourhoods", neighbourhoods(audit)),
+        ("repair", "Repair", repair(audit)),
+        ("clean", "Clean", clean_section(audit)),
+        ("too-small", "Too small", too_small_section(audit)),
+        ("method", "Method", method(audit)),
+        ("words", "Words", definitions()),
+    ]
+    links = [tag("a", label, href=f"#{anchor}") for anchor, label, content in parts if content]
+    body = join(
+        tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
+        header(audit),
+        tag("nav", links, aria_label="Sections"),
+        tag("main", hero(audit), key_numbers(audit), [content for _, _, content in parts]),
+        tag(
+            "footer",
+            f"Made by miscal {audit.get('version', '')}. This file is complete: it loads nothing and sends nothing.",
+        ),
+        tag("div", id="tooltip", role="status", hidden=True),
+    )
+    return _shell(_title(audit), body)
+
+
+def write_html(document: object, path: str | PathLike[str]) -> None:
+    """Write the page to a file, whole or not at all."""
+    write_text(path, to_html(document))
+
+
+def _title(audit: Document) -> str:
+    data = mapping(audit.get("data"))
+    about = data.get("source") or data.get("outcome")
+    what = "Calibration repair" if repaired(audit) else "Calibration audit"
+    return f"{what} of {ellipsis(about, 80)}" if about else what
+
+
+def _shell(title: str, body: Safe) -> str:
+    style, script = asset("page.css"), asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=Safe(policy)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Safe(style)),
+    )
+    page = tag("html", head, tag("body", body, tag("script", Safe(script))), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def digest(text: str) -> str:
+    """The hash by which a content-security policy allows an inline style or script.
+
+    Examples
+    --------
+    >>> digest("")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
