@@ -23,7 +23,7 @@ HIDDEN = (200, 200)
 
 
 def data(n):
-    from miscal.recalibrate.neural_network import Rows
+    from miscal.recalibrate.by_columns.neural_network import Rows
 
     rng = np.random.default_rng(0)
     codes = np.stack([(size * rng.random(n) ** 2).astype(np.int32) for size in LEVELS], axis=1)
@@ -50,7 +50,7 @@ def epoch(rows, embedding, batch, device):
     """Seconds of an epoch after a short one to warm up."""
     import torch
 
-    from miscal.recalibrate import neural_network as network
+    from miscal.recalibrate.by_columns import neural_network as network
 
     torch.manual_seed(0)
     g = network.FieldNetwork(SimpleNamespace(sizes=LEVELS, width=NUMBERS), embedding, HIDDEN, 1)

@@ -15,9 +15,9 @@ import numpy as np
 
 from miscal import MiscalError, recalibrate
 from miscal.recalibrate import Recalibrator, to_onnx, to_sql
-from miscal.recalibrate.beside import beside_of
-from miscal.recalibrate.beside_classes import several_of
-from miscal.recalibrate.formula import formula
+from miscal.recalibrate.export.beside import beside_of
+from miscal.recalibrate.export.beside_classes import several_of
+from miscal.recalibrate.export.formula import formula
 
 MODELS: dict[str, Callable[[], Recalibrator]] = {
     "Blend": lambda: recalibrate.Blend([recalibrate.PlattScaling(), recalibrate.VariableTree()]),

@@ -26,7 +26,7 @@ import harness
 import numpy as np
 
 from miscal import metrics
-from miscal.metrics.neighbourhood_features import embedded, principal_components
+from miscal.metrics.neighbourhood.features import embedded, principal_components
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,

@@ -38,10 +38,10 @@ from miscal.recalibrate import (
     NeuralCalibration,
     PlattScaling,
 )
-from miscal.recalibrate import neural_network as network
 from miscal.recalibrate.base import Sample
-from miscal.recalibrate.neural_inputs import Inputs
-from miscal.recalibrate.tables import columns_of
+from miscal.recalibrate.by_columns import neural_network as network
+from miscal.recalibrate.by_columns.neural_inputs import Inputs
+from miscal.recalibrate.fitting.tables import columns_of
 
 RESULTS = Path(__file__).parent / "results"
 SETTINGS = {

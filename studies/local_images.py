@@ -26,7 +26,7 @@ import harness
 import numpy as np
 
 from miscal import metrics
-from miscal.metrics.neighbourhood_features import embedded, principal_components
+from miscal.metrics.neighbourhood.features import embedded, principal_components
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,
@@ -36,7 +36,7 @@ from miscal.recalibrate import (
     PlattScaling,
     TemperatureScaling,
 )
-from miscal.recalibrate.neighbourhood import spread_rest
+from miscal.recalibrate.by_columns.local import spread_rest
 
 ROWS = 3000
 BANDWIDTHS = np.geomspace(0.01, 10.0, 13)

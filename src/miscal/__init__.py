@@ -18,7 +18,7 @@ _PLACES = {
     "miscal.metrics.subpopulation.result": ("by_subpopulation",),
     "miscal.pooling.subpopulations": ("RandomPaths", "Conjunctions", "ResidualLeaves"),
     "miscal.metrics.variation.result": ("by_variation",),
-    "miscal.metrics.neighbourhood_result": ("by_neighbourhood",),
+    "miscal.metrics.neighbourhood.result": ("by_neighbourhood",),
     "miscal.metrics.classes": ("by_class",),
     "miscal.auditing.audit": ("audit", "Audit"),
     "miscal.auditing.findings": ("Finding",),

@@ -21,7 +21,7 @@ from miscal.recalibrate import (
     VariableTree,
     carried,
 )
-from miscal.recalibrate.carried import fit_to
+from miscal.recalibrate.in_parts.fit import fit_to
 from tests.engines import tables
 
 

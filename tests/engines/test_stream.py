@@ -135,7 +135,7 @@ def test_lazy_frames_take_the_same_route(made, tmp_path, library):
 def test_subpopulations_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
     from miscal.metrics.subpopulation.streamed import subpopulations_in_parts
     from miscal.recalibrate import IsotonicCalibration
-    from miscal.recalibrate.carried import fit_to
+    from miscal.recalibrate.in_parts.fit import fit_to
 
     path = tables.write(made, tmp_path / "t.parquet", 5000)
     roles = {"outcome": "y", "probability": "p", "memory": "500MB"}

@@ -20,7 +20,7 @@ from miscal.pooling.expressions import rows_where
 from miscal.pooling.slots import compiled
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.recalibrate import GroupWise, IsotonicCalibration
-from miscal.recalibrate.carried import fit_to
+from miscal.recalibrate.in_parts.fit import fit_to
 from tests.engines import tables
 
 NAMES = ["skewed", "whole", "tied", "state", "flag"]

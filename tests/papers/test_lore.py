@@ -185,7 +185,7 @@ def test_json_gives_back_the_same_bits(made: Recalibrator) -> None:
 
 def test_a_reduction_by_tsne_embeds_both_sets_together() -> None:
     pytest.importorskip("openTSNE", reason="needs the extra tsne")
-    from miscal.metrics.neighbourhood_features import embedded
+    from miscal.metrics.neighbourhood.features import embedded
 
     p, y, x = binary(60, 14, d=5)
     asked, _, asked_x = binary(30, 15, d=5)

@@ -224,7 +224,7 @@ def test_dirichlet_is_optimal(several, intercept_l2, reference):
 def test_dirichlet_without_its_hessian_finds_the_same_optimum(several, monkeypatch):
     p, y, _ = several
     dense = DirichletCalibration().fit(p, y)
-    monkeypatch.setattr("miscal.recalibrate.dirichlet.MOST_DENSE", 0)
+    monkeypatch.setattr("miscal.recalibrate.classes.dirichlet.MOST_DENSE", 0)
     sparse = DirichletCalibration().fit(p, y)
     np.testing.assert_allclose(sparse.coefficients_, dense.coefficients_, atol=1e-9)
 

@@ -141,7 +141,7 @@ def test_reductions_are_stated(reduce: str) -> None:
 
 
 def test_principal_components_keep_distances_when_all_are_kept() -> None:
-    from miscal.metrics.neighbourhood_features import principal_components
+    from miscal.metrics.neighbourhood.features import principal_components
 
     x = np.random.default_rng(0).normal(size=(50, 4))
     made, share = principal_components(x, 4)

@@ -250,7 +250,7 @@ def test_needs_columns_and_torch(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "miscal.recalibrate.neural_network", raising=False)
+    monkeypatch.delitem(sys.modules, "miscal.recalibrate.by_columns.neural_network", raising=False)
     import miscal.recalibrate
 
     monkeypatch.delattr(miscal.recalibrate, "neural_network", raising=False)

@@ -11,8 +11,8 @@ import pytest
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import Recalibrator
-from miscal.recalibrate.beside import beside_of
-from miscal.recalibrate.beside_classes import several_of
+from miscal.recalibrate.export.beside import beside_of
+from miscal.recalibrate.export.beside_classes import several_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

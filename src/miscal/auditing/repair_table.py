@@ -17,7 +17,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.sources import read
 from miscal.data.writing import write_together
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.choosing import choose
+from miscal.recalibrate.compose.choose import choose
 from miscal.recalibrate.state import label_array
 
 if TYPE_CHECKING:

@@ -97,7 +97,7 @@ def apply(
 ) -> None:  # fmt: skip
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.commands.recalibrate import table_name
-    from miscal.recalibrate.streamed import apply_to, load_model
+    from miscal.recalibrate.in_parts.apply import apply_to, load_model
 
     out = out or table_name(Path(file), column)
     if out.suffix.lower() not in (".parquet", ".csv"):
@@ -130,7 +130,7 @@ def fit(
     from importlib import import_module
 
     from miscal.data.writing import write_whole
-    from miscal.recalibrate.carried import fit_to
+    from miscal.recalibrate.in_parts.fit import fit_to
 
     prepared({"--out": out}, table=file)
     if bins is not None and method not in ("histogram", "scaling-binning"):

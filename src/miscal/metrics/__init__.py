@@ -21,7 +21,7 @@ _PLACES = {
         "calibration_distance_quantiles",
     ),
     "miscal.metrics.score.losses": ("score_decomposition", "log_loss", "brier_score"),
-    "miscal.metrics.neighbourhood": (
+    "miscal.metrics.neighbourhood.errors": (
         "local_calibration_error",
         "maximum_local_calibration_error",
         "average_local_calibration_error",

@@ -104,8 +104,8 @@ class Subpopulation(Spec):
 class Neighbourhood(Spec):
     """Local calibration: see `by_neighbourhood`."""
 
-    by: ClassVar = ("miscal.metrics.neighbourhood_result", "by_neighbourhood")
-    in_parts: ClassVar = ("miscal.metrics.neighbourhood_streamed", "neighbourhoods_in_parts")
+    by: ClassVar = ("miscal.metrics.neighbourhood.result", "by_neighbourhood")
+    in_parts: ClassVar = ("miscal.metrics.neighbourhood.streamed", "neighbourhoods_in_parts")
     subject: ClassVar = "columns"
     columns: Any = None
     bandwidth: float = 0.2

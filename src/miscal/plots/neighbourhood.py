@@ -205,7 +205,7 @@ class BandwidthDisplay:
         **options: Any,
     ) -> BandwidthDisplay:
         """Measure several probabilities of the same rows; options go to `local_calibration_error`."""
-        from miscal.metrics.neighbourhood import local_calibration_error
+        from miscal.metrics.neighbourhood.errors import local_calibration_error
 
         if statistic not in ("largest", "average"):
             raise refusal("must be 'largest' or 'average'", where="'statistic'", got=f"it is {statistic!r}")

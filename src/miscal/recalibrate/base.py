@@ -14,8 +14,8 @@ from miscal.data import checks
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import check_arrays
+from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.state import Field, dumps, label_array, loads
-from miscal.recalibrate.tables import columns_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        from miscal.recalibrate.single import apply_one
+        from miscal.recalibrate.export.single import apply_one
 
         return apply_one(self, y_prob, x)
 
@@ -207,7 +207,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _forget(self) -> None:
-        from miscal.recalibrate.single import forget
+        from miscal.recalibrate.export.single import forget
 
         forget(self)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:

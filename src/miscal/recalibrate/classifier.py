@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.platt import PlattScaling
+from miscal.recalibrate.score.platt import PlattScaling
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -159,7 +159,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        from miscal.recalibrate.tables import chosen_names, columns_of
+        from miscal.recalibrate.fitting.tables import chosen_names, columns_of
 
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         columns = columns_of(X, rows, "RecalibratedClassifier")

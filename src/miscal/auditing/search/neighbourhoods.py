@@ -13,7 +13,7 @@ from miscal.auditing.search.looking import Looked, Say, suspicion
 from miscal.auditing.search.places import Place, Tests
 from miscal.auditing.search.ranges import best_boxes
 from miscal.data.predictions import Predictions
-from miscal.metrics.neighbourhood_result import by_neighbourhood
+from miscal.metrics.neighbourhood.result import by_neighbourhood
 from miscal.pooling.subpopulations import quoted
 from miscal.results import Result
 

@@ -1,0 +1,1 @@
+"""Calibration in neighbourhoods of feature space (paper 002)."""

@@ -1,0 +1,294 @@
+"""Calibration by neighbourhood with its noise, and the worst neighbourhoods in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.inference.beyond import beyond_score
+from miscal.inference.nulls import seed_of
+from miscal.metrics.neighbourhood import inputs
+from miscal.metrics.neighbourhood.errors import Bins, Kernel, Neighbourhoods
+from miscal.metrics.neighbourhood.features import describe_columns, feature_map
+from miscal.metrics.neighbourhood.noise import Centres, MaximumNoise, Stream, choose_centres, maximum_noise
+from miscal.metrics.neighbourhood.worst import Ranked, worst_table
+from miscal.metrics.pooled import choose_null
+from miscal.pairs import Pair, pair
+from miscal.pooling.bins import bin_index, edges_for
+from miscal.results import Result, Table
+
+REAL = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class LocalMap:
+    """What a map of the local error is drawn from, one entry a row."""
+
+    features: np.ndarray  # (n, d)
+    gap: np.ndarray  # signed local error
+    error: np.ndarray  # its standard error under calibration
+    cells: np.ndarray  # bins of the score
+    edges: np.ndarray
+    residual: np.ndarray  # predicted - observed
+    weight: np.ndarray
+
+
+class NeighbourhoodResult(Result):
+    """A result whose sentence names the worst neighbourhood."""
+
+    def sentence(self) -> str:
+        """The result in a few sentences."""
+        size = f"Maximum local calibration error {self.value:.4g}"
+        if not math.isnan(self.noise_floor):
+            size += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        return f"{self._worst()} {size}."
+
+    def _worst(self) -> str:
+        if not self.table.rows:
+            return "Every neighbourhood is too small to judge: widen the bandwidth, or use fewer bins or columns."
+        worst = self.table.take(slice(0, 1)).to_dict()
+        low, high = worst["score_low"][0], worst["score_high"][0]
+        where = f"{worst['label'][0]}, scores {low:.3g} to {high:.3g} (about {worst['effective_rows'][0]:,.0f} rows)"
+        what = f"{worst['predicted'][0]:.1%} predicted, {worst['observed'][0]:.1%} happened"
+        compared = (
+            f"{abs(worst['deviations'][0]):.1f} standard errors, where the largest of {self.settings['tested']:,} "
+            f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
+        )
+        opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
+        verdict = "beyond noise" if self.p_value <= REAL else "within noise"
+        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({self._p()})."
+
+    def _p(self) -> str:
+        draws = int(self.settings["draws"])
+        at_end = self.p_value <= 1.0 / (1.0 + draws)
+        return f"p <= {1.0 / (1.0 + draws):.2g}" if at_end else f"p = {self.p_value:.3g}"
+
+
+def by_neighbourhood(
+    p: Predictions,
+    columns: str | Sequence[str] | np.ndarray | None = None,
+    *,
+    bandwidth: float = 0.2,
+    reduce: str | None = None,
+    dimensions: int | None = None,
+    scale: str | None = "standard",
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    kernel: Kernel = "laplacian",
+    simulations: int = 999,
+    min_information: float = 5.0,
+    target: str | int = "auto",
+    null: str = "bernoulli",
+    random_state: int = 0,
+    device: str = "auto",
+) -> NeighbourhoodResult:
+    r"""Local calibration: the worst soft neighbourhood, whether it is beyond noise, and what sets it apart in words.
+
+    The value is `maximum_local_calibration_error` of features made from the columns. Its p-value is that of the largest
+    studentised gap,
+
+    .. math::
+        \max_i |z_i|, \qquad z_i = \frac{\sum_j k_{ij} w_j (p_j - y_j)}{\sqrt{\sum_j k_{ij}^2 w_j^2 p_j (1 - p_j)}},
+
+    simulated through the whole maximum, because the plain maximum is always attained where there are few rows. The
+    squared kernel is the same kernel with half the bandwidth (Gaussian: over the root of 2).
+
+    Parameters
+    ----------
+    p : Predictions
+    columns : names (None: all), or (n, d) numbers
+        What makes rows near each other. Numbers are standardised, two levels of a category are as far apart as one
+        standard deviation, a missing value is a level; the kernel's d is the number of columns. An array is used as
+        features (and standardised unless ``scale=None``).
+    bandwidth : float
+    reduce : None, "pca" or "tsne"
+        Reduce the features first; d is then the number of dimensions. t-SNE needs the extra "tsne".
+    dimensions : int, optional
+        20 for principal components where not given (the paper: 20 for tables, 50 for images), 2 for t-SNE.
+    scale : "standard" or None
+    bins, strategy, kernel, device : as in `local_calibration_error`
+    simulations : int
+        Simulated data sets at most; it stops early once 20 of them reached the data's maximum.
+    min_information : float
+        Neighbourhoods with (Σk²w²p(1-p))² / Σk⁴w⁴p(1-p) below this are too small to judge and not tested.
+    target, null, random_state : as in the other results
+
+    Returns
+    -------
+    Result
+        The table lists at most ten neighbourhoods, worst first, whose cores (the nearest rows that hold half of the
+        kernel's mass) share no rows: label (words), the bin of the score, rows of the core, effective rows (Kish),
+        kernel-weighted predicted and observed, gap with a simultaneous interval, what is left of it after the score has
+        been put right, standard errors, adjusted p-value. With more than 3,000 rows 2,000 random centres are tested,
+        and the noise floor is taken over them and the 1,000 centres with the largest standard errors. `extra["map"]`
+        holds the local error of every row.
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> age, state = rng.integers(20, 80, 3000), rng.choice(["CA", "NV", "TX"], 3000)
+    >>> truth = 0.3 + 0.4 * ((age > 60) & (state == "CA"))
+    >>> p = miscal.Predictions(rng.random(3000) < truth, np.full(3000, 0.3), columns={"age": age, "state": state})
+    >>> result = miscal.by_neighbourhood(p, ["age", "state"], simulations=199)
+    >>> result.table["label"][0], result.p_value
+    ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
+    """
+    _check(kernel, device, simulations, min_information)
+    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    if not single:
+        raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
+    compared = pair(p, target)
+    weight = compared.first
+    made = feature_map(
+        p.columns, columns, p.rows, weight, reduce=reduce, dimensions=dimensions, scale=scale, random_state=random_state
+    )
+    if kernel == "group":
+        made = replace(made, values=np.unique(made.values, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0)
+    edges = edges_for(
+        compared.predicted, bins, strategy, low=0.0, high=1.0, weight=compared.weight, count=compared.count
+    )
+    cells = bin_index(compared.predicted, edges)
+    problem = Neighbourhoods(compared, made.values, cells, bandwidths, True, kernel, True, None, device)
+    chosen = choose_null(compared, null)
+    local = _local(problem, chosen.null == "residual", min_information)
+    rows, tested = choose_centres(local.judged, local.error, random_state)
+    centres = Centres(rows, tested, local.deviation[rows], local.mass[rows])
+    stream = Stream(compared, _trial_weight(compared), chosen.null == "residual", int(seed_of(random_state)))
+    noise = _noise(problem, local, centres, stream, int(simulations))
+    ranked = Ranked(rows[tested], local.z[rows[tested]], centres.deviation[tested], centres.mass[tested])
+    beyond = beyond_score(
+        compared.predicted, compared.observed, weight, cluster=compared.cluster, random_state=random_state
+    )
+    names = describe_columns(made.names, p.columns)
+    table = worst_table(problem, edges, ranked, noise, p.columns, names, beyond)
+    settings = {
+        "columns": list(made.names), "features": made.words, "dimensions": made.values.shape[1],
+        "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
+        "strategy": strategy, "reduce": reduce, "scale": scale,
+        "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
+        "tested": int(tested.sum()), "too_small": int((~local.judged).sum()), "min_information": min_information,
+        "draws": noise.plain.draws, "random_state": random_state if isinstance(random_state, int) else None,
+    }  # fmt: skip
+    return _result(problem, edges, local, noise, table, settings, chosen.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _Local:
+    gap: np.ndarray
+    deviation: np.ndarray  # of the sum around each row
+    mass: np.ndarray
+    judged: np.ndarray
+
+    @property
+    def error(self) -> np.ndarray:
+        return np.asarray(self.deviation / self.mass)
+
+    @property
+    def z(self) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0))
+
+
+def _check(kernel: Any, device: Any, simulations: Any, min_information: Any) -> None:
+    inputs.check_kernel(kernel)
+    inputs.check_device(device)
+    whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
+    if not whole or simulations < 1:
+        raise refusal("must be a whole number of at least 1", where="'simulations'", got=f"it is {simulations!r}")
+    number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
+    if not number or not 0 <= float(min_information) < np.inf:
+        raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
+
+
+def _trial_weight(compared: Pair) -> np.ndarray:
+    """Weight of one trial, on the scale of `Neighbourhoods.weight`."""
+    weight = np.ones(compared.rows) if compared.weight is None else compared.weight
+    return weight if compared.first is None else np.asarray(weight / compared.first.mean())
+
+
+def _local(problem: Neighbourhoods, flips: bool, least: float) -> _Local:
+    """Gap, standard error and information around each row."""
+    compared, weight = problem.pair, problem.weight()
+    residual = compared.predicted - compared.observed
+    around = problem.sums((weight, weight * residual)).values[0]
+    own = _trial_weight(compared)
+    times = 1.0 if compared.count is None else compared.count
+    noise = residual**2 if flips else compared.predicted * (1.0 - compared.predicted)
+    second, fourth = times * own**2 * noise, times * own**4 * noise
+    squares = _squared(problem).sums((second,)).values[0, :, 0]
+    powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(around[:, 0] > 0, around[:, 1] / around[:, 0], np.nan)
+        information = np.where(powers > 0, squares**2 / powers, 0.0)
+    judged = (information >= least) & (squares > 0)
+    return _Local(gap, np.sqrt(squares), around[:, 0], judged)
+
+
+def _squared(problem: Neighbourhoods) -> Neighbourhoods:
+    """The same neighbourhoods with the square of the kernel."""
+    kernel = problem.kernel
+    if callable(kernel):
+        return replace(problem, kernel=lambda a, b: np.asarray(kernel(a, b), dtype=np.float64) ** 2)
+    if kernel == "group":
+        return problem
+    return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
+
+
+def _noise(problem: Neighbourhoods, local: _Local, centres: Centres, stream: Stream, draws: int) -> MaximumNoise:
+    largest = float(np.nanmax(np.abs(local.gap)))
+    highest = float(np.abs(local.z[centres.rows[centres.tested]]).max(initial=0.0))
+    bandwidth = float(problem.bandwidths[0])
+    observed = (highest, largest)
+    return maximum_noise(
+        problem.features, problem.cells, problem.kernel, bandwidth, centres, stream, observed, draws
+    )  # fmt: skip
+
+
+def _result(
+    problem: Neighbourhoods,
+    edges: np.ndarray,
+    local: _Local,
+    noise: MaximumNoise,
+    table: Table,
+    settings: dict[str, Any],
+    reason: str,
+) -> NeighbourhoodResult:
+    found, weight = noise.plain, problem.weight()
+    few = settings["tested"] + settings["too_small"] == problem.pair.rows
+    method = f"{reason} Features: {settings['features']}. "
+    if settings["tested"]:
+        method += (
+            f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {noise.tested.draws} "
+            f"times: p = (1 + {noise.tested.exceedances}) / (1 + {noise.tested.draws}). "
+        )
+    else:
+        method += "No p-value: every neighbourhood is too small to judge. "
+    method += f"{settings['too_small']:,} of {problem.pair.rows:,} neighbourhoods were too small to judge."
+    if not few:
+        method += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
+    residual = problem.pair.predicted - problem.pair.observed
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        value=found.value,
+        noise_floor=found.noise_floor,
+        p_value=noise.tested.p_value,
+        interval=found.interval,
+        method=method,
+        table=table,
+        settings=settings,
+        extra={
+            "average": float(np.average(np.abs(local.gap), weights=weight)),
+            "largest_deviations": noise.tested.value,
+            "null_mean": noise.tested.noise_floor,
+            "critical": noise.tested.quantile,
+            "map": LocalMap(problem.features, local.gap, local.error, problem.cells, edges, residual, weight),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Maps of the probability and of columns beside it."""

@@ -1,0 +1,163 @@
+"""Augmentation: a classifier fitted again on the covariates and its own scores (paper 004, appendix E)."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import refusal
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.tables import chosen_names, codes_of, find
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How one column becomes features: a number (missing ones its mean) or an indicator a level but the commonest."""
+
+    name: str
+    nominal: bool
+    levels: tuple[Any, ...]
+    mean: float
+    missing: bool  # whether missing has an indicator
+
+    @classmethod
+    def learned(cls, column: Column) -> Encoding:
+        """Look at the column of the rows to fit on."""
+        absent = column.missing
+        seen = column.values[~absent]
+        if not column.nominal:
+            return cls(column.name, False, (), float(seen.mean()) if seen.size else 0.0, bool(absent.any()))
+        rows = np.bincount(seen, minlength=max(len(column.levels), 1))
+        commonest = int(np.argmax(rows))
+        levels = tuple(level for i, level in enumerate(column.levels) if i != commonest and rows[i])
+        return cls(column.name, True, levels, 0.0, bool(absent.any()))
+
+    def features(self, columns: Columns) -> Floats:
+        """(n, width); levels not seen in fit count as the commonest."""
+        column = find(columns, self.name, "nominal" if self.nominal else "numeric")
+        absent = column.missing
+        if self.nominal:
+            places = codes_of(column, self.levels, -1)
+            made = np.zeros((len(places), len(self.levels)))
+            rows = np.flatnonzero(places >= 0)
+            made[rows, places[rows]] = 1.0
+        else:
+            made = np.where(absent, self.mean, column.values)[:, None]
+        return np.hstack([made, absent[:, None]]) if self.missing else made
+
+
+class Augmentation(Recalibrator):
+    """Fit any classifier on the columns and the current scores, and repeat with the new scores (paper 004, appendix E).
+
+    The rows of `fit` are the paper's other half: those that the model was not trained on. Numbers enter as they are, a
+    missing one as the mean with an indicator of its own; a category as one indicator a level but the commonest. Does
+    not keep the ranking. Since the classifier may be anything, there is no JSON form; pickle it.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier with predict_proba
+        None: a decision tree of depth 4, as in the paper.
+    rounds : int
+    fresh : bool
+        False: the same rows each round, as in the paper. True: each round has its own share of the rows.
+
+    Attributes
+    ----------
+    estimators_ : list of fitted classifiers, one a round
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> age, y_prob = rng.integers(20, 80, 4000), rng.uniform(0.1, 0.9, 4000)
+    >>> y = rng.random(4000) < np.where(age < 50, y_prob**2, y_prob)
+    >>> fixed = Augmentation(DecisionTreeClassifier(max_depth=4)).fit(y_prob, y, {"age": age})
+    >>> fixed.predict_proba([0.5, 0.5], {"age": [30, 70]})[:, 1].round(1)
+    array([0.3, 0.5])
+    """
+
+    uses_columns: ClassVar[bool] = True
+
+    encodings_: list[Encoding]
+    estimators_: list[Any]
+
+    def __init__(self, estimator: Any = None, rounds: int = 3, fresh: bool = False) -> None:
+        self.estimator = estimator
+        self.rounds = rounds
+        self.fresh = fresh
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        given = self.estimator
+        if given is not None and not (hasattr(given, "fit") and hasattr(given, "predict_proba")):
+            hint = "such as DecisionTreeClassifier(max_depth=4)"
+            raise refusal(
+                "must be a classifier with predict_proba", where="'estimator'", got=f"got {given!r}", hint=hint
+            )
+        parameters.whole("rounds", self.rounds, 1, 1000)
+        parameters.truth("fresh", self.fresh)
+
+    def _fit(self, sample: Sample) -> None:
+        names = chosen_names(sample.columns, None)
+        self.encodings_ = [Encoding.learned(sample.columns.find(name)) for name in names]
+        beside = self._beside(sample.columns)
+        current = sample.matrix()
+        share = np.arange(sample.rows) % self.rounds if self.fresh else None
+        self.estimators_ = []
+        for done in range(self.rounds):
+            rows = np.arange(sample.rows) if share is None else np.flatnonzero(share == done)
+            if np.unique(sample.outcome[rows]).size < 2:
+                rows = np.arange(sample.rows)
+            features = _features(beside, current)
+            fitted = self._made()
+            options: dict[str, Any] = {}
+            if sample.weight is not None and "sample_weight" in inspect.signature(fitted.fit).parameters:
+                options = {"sample_weight": sample.weight[rows]}
+            fitted.fit(features[rows], sample.outcome[rows], **options)
+            self.estimators_.append(fitted)
+            current = _scores(fitted, features, current)
+
+    def _made(self) -> Any:
+        if self.estimator is not None:
+            return clone(self.estimator)
+        from sklearn.tree import DecisionTreeClassifier
+
+        return DecisionTreeClassifier(max_depth=4, random_state=0)
+
+    def _beside(self, columns: Columns) -> Floats:
+        return np.hstack([encoding.features(columns) for encoding in self.encodings_])
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        current = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
+        beside = self._beside(columns)
+        for fitted in self.estimators_:
+            current = _scores(fitted, _features(beside, current), current)
+        return normalised(current.copy(), current)
+
+    def to_json(self) -> str:
+        """Refuse: a classifier may be anything."""
+        hint = "use pickle, or MulticalibrationBoost"
+        raise refusal("cannot be written as JSON", where="Augmentation", got="it holds a classifier", hint=hint)
+
+    def _summary(self) -> str:
+        return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"
+
+
+def _features(beside: Floats, current: Floats) -> Floats:
+    """Columns and the current scores; of two classes the second's is enough."""
+    return np.hstack([beside, current[:, 1:]])
+
+
+def _scores(fitted: Any, features: Floats, current: Floats) -> Floats:
+    """The new scores; a class that the classifier has not seen gets 0."""
+    found = np.asarray(fitted.predict_proba(features), dtype=np.float64)
+    made = np.zeros_like(current)
+    made[:, np.asarray(fitted.classes_, dtype=np.int64)] = found
+    return made

@@ -1,0 +1,242 @@
+"""Logistic and beta calibration with variables beside the score (paper 000, appendix C)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal.data.columns import Columns
+from miscal.data.errors import warn
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.design import Design, DesignFit
+from miscal.recalibrate.fitting.logistic import SEPARATED, Binary, Features
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.state import Field, label_array
+
+
+class _Augmented(Recalibrator):
+    """A logistic regression on features of the score and on columns."""
+
+    uses_columns: ClassVar[bool] = True
+    fields: ClassVar[dict[str, Field]] = {
+        "names_": Field("labels"),
+        "nominal_": Field("bool", ("any",)),
+        "levels_": Field("levels"),
+        "means_": Field("float", ("any",), -np.inf, np.inf),
+        "offsets_": Field("float", ("any",), -np.inf, np.inf),
+        "spreads_": Field("float", ("any",), 1e-300, np.inf),
+        "missing_": Field("bool", ("any",)),
+        "centres_": Field("float", ("any",)),
+        "kept_": Field("bool", ("maps",)),
+        "coefficients_": Field("float", ("maps", "any")),
+        "intercepts_": Field("float", ("maps",)),
+    }
+
+    degree: int
+    columns: Any
+    l2: float
+
+    names_: Array
+    nominal_: Array
+    levels_: list[list[Any]]
+    means_: Floats
+    offsets_: Floats
+    spreads_: Floats
+    missing_: Array
+    centres_: Floats
+    kept_: Array
+    coefficients_: Floats
+    intercepts_: Floats
+
+    def _features(self) -> Features:
+        raise NotImplementedError
+
+    def _positive(self) -> bool:
+        return False
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        check_chosen(self.columns)
+        parameters.whole("degree", self.degree, 1, 10)
+        parameters.number("l2", self.l2, 0.0)
+
+    def check_state(self) -> None:
+        """Refuse parts that do not belong together."""
+        count = len(self.names_)
+        parts = (self.nominal_, self.levels_, self.means_, self.offsets_, self.spreads_, self.missing_)
+        if not count or any(len(part) != count for part in parts):
+            raise ValueError("the columns differ in number")
+        width = self._design().width
+        if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
+            raise ValueError("the coefficients do not belong to the columns")
+
+    def _fit(self, sample: Sample) -> None:
+        names = chosen_names(sample.columns, self.columns)
+        design = Design.learned(sample, names, int(self.degree), raw=self.l2 > 0)
+        self.names_ = label_array(design.names)
+        self.nominal_, self.levels_ = np.array(design.nominal), design.levels
+        self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
+        self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
+        self.centres_, scales = design.moments(sample)
+        maps = 1 if sample.n_classes == 2 else sample.n_classes
+        found = sample.class_weights()
+        self.kept_ = np.zeros(1, dtype=bool) if maps == 1 else (found <= 0) | (found >= found.sum())
+        self.coefficients_ = np.zeros((maps, self._features().count + design.width))
+        self.intercepts_ = np.zeros(maps)
+        for k in np.flatnonzero(~self.kept_):
+            score = sample.probability if maps == 1 else sample.probability[:, k]
+            happened = (sample.outcome == (1 if maps == 1 else k)).astype(np.uint8)
+            rows = Binary(score, happened, sample.weight_or_empty)
+            fit = DesignFit(rows, self._features(), design, sample.columns, (self.centres_, scales), float(self.l2))
+            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=self._positive())
+            if separated:
+                warn(SEPARATED)
+
+    def _design(self) -> Design:
+        numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
+        names, nominal, missing = [str(n) for n in self.names_], self.nominal_.tolist(), self.missing_.tolist()
+        return Design(names, nominal, self.levels_, *numbers, missing, int(self.degree))
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        design, features, centre = self._design(), self._features(), self.centres_
+        own = features.count
+        ready = design.ready(columns)
+        shape = (len(probability), self.n_classes_) if probability.ndim == 2 else (len(probability), 1)
+        out = np.empty(shape)
+        for start in range(0, len(probability), design.block):
+            stop = min(start + design.block, len(probability))
+            beside = design.rows(ready, start, stop) - centre[:, None]
+            for k in range(len(self.kept_)):
+                score = probability[start:stop] if probability.ndim == 1 else probability[start:stop, k]
+                if self.kept_[k]:
+                    out[start:stop, k] = score
+                    continue
+                x = self.coefficients_[k, own:] @ beside + self.intercepts_[k]
+                x += self.coefficients_[k, :own] @ features.rows(score)
+                out[start:stop, k] = _logistic(x)
+        return pairs(out[:, 0]) if probability.ndim == 1 else normalised(out, probability)
+
+    def _summary(self) -> str:
+        return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
+
+
+def _logistic(x: Floats) -> Floats:
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+class AugmentedLogistic(_Augmented):
+    """Logistic calibration on the score and on variables (Kelly and Smyth 2023, appendix C).
+
+    P = 1 / (1 + exp(-(a s + sum_j b_j v_j + c))), s the logit of p (held within [1e-12, 1 - 1e-12]) or p itself,
+    minimising the sum of log losses + l2/2 (a² + sum_j b_j²), the penalty on columns in their own units. Several
+    classes: each against the rest, rows divided by their sums. Does not keep the ranking.
+
+    A numeric column enters with its powers up to `degree`; a missing number takes the column's mean, with an indicator
+    of its own where fit had missing ones. A category enters as one indicator a level but the commonest, missing being a
+    level; levels not seen in fit, and missing values where fit had none, count as the commonest. Constant columns get
+    coefficient 0. Separated classes stop where the loss is flat, with a warning.
+
+    Parameters
+    ----------
+    columns : names or positions, optional
+        Which columns of X; None: all.
+    degree : int
+        Highest power of numeric columns.
+    on : {"logit", "probability"}
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2.
+
+    Attributes
+    ----------
+    coefficients_ : (maps, score features + column features)
+    offsets_, spreads_ : (columns,)
+        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    centres_ : (column features,) what is subtracted from each column feature
+    intercepts_ : (maps,) for column features at their centres
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> age, y_prob = rng.uniform(-1, 1, 4000), rng.uniform(0.1, 0.9, 4000)
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-np.log(y_prob / (1 - y_prob)) - 2 * age))
+    >>> AugmentedLogistic(l2=0.01).fit(y_prob, y, {"age": age}).coefficients_.round(1)
+    array([[1., 2.]])
+    """
+
+    def __init__(self, columns: Any = None, degree: int = 1, on: str = "logit", l2: float = 0.0) -> None:
+        self.columns = columns
+        self.degree = degree
+        self.on = on
+        self.l2 = l2
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        super().check_parameters()
+        parameters.one_of("on", self.on, ("logit", "probability"))
+
+    def _features(self) -> Features:
+        return Features(self.on)
+
+
+class AugmentedBeta(_Augmented):
+    """Beta calibration on the score and on variables (Kelly and Smyth 2023, appendix C).
+
+    P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + sum_j d_j v_j + c))), minimising the sum of log losses + l2/2 (a² + b² +
+    sum_j d_j²), the penalty on columns in their own units. ``constraint="positive"`` finds the optimum with a, b >= 0.
+    Columns enter as in `AugmentedLogistic`, with the same rules for missing values and unseen levels. Several classes:
+    each against the rest, rows divided by their sums. Does not keep the ranking.
+
+    Parameters
+    ----------
+    columns : names or positions, optional
+        Which columns of X; None: all.
+    degree : int
+        Highest power of numeric columns. Paper 000's augmented beta calibration is ``degree=2, l2=1``.
+    constraint : {"none", "positive"}
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2.
+    clip : float
+        By how much probabilities of exactly 0 and 1 are moved inwards; no others are moved.
+
+    Attributes
+    ----------
+    coefficients_ : (maps, 2 + column features)
+    offsets_, spreads_ : (columns,)
+        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    centres_ : (column features,) what is subtracted from each column feature
+    intercepts_ : (maps,) for column features at their centres
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> age, y_prob = rng.uniform(-1, 1, 4000), rng.uniform(0.1, 0.9, 4000)
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-np.log(y_prob / (1 - y_prob)) - 2 * age))
+    >>> AugmentedBeta(l2=0.01).fit(y_prob, y, {"age": age}).coefficients_.round(1)
+    array([[1. , 0.9, 2. ]])
+    """
+
+    def __init__(
+        self, columns: Any = None, degree: int = 1, constraint: str = "none", l2: float = 0.0, clip: float = 1e-4
+    ) -> None:
+        self.columns = columns
+        self.degree = degree
+        self.constraint = constraint
+        self.l2 = l2
+        self.clip = clip
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        super().check_parameters()
+        parameters.one_of("constraint", self.constraint, ("positive", "none"))
+        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+
+    def _features(self) -> Features:
+        return Features("beta", float(self.clip))
+
+    def _positive(self) -> bool:
+        return self.constraint == "positive"

@@ -1,0 +1,284 @@
+"""Any recalibrator within groups, with its policies for small, unseen and missing groups."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from miscal.data.columns import Columns
+from miscal.data.errors import MiscalWarning, refusal
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.by_columns.local_map import NearnessMap
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.state import Field, label_array
+
+POLICIES = ("parent", "global", "identity", "error")
+STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
+LEAST = 1e-12  # probabilities are held above it in the log loss that chooses the strength
+ANY = -2  # stands for every level of a column in the key of a parent
+
+
+class GroupWise(Recalibrator):
+    """Fit a recalibrator within each group, drawn towards that of its parent.
+
+    Groups are the combinations of the columns' levels (each distinct number is a level; missing is a level). The parent
+    of a group is what is left without its last column, and at the end all rows. With ``pooling`` a group of n rows
+    predicts n/(n + s) of its own map and s/(n + s) of its parent's prediction; s, the rows that a parent counts for, is
+    chosen on the other half of the rows (log loss, both halves in turn). Groups with fewer than ``min_rows`` rows, or
+    with one class only, have no map of their own. Does not keep the ranking.
+
+    Parameters
+    ----------
+    recalibrator : Recalibrator
+        What is fitted; the one given is not changed.
+    columns : names or positions of columns of X; None: all
+        From the coarsest to the finest.
+    min_rows : int
+    handle_unknown : {"parent", "global", "identity", "error"}
+        What a small or unseen group takes: the map of the nearest parent that has one, the map of all rows, its own
+        probabilities, or (unseen groups only) an error; small groups then take their parent's map.
+    pooling : bool
+
+    Attributes
+    ----------
+    groups_ : int
+        Groups with a map of their own.
+    strength_ : float
+        Rows that a parent counts for; 0 without pooling.
+    unknown_ : int
+        How many rows of the last prediction were of small or unseen groups.
+
+    Examples
+    --------
+    >>> from miscal.recalibrate import HistogramBinning
+    >>> y_prob, y, sex = [0.6] * 6, [1, 1, 0, 0, 0, 1], ["f", "f", "f", "m", "m", "m"]
+    >>> model = GroupWise(HistogramBinning(), min_rows=3, pooling=False).fit(y_prob, y, {"sex": sex})
+    >>> model.predict_proba([0.6, 0.6, 0.6], {"sex": ["f", "m", "x"]})[:, 1].round(3)
+    array([0.667, 0.333, 0.5  ])
+    """
+
+    uses_columns: ClassVar[bool] = True
+    fields: ClassVar[dict[str, Field]] = {
+        "names_": Field("labels"),
+        "levels_": Field("levels"),
+        "keys_": Field("int", ("any",), ANY),
+        "sizes_": Field("int", ("any",), 1),
+        "maps_": Field("inner"),
+        "whole_": Field("inner"),
+        "strength_": Field("float", (), 0.0),
+    }
+
+    names_: Array
+    levels_: list[list[Any]]
+    keys_: Array
+    sizes_: Array
+    maps_: list[Recalibrator | None]
+    whole_: list[Recalibrator | None]
+    strength_: float
+    unknown_: int
+
+    def __init__(
+        self,
+        recalibrator: Any,
+        columns: Any = None,
+        min_rows: int = 50,
+        handle_unknown: str = "parent",
+        pooling: bool = True,
+    ) -> None:
+        self.recalibrator = recalibrator
+        self.columns = columns
+        self.min_rows = min_rows
+        self.handle_unknown = handle_unknown
+        self.pooling = pooling
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        if not isinstance(self.recalibrator, Recalibrator):
+            got = f"got {self.recalibrator!r}"
+            raise refusal("must be a recalibrator, such as PlattScaling()", where="'recalibrator'", got=got)
+        self.recalibrator.check_parameters()
+        check_chosen(self.columns)
+        parameters.whole("min_rows", self.min_rows, 1)
+        parameters.one_of("handle_unknown", self.handle_unknown, POLICIES)
+        parameters.truth("pooling", self.pooling)
+
+    def check_state(self) -> None:
+        """Refuse parts that do not belong together."""
+        depth, groups = len(self.names_), len(self.sizes_)
+        if not depth or len(self.levels_) != depth or len(self.keys_) != groups * depth:
+            raise ValueError("the columns differ in number")
+        if len(self.maps_) != groups or len(self.whole_) != 1:
+            raise ValueError("the groups differ in number")
+        for made in [*self.maps_, *self.whole_]:
+            if made is None or not made.is_fitted() or made.n_classes_ != self.n_classes_:
+                raise ValueError("a group's map is not fitted to these classes")
+
+    @property
+    def groups_(self) -> int:
+        """Groups with a map of their own."""
+        return len(self.maps_)
+
+    # -------------------------------------------------------------------------------------------------- to learn
+    def _fit(self, sample: Sample) -> None:
+        self._learn(sample, self._coded(sample))
+
+    def _coded(self, sample: Sample) -> Array:
+        """Learn the levels of the columns; each row's codes."""
+        names = chosen_names(sample.columns, self.columns)
+        levels = NearnessMap.learned(sample, names, None, group=True)
+        self.names_, self.levels_ = label_array(names), levels.levels
+        return levels.codes(sample.columns).astype(np.int64)
+
+    def _learn(self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None) -> None:
+        """Fit the maps; `times` rows stand at each of the sample's, and `half` says which half each belongs to."""
+        self.strength_ = self._chosen_strength(sample, codes, half, times) if self.pooling else 0.0
+        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows), times)
+        self.keys_ = keys.reshape(-1)
+
+    def _depths(self, depth: int) -> range:
+        """How many columns of the keys count, at each stage: parents only where they are asked for."""
+        return range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1)
+
+    def _fitted(
+        self, sample: Sample, codes: Array, least: int, times: Array | None = None
+    ) -> tuple[Array, Array, list[Recalibrator | None], list[Recalibrator | None]]:
+        keys: list[list[int]] = []
+        sizes: list[int] = []
+        maps: list[Recalibrator | None] = []
+        for depth in self._depths(codes.shape[1]):
+            found, place = np.unique(codes[:, :depth], axis=0, return_inverse=True)
+            order = np.argsort(place.reshape(-1), kind="stable")
+            counts = np.bincount(place.reshape(-1), minlength=len(found))
+            for key, rows in zip(found, np.split(order, np.cumsum(counts)[:-1]), strict=True):
+                size = rows.size if times is None else int(times[rows].sum())
+                if size < least or np.unique(sample.outcome[rows]).size < 2:
+                    continue
+                keys.append([*key.tolist(), *[ANY] * (codes.shape[1] - depth)])
+                sizes.append(size)
+                maps.append(self._one(sample.take(rows)))
+        shape = np.array(keys, dtype=np.int64).reshape(-1, codes.shape[1])
+        return shape, np.array(sizes, dtype=np.int64), maps, [self._one(sample)]
+
+    def _one(self, part: Sample) -> Recalibrator:
+        made: Recalibrator = clone(self.recalibrator)
+        beside = part.columns if made.uses_columns else None
+        with warnings.catch_warnings():  # what a small group cannot learn is not worth a warning each
+            warnings.simplefilter("ignore", MiscalWarning)
+            return made.fit(part.probability, part.outcome, beside, part.weight)
+
+    def _chosen_strength(
+        self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None
+    ) -> float:
+        """The strength with the smallest log loss on the half that was not fitted on."""
+        half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0 if half is None else half
+        loss = np.zeros(len(STRENGTHS))
+        for inside in (half, ~half):
+            fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
+            if np.unique(fitted.outcome).size < 2 or not asked.rows:
+                return STRENGTHS[-1]
+            own_times = None if times is None else times[inside]
+            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2), own_times)
+            chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
+            beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
+            weight = np.ones(asked.rows) if asked.weight is None else asked.weight
+            for place, strength in enumerate(STRENGTHS):
+                mixed = _mixed(beside, chain, sizes, strength)
+                own = mixed[np.arange(asked.rows), asked.outcome]
+                loss[place] -= float(weight @ np.log(np.maximum(own, LEAST)))
+        best = float(loss.min())
+        # Of strengths that do equally well the largest: without evidence groups are alike.
+        return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
+
+    # ------------------------------------------------------------------------------------------------ to predict
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        made = NearnessMap(
+            [str(name) for name in self.names_], np.ones(len(self.names_), bool), self.levels_,
+            np.zeros(len(self.names_)), np.ones(len(self.names_)), np.zeros(len(self.names_), bool),
+        )  # fmt: skip
+        codes = made.codes(columns).astype(np.int64)
+        chain = _chain(self.keys_.reshape(-1, codes.shape[1]), codes, self._depths(codes.shape[1]))
+        unknown = chain[-1] < 0
+        self.unknown_ = int(np.count_nonzero(unknown))
+        if self.handle_unknown == "error":
+            self._refuse_unseen(codes, columns)
+        beside = _predicted(self.maps_, self.whole_, chain, probability, columns)
+        out = _mixed(beside, chain, self.sizes_, self.strength_)
+        if self.handle_unknown == "identity" and unknown.any():
+            out[unknown] = as_rows(probability[unknown])
+        return out
+
+    def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
+        unseen = np.flatnonzero((codes < 0).any(axis=1))
+        if unseen.size:
+            row = int(unseen[0])
+            j = int(np.flatnonzero(codes[row] < 0)[0])
+            name = str(self.names_[j])
+            column = columns.find(name).as_levels()
+            got = f"row {row} has {column.show(int(column.values[row]))}, {unseen.size} such rows in all"
+            what = "must have the levels that fit had"
+            raise refusal(what, where=f"'X' column '{name}'", got=got, hint="use handle_unknown='parent'")
+
+    def _summary(self) -> str:
+        pooled = f", a parent counts for {self.strength_:,.0f} rows" if self.pooling else ""
+        if self.strength_ >= STRENGTHS[-1]:
+            pooled = ", all alike: none differs from its parent beyond noise"
+        return f"{self.groups_} groups{pooled}"
+
+
+def _chain(keys: Array, codes: Array, depths: range) -> list[Array]:
+    """For each row the place of its group's map at every depth, -1 where there is none."""
+    found = []
+    for depth in depths:
+        ends = (keys[:, depth:] == ANY).all(axis=1)
+        inside = np.flatnonzero(ends & (keys[:, depth - 1] != ANY))
+        both = np.concatenate([keys[inside][:, :depth], codes[:, :depth]])
+        places = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+        table = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.int64)
+        table[places[: inside.size]] = inside
+        found.append(table[places[inside.size :]])
+    return found
+
+
+def _predicted(
+    maps: list[Recalibrator | None],
+    whole: list[Recalibrator | None],
+    chain: list[Array],
+    probability: Floats,
+    columns: Columns,
+) -> list[Floats]:
+    """What the map of all rows and then that of each depth predicts; rows without one are left at 0."""
+    everyone = whole[0]
+    assert everyone is not None
+    made = [_apply(everyone, probability, columns, None)]
+    for places in chain:
+        out = np.zeros(made[0].shape)
+        order = np.argsort(places, kind="stable")
+        first = np.searchsorted(places[order], np.arange(len(maps) + 1))
+        for group in np.unique(places[places >= 0]):
+            rows = order[first[group] : first[group + 1]]
+            chosen = maps[int(group)]
+            assert chosen is not None
+            out[rows] = _apply(chosen, probability[rows], columns, rows)
+        made.append(out)
+    return made
+
+
+def _apply(made: Recalibrator, probability: Floats, columns: Columns, rows: Array | None) -> Floats:
+    beside = None
+    if made.uses_columns:
+        beside = columns if rows is None else columns.take(rows)
+    return made.predict_proba(probability, beside)
+
+
+def _mixed(predicted: list[Floats], chain: list[Array], sizes: Array, strength: float) -> Floats:
+    """Each depth's prediction drawn towards the one above; a group without a map takes what is above."""
+    out = predicted[0].copy()
+    for places, own in zip(chain, predicted[1:], strict=True):
+        known = np.flatnonzero(places >= 0)
+        share = (sizes[places[known]] / (sizes[places[known]] + strength))[:, None]
+        out[known] = share * own[known] + (1.0 - share) * out[known]
+    return out

@@ -1,0 +1,267 @@
+"""Local recalibration (LoRe): each row's probability becomes the observed rate in its neighbourhood (paper 002)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal.data.columns import Columns
+from miscal.pooling.bins import bin_index, edges_for
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.by_columns.local_map import NearnessMap, check_reduction, components
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.score.histogram import check_bins
+from miscal.recalibrate.state import Field, label_array
+
+TABULAR = 20  # principal components where no number is asked for
+
+
+class LocalRecalibration(Recalibrator):
+    r"""Replace each probability by the kernel-weighted observed rate of rows in the same bin (LoRe, Luo et al.).
+
+    .. math:: \hat p'(x) = \frac{\sum_{i \in B(x)} w_i\,k(x, x_i)\,y_i}{\sum_{i \in B(x)} w_i\,k(x, x_i)}, \qquad
+        k(x, x') = \exp\Big(-\frac{\lVert x - x'\rVert_1}{d\,\gamma}\Big)
+
+    A bandwidth of infinity gives `HistogramBinning`, one near 0 the nearest row of the bin, and the kernel "group"
+    `HistogramBinning` within each group. Two classes: of P(class 1) and whether class 1 happened. More: of the
+    confidence in the most probable class and whether it was right; the rest of the mass is spread over the other
+    classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability; `unmatched_` says
+    how many did in the last prediction. Does not keep the ranking. The rows to fit on are kept, in JSON too.
+
+    Parameters
+    ----------
+    bandwidth : number above 0, infinity allowed
+        The paper: .2 with t-SNE, .4 with principal components.
+    bins : int or increasing edges
+        Of the score, equal width over [0, 1]. The paper: 15, and 5 where there are few rows.
+    kernel : "laplacian", "gaussian", "group" or a function of (a, d) and (b, d) features giving (a, b) weights
+    reduce : None, "pca" or "tsne"
+        t-SNE knows no map for new rows: those to predict are embedded together with those fitted on, as in the paper,
+        so a prediction depends on the rows predicted with it.
+    device : "auto", "cpu" or "cuda"
+    columns : names or positions of the columns of X that make rows near; None: all
+    scale : None (numbers as given, as in the paper) or "standard"
+    dimensions : of the reduction; 20 for principal components where not given, 2 for t-SNE
+    target : "auto", "positive" (two classes) or "top" (confidence against correctness, as in the paper)
+    random_state : seed of t-SNE
+
+    Attributes
+    ----------
+    unmatched_ : int
+        How many rows of the last prediction had no row to learn from.
+    empty_bins_ : int
+        Bins without a row to learn from.
+
+    Examples
+    --------
+    >>> age, y_prob, y = [[20.0], [21.0], [60.0], [61.0]], [0.6, 0.6, 0.6, 0.6], [1, 1, 0, 1]
+    >>> LocalRecalibration(bandwidth=2.0).fit(y_prob, y, age).predict_proba([0.6, 0.6], [[20.0], [60.0]])[:, 1].round(3)
+    array([1.   , 0.378])
+    """
+
+    uses_columns: ClassVar[bool] = True
+    fields: ClassVar[dict[str, Field]] = {
+        "names_": Field("labels"),
+        "nominal_": Field("bool", ("any",)),
+        "levels_": Field("levels"),
+        "means_": Field("float", ("any",)),
+        "spreads_": Field("float", ("any",), 1e-300),
+        "missing_": Field("bool", ("any",)),
+        "features_": Field("float", ("any", "any")),
+        "observed_": Field("int", ("any",), 0, 1),
+        "weight_": Field("float", ("any",), 0.0),
+        "bin_": Field("int", ("any",), 0),
+        "edges_": Field("float", ("any",)),
+        "centre_": Field("float", ("any",)),
+        "components_": Field("float", ("any", "any")),
+        "top_": Field("bool"),
+    }
+
+    names_: Array
+    nominal_: Array
+    levels_: list[list[Any]]
+    means_: Floats
+    spreads_: Floats
+    missing_: Array
+    features_: Floats
+    observed_: Array
+    weight_: Floats
+    bin_: Array
+    edges_: Floats
+    centre_: Floats
+    components_: Floats
+    top_: bool
+    unmatched_: int
+
+    def __init__(
+        self,
+        bandwidth: float = 0.2,
+        bins: Any = 15,
+        kernel: Any = "laplacian",
+        reduce: str | None = None,
+        device: str = "auto",
+        columns: Any = None,
+        scale: str | None = None,
+        dimensions: int | None = None,
+        target: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.bins = bins
+        self.kernel = kernel
+        self.reduce = reduce
+        self.device = device
+        self.columns = columns
+        self.scale = scale
+        self.dimensions = dimensions
+        self.target = target
+        self.random_state = random_state
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
+
+        _, single = bandwidth_array(self.bandwidth)
+        if not single:
+            parameters.number("bandwidth", self.bandwidth, 0.0, above=True)
+        if parameters.is_whole(self.bins):
+            parameters.whole("bins", self.bins, 1, 10**7)
+        else:
+            parameters.edges("bins", self.bins)
+        check_kernel(self.kernel)
+        check_device(self.device)
+        check_chosen(self.columns)
+        if self.scale is not None:
+            parameters.one_of("scale", self.scale, ("standard",))
+        check_reduction(self.reduce, self.dimensions)
+        parameters.one_of("target", self.target, ("auto", "positive", "top"))
+        parameters.whole("random_state", self.random_state, 0)
+
+    def check_state(self) -> None:
+        """Refuse parts that do not belong together."""
+        count, rows = len(self.names_), len(self.features_)
+        parts = (self.nominal_, self.levels_, self.means_, self.spreads_, self.missing_)
+        if not count or any(len(part) != count for part in parts):
+            raise ValueError("the columns differ in number")
+        if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
+            raise ValueError("the rows differ in number")
+        check_bins(self.edges_, np.zeros(len(self.edges_) - 1), kept=False)
+        if self.bin_.max() >= len(self.edges_) - 1:
+            raise ValueError("'bin_' does not belong to 'edges_'")
+        width = count if self.kernel == "group" else self._map_of_columns().width
+        if self.reduce == "pca":
+            if len(self.centre_) != width or len(self.components_) != width:
+                raise ValueError("'components_' does not belong to the columns")
+            width = self.components_.shape[1]
+        if self.features_.shape[1] != width:
+            raise ValueError("'features_' does not belong to the columns")
+
+    @property
+    def empty_bins_(self) -> int:
+        """Bins without a row to learn from."""
+        return len(self.edges_) - 1 - len(np.unique(self.bin_))
+
+    def _fit(self, sample: Sample) -> None:
+        names = chosen_names(sample.columns, self.columns)
+        learned = NearnessMap.learned(sample, names, self.scale, group=self.kernel == "group")
+        self.names_, self.nominal_, self.levels_ = label_array(names), learned.nominal, learned.levels
+        self.means_, self.spreads_, self.missing_ = learned.means, learned.spreads, learned.missing
+        self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
+        score, observed = _scored(sample, top=self.top_)
+        bins = self.bins if parameters.is_whole(self.bins) else parameters.edges("bins", self.bins)
+        self.edges_ = np.asarray(edges_for(score, bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
+        self.bin_ = bin_index(score, self.edges_).astype(np.int64)
+        self.observed_ = observed.astype(np.int64)
+        self.weight_ = sample.weight_or_empty.copy()
+        self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
+        raw = self._raw_features(sample.columns)
+        if self.reduce == "pca":
+            wanted = min(self.dimensions or TABULAR, raw.shape[1])
+            self.centre_, self.components_ = components(raw, wanted, sample.weight)
+        self.features_ = self._reduced(raw)
+
+    def _map_of_columns(self) -> NearnessMap:
+        return NearnessMap(
+            [str(name) for name in self.names_], self.nominal_, self.levels_, self.means_, self.spreads_, self.missing_
+        )
+
+    def _raw_features(self, columns: Columns) -> Floats:
+        made = self._map_of_columns()
+        return made.codes(columns) if self.kernel == "group" else made.features(columns)
+
+    def _reduced(self, raw: Floats) -> Floats:
+        return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw
+
+    def _together(self, asked: Floats) -> tuple[Floats, Floats]:
+        """Features of the rows fitted on and of those to predict, in one space."""
+        if self.reduce != "tsne":
+            return self.features_, asked
+        from miscal.metrics.neighbourhood.features import EMBEDDED, embedded
+
+        both = embedded(np.concatenate([self.features_, asked]), self.dimensions or EMBEDDED, int(self.random_state))
+        return np.ascontiguousarray(both[: len(self.features_)]), np.ascontiguousarray(both[len(self.features_) :])
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        score = _score(probability, top=self.top_)
+        rate, found = self._rates(score, self._reduced(self._raw_features(columns)))
+        self.unmatched_ = int(np.count_nonzero(~found))
+        changed = np.where(found, rate, score)
+        if not self.top_:
+            return pairs(changed)
+        return spread_rest(as_rows(probability), changed)
+
+    def _rates(self, score: Floats, asked: Floats) -> tuple[Floats, Array]:
+        """Observed rate around each row, and whether there is any row to learn from."""
+        from miscal.kernels.pairs_local import local_sums
+
+        known, wanted = self._together(asked)
+        weight = self.weight_ if self.weight_.size else np.ones(len(known))
+        cells = bin_index(score, self.edges_).astype(np.int64)
+        sums = local_sums(
+            known,
+            self.bin_,
+            np.column_stack([weight, weight * self.observed_]),
+            np.array([float(self.bandwidth)]),
+            kernel=self.kernel,
+            queries=(wanted, cells),
+            device=self.device,
+        ).values[0]
+        found = sums[:, 0] > 0
+        rate = np.divide(sums[:, 1], sums[:, 0], out=np.zeros(len(score)), where=found)
+        return np.clip(rate, 0.0, 1.0), found
+
+    def _summary(self) -> str:
+        return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"
+
+
+def _score(probability: Floats, *, top: bool) -> Floats:
+    if not top:
+        return probability
+    whole = np.maximum(probability, 1.0 - probability) if probability.ndim == 1 else probability.max(axis=1)
+    return np.ascontiguousarray(whole)
+
+
+def _scored(sample: Sample, *, top: bool) -> tuple[Floats, Array]:
+    """What is binned, and what is averaged."""
+    score = _score(sample.probability, top=top)
+    if not top:
+        return score, sample.outcome
+    label = sample.probability > 0.5 if sample.probability.ndim == 1 else sample.probability.argmax(axis=1)
+    return score, sample.outcome == label
+
+
+def spread_rest(probability: Floats, confidence: Floats) -> Floats:
+    """Give the most probable class of each row a new confidence and the others what is left, in proportion."""
+    rows = np.arange(len(probability))
+    label = probability.argmax(axis=1)
+    out = probability.copy()
+    out[rows, label] = 0.0
+    rest = out.sum(axis=1)
+    even = rest <= 0.0  # certainty says nothing of the other classes: they share alike
+    out[even] = 1.0 / max(probability.shape[1] - 1, 1)
+    out[even, label[even]] = 0.0
+    out *= ((1.0 - confidence) / np.where(even, 1.0, rest))[:, None]
+    out[rows, label] = confidence
+    return out

@@ -1,0 +1,369 @@
+"""Neural Calibration: a monotone map of the score and a network of everything else, trained together (paper 003)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.columns import Columns
+from miscal.data.errors import MissingExtra, refusal
+from miscal.kernels.threads import over_blocks
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.by_columns.neural_inputs import Inputs
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.score.line_plot import Line
+from miscal.recalibrate.state import Field, label_array
+
+BLOCK = 1 << 14  # rows predicted at a time
+LEAST_HELD = 200  # rows below which none are held out
+
+
+class NeuralCalibration(Recalibrator):
+    """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
+
+    ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments, 100 knots
+    on the probability scale, end slopes continued), g a network that embeds categories and scales numbers. Both are
+    trained together by Adam on the log loss. Training starts from the identity and, with several epochs, a tenth of the
+    rows is held out: the best epoch is kept, which is the identity if nothing helps. Give rows in the order of time and
+    ``hold_out="last"`` where later rows differ from earlier ones; rows held out at random then look too much like those
+    trained on. Several classes: ``softmax(eta_k(ln p_k) + g_k(x))``.
+
+    Levels not seen in fit share one embedding, the mean of the others; missing values of a category are a level, of
+    a number a flag. Deterministic for a given `random_state` on one device. Does not keep the ranking: it is meant to
+    improve it.
+
+    Parameters
+    ----------
+    embedding : int
+        Length of the vector that stands for a level. The paper: 256.
+    hidden : sequence of int
+        Widths of the layers.
+    epochs : int
+        Most passes over the rows; with 1, as in the paper, nothing is held out.
+    learning_rate, batch : Adam's step, and rows in a mini-batch
+    patience : int
+        Epochs without a better held-out loss after which training ends.
+    module : torch.nn.Module, optional
+        In place of the network: called with the numbers (n, d) and, where there are categories, their codes (n, c); its
+        output is (n,), (n, 1) or (n, K). It is copied, not changed. Such a recalibrator cannot be written as JSON.
+    device : "auto", "cpu", "cuda", ...
+    random_state : int
+    columns : names or positions, optional
+        Which columns of X; None: all.
+    nominal : names, optional
+        Numeric columns to embed, such as postal codes. Text, categories and truth values always are.
+    hold_out : "random" or "last"
+        Which tenth of the rows is held out.
+    progress : "auto", True or False
+        A bar on the terminal; "auto": where there is a terminal.
+
+    Attributes
+    ----------
+    losses_ : (epochs,) mean log loss of each epoch on the rows trained on
+    held_losses_ : (epochs + 1,) on the rows held out, before training first; empty where none were
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> state, y_prob = rng.choice(["CA", "NY"], 4000), rng.uniform(0.2, 0.6, 4000)
+    >>> y = rng.random(4000) < np.where(state == "NY", y_prob + 0.3, y_prob)
+    >>> made = NeuralCalibration(hidden=(8,), epochs=10, learning_rate=0.01).fit(y_prob, y, {"state": state})
+    >>> bool(made.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
+    True
+    """
+
+    uses_columns: ClassVar[bool] = True
+    fields: ClassVar[dict[str, Field]] = {
+        "names_": Field("labels"),
+        "nominal_": Field("bool", ("any",)),
+        "levels_": Field("levels"),
+        "centre_": Field("float", ("any",)),
+        "scale_": Field("float", ("any",)),
+        "knots_": Field("float", ("any",)),
+        "weights_": Field("labels"),
+        "losses_": Field("float", ("any",)),
+        "held_losses_": Field("float", ("any",)),
+    }
+
+    names_: Array
+    nominal_: Array
+    levels_: list[list[Any]]
+    centre_: Floats
+    scale_: Floats
+    knots_: Floats
+    weights_: Array  # each tensor's float32 as base64
+    losses_: Floats
+    held_losses_: Floats
+
+    def __init__(
+        self,
+        embedding: int = 16,
+        hidden: Any = (200, 200),
+        epochs: int = 20,
+        learning_rate: float = 1e-3,
+        batch: int = 1024,
+        patience: int = 3,
+        module: Any = None,
+        device: str = "auto",
+        random_state: int = 0,
+        columns: Any = None,
+        nominal: Any = None,
+        hold_out: str = "random",
+        progress: Any = "auto",
+    ) -> None:
+        self.embedding = embedding
+        self.hidden = hidden
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch = batch
+        self.patience = patience
+        self.module = module
+        self.device = device
+        self.random_state = random_state
+        self.columns = columns
+        self.nominal = nominal
+        self.hold_out = hold_out
+        self.progress = progress
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        for name, most in (("embedding", 4096), ("epochs", 100_000), ("batch", 1 << 30), ("patience", 100_000)):
+            parameters.whole(name, getattr(self, name), 1, most)
+        parameters.number("learning_rate", self.learning_rate, 0.0, 10.0, above=True)
+        parameters.whole("random_state", self.random_state, 0, 2**32 - 1)
+        if not isinstance(self.hidden, (list, tuple)):
+            raise refusal("must be a sequence of widths", where="'hidden'", got=f"got {self.hidden!r}")
+        for width in self.hidden:
+            parameters.whole("hidden", width, 1, 1 << 16)
+        if not isinstance(self.device, str):
+            raise refusal("must be 'auto', 'cpu', 'cuda', ...", where="'device'", got=f"got {self.device!r}")
+        check_chosen(self.columns)
+        check_chosen(self.nominal)
+        parameters.one_of("hold_out", self.hold_out, ("random", "last"))
+        if self.progress not in ("auto", True, False):
+            raise refusal("must be 'auto', True or False", where="'progress'", got=f"got {self.progress!r}")
+        if self.module is not None and not callable(self.module):
+            raise refusal("must be a torch.nn.Module", where="'module'", got=f"got {self.module!r}")
+
+    # ------------------------------------------------------------------------------------------------------- fit
+    def _fit(self, sample: Sample) -> None:
+        network = _networks()
+        names = chosen_names(sample.columns, self.columns)
+        nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
+        inputs = Inputs.learned(sample, names, nominal)
+        self.names_, self.nominal_ = label_array(inputs.names), np.array(inputs.nominal)
+        self.levels_, self.centre_, self.scale_ = inputs.levels, inputs.centre, inputs.scale
+        outputs = 1 if sample.n_classes == 2 else sample.n_classes
+        self.knots_ = _knots(outputs)
+        device = network.device_of(self.device)
+        rows = self._rows(inputs, sample.probability, sample.columns, sample.outcome, sample.weight)
+        with network.own_stream(int(self.random_state)), _Told(self.progress) as told:
+            g = copy.deepcopy(self.module)
+            if g is None:
+                g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
+            model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
+            how = network.Training(
+                int(self.epochs),
+                float(self.learning_rate),
+                int(self.batch),
+                int(self.patience),
+                device,
+                int(self.random_state),
+                told,
+            )
+            with network.threads(model, how):
+                fitted, checked = network.train(model, rows, self._held(sample.rows), how)
+        self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
+        self._keep(model.cpu(), rows)
+
+    def _held(self, rows: int) -> Array | None:
+        """Rows that are not trained on but watched."""
+        if int(self.epochs) == 1 or rows < LEAST_HELD:
+            return None
+        if self.hold_out == "last":
+            return np.arange(rows - rows // 10, rows)
+        return np.sort(np.random.default_rng(int(self.random_state) + 1).permutation(rows)[: rows // 10])
+
+    def _rows(
+        self, inputs: Inputs, probability: Floats, columns: Columns, outcome: Array, weight: Floats | None
+    ) -> Any:
+        codes, numbers = inputs.read(columns, len(probability))
+        place, part = self.places(probability)
+        mean = np.ones(len(probability)) if weight is None else weight / weight.mean()
+        labels = outcome.astype(np.int64)
+        return _networks().Rows(codes, numbers, place, part.astype(np.float32), labels, mean.astype(np.float32))
+
+    def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+        """Where the scores lie between the knots, one column a map."""
+        if probability.ndim == 1:
+            line = Line.of(probability, self.knots_, clamp=False)
+            return line.place[:, None].astype(np.int64), line.part[:, None]
+        score = np.log(np.maximum(probability, LOGIT_CLIP))
+        place = np.clip(np.searchsorted(self.knots_, score, side="right") - 1, 0, len(self.knots_) - 2)
+        return place, (score - self.knots_[place]) / np.diff(self.knots_)[place]
+
+    def _keep(self, model: Any, rows: Any) -> None:
+        """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
+        self._model = None
+        if self.module is not None:
+            self._model = model
+            self.weights_ = label_array(["module"])
+            return
+        tensors = [model.line.first, model.line.raw]
+        for j, table in enumerate(model.network.tables):
+            count = np.bincount(rows.codes[:, j], minlength=table.num_embeddings).astype(np.float64)
+            weight = table.weight.detach().numpy()
+            mean = (count @ weight / count.sum()).astype(np.float32)
+            weight[count == 0] = mean
+            tensors.append(table.weight)
+        for layer in model.network.layers:
+            tensors += [layer.weight, layer.bias]
+        arrays = [np.ascontiguousarray(tensor.detach().numpy(), dtype="<f4") for tensor in tensors]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise refusal("did not converge", where="NeuralCalibration", hint="lower learning_rate")
+        self.weights_ = label_array([base64.b64encode(array.tobytes()).decode() for array in arrays])
+
+    # --------------------------------------------------------------------------------------------------- predict
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        inputs = self._inputs()
+        parts = self.parts()
+        if parts is None:
+            network = _networks()
+            nothing = np.zeros(len(probability), np.int64)
+            rows = self._rows(inputs, probability, columns, nothing, None)
+            return self.probabilities(network.outputs_of(self._model, rows, network.device_of("cpu")))
+        values, tables, layers = parts
+        codes, numbers = inputs.read(columns, len(probability))
+        out = np.empty((len(probability), self.n_classes_))
+        maps = np.arange(len(values))
+
+        def work(start: int, stop: int) -> None:
+            x = np.concatenate(
+                [*(table[codes[start:stop, j]] for j, table in enumerate(tables)), numbers[start:stop]], axis=1
+            )
+            for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
+                x = np.maximum(x @ weight.T + bias, 0.0)
+            place, part = self.places(probability[start:stop])
+            below, above = values[maps, place], values[maps, place + 1]
+            out[start:stop] = self.probabilities(below + part * (above - below) + (x @ layers[-2].T + layers[-1]))
+
+        over_blocks(len(probability), work, BLOCK)
+        return out
+
+    def parts(self) -> tuple[Floats, list[Array], list[Floats]] | None:
+        """Values of the line at its knots (maps, knots), tables of embeddings, and layers; None of a module given."""
+        if getattr(self, "_model", None) is not None:
+            return None
+        count = len(self._inputs().sizes)
+        first, raw, *rest = self._tensors()
+        # In double precision, so that a row's prediction does not depend on the rows beside it beyond 1e-14.
+        layers = [tensor.astype(np.float64) for tensor in rest[count:]]
+        values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
+        return values, list(rest[:count]), layers
+
+    def _inputs(self) -> Inputs:
+        names = [str(name) for name in self.names_]
+        return Inputs(names, [bool(kind) for kind in self.nominal_], self.levels_, self.centre_, self.scale_)
+
+    @staticmethod
+    def probabilities(logits: Floats) -> Floats:
+        """Rows that sum to 1."""
+        logits = np.asarray(logits, dtype=np.float64)
+        if logits.shape[1] == 1:
+            x = logits[:, 0]
+            small = np.exp(-np.abs(x))
+            return pairs(np.where(x >= 0, 1.0, small) / (1.0 + small))
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        inputs = self._inputs()
+        maps = 1 if self.n_classes_ == 2 else self.n_classes_
+        embedding = int(self.embedding)
+        shapes: list[tuple[int, ...]] = [(maps,), (maps, len(self.knots_) - 1)]
+        shapes += [(size, embedding) for size in inputs.sizes]
+        widths = [embedding * len(inputs.sizes) + inputs.width, *map(int, self.hidden), maps]
+        for before, after in pairwise(widths):
+            shapes += [(after, before), (after,)]
+        return shapes
+
+    def _tensors(self) -> list[npt.NDArray[np.float32]]:
+        texts, shapes = list(self.weights_), self._shapes()
+        return [
+            np.frombuffer(base64.b64decode(str(text), validate=True), dtype="<f4").reshape(shape)
+            for text, shape in zip(texts, shapes, strict=True)
+        ]
+
+    def check_state(self) -> None:
+        """Refuse tables and layers that do not fit together."""
+        count = len(self.names_)
+        numeric = count - int(np.count_nonzero(self.nominal_))
+        if not (count == len(self.nominal_) == len(self.levels_) and numeric == len(self.centre_) == len(self.scale_)):
+            raise ValueError("the columns differ in number")
+        if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
+            raise ValueError("'knots_' must increase")
+        try:
+            tensors = self._tensors()
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("'weights_' do not belong to this network") from error
+        if not all(np.isfinite(tensor).all() and (np.abs(tensor) < 1e15).all() for tensor in tensors):
+            raise ValueError("'weights_' must be finite")
+
+    def _summary(self) -> str:
+        loss = self.held_losses_ if len(self.held_losses_) else self.losses_
+        words = "held-out log loss" if len(self.held_losses_) else "log loss"
+        best = int(np.argmin(loss)) if len(self.held_losses_) else len(loss) - 1
+        epochs = best if len(self.held_losses_) else best + 1
+        return f"{epochs} epochs, {words} {loss[best]:.4g}"
+
+
+def _knots(outputs: int, number: int = 100) -> Floats:
+    """Knots at the shares k/(K + 1): of their log-odds, or for several classes of their logarithms."""
+    shares = np.arange(1, number + 1) / (number + 1.0)
+    return np.asarray(np.log(shares / (1.0 - shares)) if outputs == 1 else np.log(shares))
+
+
+def _networks() -> Any:
+    """The module that needs torch."""
+    try:
+        from miscal.recalibrate.by_columns import neural_network
+    except ImportError as error:
+        raise MissingExtra("NeuralCalibration", "torch", "neural") from error
+    return neural_network
+
+
+def _silent(seen: int, total: int) -> None:
+    """Tell nobody."""
+
+
+class _Told:
+    """A bar on the terminal, or nothing."""
+
+    def __init__(self, progress: Any) -> None:
+        self.asked = progress is True
+        self.shown = self.asked or (progress == "auto" and sys.stderr.isatty())
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        if not self.shown:
+            return _silent
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True, force_terminal=self.asked or None), transient=True)
+        self.bar.start()
+        task = self.bar.add_task("Neural Calibration", total=None)
+        return lambda seen, total: self.bar.update(task, completed=seen, total=total)
+
+    def __exit__(self, *error: object) -> None:
+        if self.shown:
+            self.bar.stop()

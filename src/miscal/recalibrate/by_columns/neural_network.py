@@ -1,0 +1,232 @@
+"""The network of Neural Calibration and its training; needs torch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from miscal.data.errors import refusal
+from miscal.kernels.threads import thread_count
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.by_columns.neural_inputs import Inputs
+
+CHUNK = 1 << 18  # rows that are brought to the device at a time
+THREADED = 2e8  # products in a batch from which several threads help
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is trained on; arrays stay in memory and go to the device in chunks."""
+
+    codes: Array  # (n, categories) int32
+    numbers: Array  # (n, width) float32
+    place: Array  # (n, maps) int32: knots below the scores
+    part: Array  # (n, maps) float32
+    outcome: Array  # (n,) class indices
+    weight: Array  # (n,) float32 with mean 1
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    def chunk(self, rows: Array, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """Some rows on the device."""
+        made = (self.codes, self.numbers, self.place, self.part, self.outcome, self.weight)
+        return tuple(torch.from_numpy(np.ascontiguousarray(part[rows])).to(device) for part in made)
+
+
+class FieldNetwork(nn.Module):  # type: ignore[misc]
+    """Embeddings of categories beside numbers, then layers with ReLU; the last starts at 0, so that g(x) does."""
+
+    def __init__(self, inputs: Inputs, embedding: int, hidden: tuple[int, ...], outputs: int) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList([nn.Embedding(size, embedding) for size in inputs.sizes])
+        widths = [embedding * len(inputs.sizes) + inputs.width, *hidden, outputs]
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(widths)])
+        with torch.no_grad():
+            for table in self.tables:
+                # Small: a level seldom seen stays near the middle, where g is that of no level in particular.
+                table.weight.normal_(0.0, 0.05)
+            for layer in self.layers:
+                bound = layer.in_features**-0.5
+                layer.weight.uniform_(-bound, bound)
+                layer.bias.uniform_(-bound, bound)
+            self.layers[-1].weight.zero_()
+            self.layers[-1].bias.zero_()
+
+    def forward(self, numbers: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """Outputs of a batch, (n, outputs)."""
+        x = torch.cat([*(table(codes[:, j]) for j, table in enumerate(self.tables)), numbers], dim=1)
+        for layer in self.layers[:-1]:
+            x = torch.relu(layer(x))
+        return self.layers[-1](x)
+
+
+class LinePlot(nn.Module):  # type: ignore[misc]
+    """Non-decreasing line plots, one a map, that start as the identity: values are sums of softplus increments."""
+
+    def __init__(self, knots: Array, maps: int) -> None:
+        super().__init__()
+        steps = torch.from_numpy(np.diff(knots)).float()
+        self.raw = nn.Parameter((steps + torch.log(-torch.expm1(-steps))).repeat(maps, 1))
+        self.first = nn.Parameter(torch.full((maps,), float(knots[0])))
+
+    def forward(self, place: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+        """Values of a batch, (n, maps)."""
+        rise = torch.cumsum(nn.functional.softplus(self.raw), dim=1)
+        values = self.first[:, None] + nn.functional.pad(rise, (1, 0))
+        maps = torch.arange(values.shape[0], device=values.device)
+        below, above = values[maps, place], values[maps, place + 1]
+        return below + part * (above - below)
+
+
+class Calibration(nn.Module):  # type: ignore[misc]
+    """eta(l) + g(x); without eta it is a model of its own."""
+
+    def __init__(self, network: nn.Module, line: LinePlot | None, outputs: int) -> None:
+        super().__init__()
+        self.network, self.line, self.outputs = network, line, outputs
+
+    def forward(
+        self, codes: torch.Tensor, numbers: torch.Tensor, place: torch.Tensor, part: torch.Tensor
+    ) -> torch.Tensor:
+        """Log-odds (binary) or log-weights of the classes, (n, outputs)."""
+        g = self.network(numbers, codes) if codes.shape[1] or isinstance(self.network, FieldNetwork) else None
+        g = self.network(numbers) if g is None else g
+        if g.reshape(len(codes), -1).shape[1] != self.outputs:
+            what = f"must give {self.outputs} number{'s' if self.outputs > 1 else ''} a row"
+            raise refusal(what, where="'module'", got=f"its output has shape {tuple(g.shape)}")
+        g = g.reshape(len(codes), self.outputs)
+        return g if self.line is None else self.line(place, part) + g
+
+
+def losses(logits: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+    """Log loss of each row."""
+    if logits.shape[1] == 1:
+        target = outcome.to(logits.dtype)
+        return nn.functional.binary_cross_entropy_with_logits(logits[:, 0], target, reduction="none")
+    return nn.functional.cross_entropy(logits, outcome.long(), reduction="none")
+
+
+@contextmanager
+def own_stream(seed: int) -> Iterator[None]:
+    """Seed torch for a while, and give the user's stream of random numbers back as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def threads(model: nn.Module, how: Training) -> Iterator[None]:
+    """Small batches on one thread: beside a busy process, threads that wait for each other cost twenty times more."""
+    before = torch.get_num_threads()
+    dense = sum(p.numel() for name, p in model.named_parameters() if "tables" not in name)
+    torch.set_num_threads(1 if dense * how.batch < THREADED else min(before, thread_count()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train."""
+
+    epochs: int
+    learning_rate: float
+    batch: int
+    patience: int
+    device: torch.device
+    seed: int
+    told: Callable[[int, int], None]  # rows seen so far, all rows to see
+
+
+def train(model: Calibration, rows: Rows, held: Array | None, how: Training) -> tuple[list[float], list[float]]:
+    """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
+
+    Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
+    latter is the loss before training.
+    """
+    model.to(how.device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=how.learning_rate, fused=how.device.type == "cuda")
+    rng = np.random.default_rng(how.seed)
+    own = np.arange(len(rows)) if held is None else np.setdiff1d(np.arange(len(rows)), held)
+    fitted: list[float] = []
+    checked = [] if held is None else [mean_loss(model, rows, held, how.device)]
+    best = None if held is None else copy.deepcopy(model.state_dict())
+    for epoch in range(how.epochs):
+        model.train()
+        total = torch.zeros((), device=how.device)
+        seen = epoch * own.size
+        for batch in _batches(rows, rng.permutation(own), how):
+            optimizer.zero_grad(set_to_none=True)
+            loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(batch[4])
+            seen += len(batch[4])
+            how.told(seen, how.epochs * own.size)
+        fitted.append(float(total) / own.size)
+        if held is None:
+            continue
+        checked.append(mean_loss(model, rows, held, how.device))
+        place = int(np.argmin(checked))
+        if place == len(checked) - 1:
+            best = copy.deepcopy(model.state_dict())
+        elif len(checked) - 1 - place >= how.patience:
+            break
+    if best is not None:
+        model.load_state_dict(best)
+    return fitted, checked
+
+
+def _batches(rows: Rows, order: Array, how: Training) -> Iterator[tuple[torch.Tensor, ...]]:
+    for start in range(0, order.size, CHUNK):
+        chunk = rows.chunk(order[start : start + CHUNK], how.device)
+        yield from zip(*(torch.split(part, how.batch) for part in chunk), strict=True)
+
+
+def mean_loss(model: Calibration, rows: Rows, which: Array, device: torch.device) -> float:
+    """Weighted mean loss of some rows."""
+    model.eval()
+    total = weight = 0.0
+    with torch.no_grad():
+        for start in range(0, which.size, CHUNK):
+            chunk = rows.chunk(which[start : start + CHUNK], device)
+            total += float((losses(model(*chunk[:4]), chunk[4]) * chunk[5]).double().sum())
+            weight += float(chunk[5].double().sum())
+    return total / weight
+
+
+def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
+    """Log-odds of all rows, in chunks."""
+    model.to(device).eval()
+    made = []
+    with torch.no_grad():
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows.chunk(np.arange(start, min(start + CHUNK, len(rows))), device)
+            made.append(model(*chunk[:4]).double().cpu().numpy())
+    return np.concatenate(made)
+
+
+def device_of(name: str) -> torch.device:
+    """The device that a name stands for; "auto" is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        got = str(error).splitlines()[0][:100]
+        raise refusal("must be a device that torch can use", where="'device'", got=got, hint="'cpu'") from error
+    return device

@@ -1,0 +1,142 @@
+"""Dirichlet calibration: every class's probability may speak for every class."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from miscal.data.errors import warn
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.classes.softmax import BLOCK, Rows, logs_of, softmax, summed, thinned
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.logistic import SEPARATED
+from miscal.recalibrate.fitting.newton import Evaluate, minimise
+from miscal.recalibrate.state import Field
+
+MOST_DENSE = 1200  # parameters: beyond it the Hessian is not formed
+
+
+class DirichletCalibration(Recalibrator):
+    """Fit a full matrix on the logarithms of the probabilities (Kull et al. 2019).
+
+    P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
+    its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first, so
+    that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not
+    keep the ranking.
+
+    Parameters
+    ----------
+    l2 : float
+        Penalty on W (relative to the *mean* loss, unlike the other recalibrators').
+    intercept_l2 : float or None
+        Penalty on b; None: that of `l2`.
+    reference : bool
+
+    Attributes
+    ----------
+    coefficients_ : (K, K) W
+    intercepts_ : (K,) b
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.dirichlet(np.ones(3), 2000)
+    >>> y = (y_prob.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    >>> DirichletCalibration(l2=1e-4).fit(y_prob, y).predict_proba([[0.2, 0.3, 0.5]]).round(2)
+    array([[0.21, 0.3 , 0.49]])
+    """
+
+    fields: ClassVar[dict[str, Field]] = {
+        "coefficients_": Field("float", ("classes", "classes")),
+        "intercepts_": Field("float", ("classes",)),
+    }
+
+    coefficients_: Floats
+    intercepts_: Floats
+
+    def __init__(self, l2: float = 1e-3, intercept_l2: float | None = None, reference: bool = True) -> None:
+        self.l2 = l2
+        self.intercept_l2 = intercept_l2
+        self.reference = reference
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        parameters.number("l2", self.l2, 0.0)
+        if self.intercept_l2 is not None:
+            parameters.number("intercept_l2", self.intercept_l2, 0.0)
+        parameters.truth("reference", self.reference)
+
+    def _fit(self, sample: Sample) -> None:
+        classes = sample.n_classes
+        free_rows = classes - 1 if self.reference else classes
+        penalty = np.full((free_rows, classes + 1), 2.0 * float(self.l2))
+        penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
+        theta = np.zeros(penalty.size)
+        thin = thinned(sample)
+        if thin is not None:
+            theta, separated = _solved(Rows(thin), theta, penalty)
+            theta = np.zeros(penalty.size) if separated else theta
+        theta, separated = _solved(Rows(sample), theta, penalty)
+        if separated:
+            warn(SEPARATED.replace("l2=1", "l2=1e-3"))
+        full = np.zeros((classes, classes + 1))
+        full[:free_rows] = theta.reshape(free_rows, classes + 1)
+        self.coefficients_ = full[:, :-1].copy()
+        self.intercepts_ = full[:, -1].copy()
+
+    def _map(self, probability: Floats) -> Floats:
+        matrix = pairs(probability) if probability.ndim == 1 else probability
+        out = np.empty(matrix.shape)
+        for start in range(0, len(matrix), BLOCK):
+            part = slice(start, start + BLOCK)
+            out[part] = softmax(logs_of(matrix[part]) @ self.coefficients_.T + self.intercepts_)[0]
+        return out
+
+    def _summary(self) -> str:
+        return f"{self.coefficients_.size + self.intercepts_.size} parameters"
+
+
+def _solved(rows: Rows, start: Floats, penalty: Floats) -> tuple[Floats, bool]:
+    if penalty.size > MOST_DENSE:
+        from miscal.recalibrate.classes.dirichlet_large import large_fit
+
+        return large_fit(rows, start, penalty), False
+    best = minimise(_evaluator(rows, penalty.shape[0]), start, penalty.reshape(-1), 1.0)
+    return best.theta, best.separated
+
+
+def block_of(rows: Rows, theta: Floats, start: int, stop: int) -> tuple[Floats, Floats, Floats, float, Floats]:
+    """Features with a last column of ones, probabilities and weighted residuals of the free classes, loss, weights."""
+    logs, happened, weight = rows.block(start, stop)
+    features = np.concatenate([logs, np.ones((len(logs), 1))], axis=1)
+    free = len(theta)
+    scores = np.zeros((len(logs), rows.classes))
+    scores[:, :free] = features @ theta.T
+    likely, log_sum = softmax(scores)
+    weight = weight / rows.total
+    loss = float(weight @ (log_sum - (scores * happened).sum(axis=1)))
+    off = (likely - happened)[:, :free] * weight[:, None]
+    return features, likely[:, :free], off, loss, weight
+
+
+def _evaluator(rows: Rows, free: int) -> Evaluate:
+    width = rows.classes + 1
+
+    def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+        matrix = theta.reshape(free, width)
+
+        def work(start: int, stop: int) -> tuple[float, Floats, Floats]:
+            features, likely, off, loss, weight = block_of(rows, matrix, start, stop)
+            both = (likely[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+            hessian = -both.T @ (both * weight[:, None])
+            for k in range(free):
+                own = slice(k * width, (k + 1) * width)
+                hessian[own, own] += features.T @ (features * (weight * likely[:, k])[:, None])
+            return loss, (off.T @ features).reshape(-1), hessian
+
+        loss, gradient, hessian = summed(rows.size, work)
+        return float(loss), gradient, hessian
+
+    return evaluate

@@ -1,0 +1,1 @@
+"""Recalibrators made of others, and the choice among them."""

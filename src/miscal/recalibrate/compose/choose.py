@@ -1,0 +1,221 @@
+"""Choose a recalibrator by cross-fitting, and leave the probabilities alone when nothing helps beyond noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import check_named, refusal
+from miscal.data.predictions import Predictions, check_arrays
+from miscal.inference.beyond import fold_of_rows
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.compose.blend import Blend
+from miscal.recalibrate.compose.candidates import candidates_for
+from miscal.recalibrate.compose.cross_fit import Judged, difference, fit_rows, judge, mean_of, measure, mixed, table_of
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.tables import columns_of
+from miscal.recalibrate.score.identity import Identity
+from miscal.results import Table
+
+LEAST_ROWS = 50
+LEAST_EVENTS = 10
+LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
+BLEND_SHARE = 0.2  # of that level: a blend's weights have seen, through its members, a little of what judges them
+
+
+def choose(
+    y_prob: Any,
+    y: Any,
+    X: Any = None,
+    *,
+    by: Sequence[str] | None = None,
+    allowed: Sequence[str] | None = None,
+    candidates: str | Mapping[str, Recalibrator] | Sequence[Recalibrator] = "auto",
+    cv: int = 5,
+    sample_weight: Any = None,
+    random_state: int = 0,
+    cluster: Any = None,
+) -> Recalibrator:
+    """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
+
+    Each candidate is fitted on all folds but one and judged on the one left out. With "auto" a `Blend` of them (the
+    isotonic ones left out: they give certainties) stands beside them, judged with weights from the other folds. A
+    candidate is eligible only if its held-out log loss is below that of leaving the probabilities alone and the gain is
+    more than noise would give if the probabilities were right as they are (one-sided: 1% for the blend, 4% with
+    Bonferroni for all others; 5% for these where there is no blend). An eligible blend wins, unless one of its members
+    has all the weight or a single candidate is better by more than a standard error. Else, among the eligible ones
+    within one standard error of the best, the one with the smallest error by the audited columns wins, then the earlier
+    (simpler) one.
+
+    If the probabilities p were right, the loss saved by a repair q that has not seen a row would be on average minus
+    KL(p, q), the divergence at that row; what a row saves beyond that, ln(q_y / p_y) + KL(p, q), has mean 0, and its
+    mean over rows is compared with its standard error. Two classes: it is (y - p) times the change of the logit, so
+    that this asks whether residuals go the way of the repair.
+
+    Parameters
+    ----------
+    y_prob, y, sample_weight : as in `fit`
+    X : frame or mapping; the columns that audits and repairs may look at
+    by : columns by which errors are measured; all of X by default
+    allowed : columns that the repair may use; all of X by default. Audit by race, repair without race.
+    candidates : "auto", or recalibrators of your own, by name or in a list
+    cv : number of folds
+    cluster : (n,) labels, optional; rows of one cluster share a fold and count as one in the noise of differences
+
+    Returns
+    -------
+    Recalibrator
+        Fitted, with `name`, `table` (one row a candidate) and `reason` (a sentence). `Identity` when nothing helps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.recalibrate import choose
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 3000)
+    >>> choose(p, (rng.random(3000) < p).astype(int)).name
+    'Identity'
+    >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
+    True
+    """
+    parameters.whole("cv", cv, 2)
+    rows = check_arrays(y, y_prob, sample_weight)
+    kept = None if not rows.ignored else np.flatnonzero(np.asarray(sample_weight, dtype=float) > 0)
+    columns = columns_of(X, rows.rows + rows.ignored, "choose") if X is not None else Columns({})
+    columns = columns if kept is None else columns.take(kept)
+    clusters = _clusters(cluster, rows.rows + rows.ignored, kept)
+    usable = _named(columns, allowed, "'allowed'")
+    audited = _named(columns, by, "'by'")
+    named = _candidates(candidates, rows, {name: columns[name] for name in usable})
+    beside = rows.rows - int(np.bincount(rows.outcome).max())
+    if rows.rows < LEAST_ROWS or beside < LEAST_EVENTS:
+        reason = f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest class."
+        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
+    if clusters is not None and np.unique(clusters).size < 2:
+        reason = "There is one cluster only, and no rows beside it to judge by."
+        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
+    folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
+    judged = [judge(name, each, rows, columns, usable, folds) for name, each in named.items()]
+    blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
+    judged += [blended] if blended is not None else []
+    for each in judged:
+        measure(each, judged[0], rows, columns, audited, clusters)
+    table = table_of(judged, rows, clusters)
+    winner, reason = _choice(table, judged, rows, clusters)
+    if not winner.weights:
+        return _finished(clone(winner.recalibrator), winner.name, table, reason, rows, columns, usable)
+    members = [fit_rows(clone(named[name]), rows, columns, usable, np.arange(rows.rows)) for name in winner.weights]
+    blend = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
+    blend.name, blend.table, blend.reason = winner.name, table, reason
+    return blend
+
+
+def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
+    known = list(columns)
+    check_named(names or (), known, f"X, named in {where},", known)
+    return known if names is None else list(names)
+
+
+def _candidates(
+    given: str | Mapping[str, Recalibrator] | Sequence[Recalibrator], rows: Predictions, columns: Mapping[str, Column]
+) -> dict[str, Recalibrator]:
+    if isinstance(given, str):
+        if given != "auto":
+            raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
+        found = candidates_for(rows.n_classes, columns)
+    elif isinstance(given, Mapping):
+        found = dict(given)
+    else:
+        found = {type(each).__name__: each for each in given}
+        if len(found) < len(given):
+            raise refusal(
+                "must have different names", where="'candidates'", hint="give a dict: {'my name': recalibrator}"
+            )
+    for name, each in found.items():
+        if not isinstance(each, Recalibrator):
+            raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
+    return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
+
+
+def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray | None:
+    if cluster is None:
+        return None
+    try:
+        codes = np.unique(np.asarray(cluster), return_inverse=True)[1]
+    except TypeError as error:  # labels without an order, such as None beside words
+        raise refusal("must have labels of one type, none missing", where="'cluster'", got=str(error)) from error
+    if codes.shape != (total,):
+        raise refusal("must have one label a row", where="'cluster'", got=f"it has {codes.size} for {total} rows")
+    return codes if kept is None else codes[kept]
+
+
+def _choice(table: Table, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[Judged, str]:
+    """The winner and why."""
+    eligible = [each for each in judged[1:] if _helps(each, judged, rows, clusters)]
+    if not eligible:
+        return judged[0], _nothing(table)
+    best = min(eligible, key=lambda each: mean_of(each.loss, rows))
+    near = []
+    for each in eligible:
+        mean, error = difference(each.loss, best.loss, rows, clusters)
+        if each is best or (math.isfinite(mean) and mean <= error):
+            near.append(each)
+    blends = [each for each in near if each.weights]
+    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each), judged.index(each)))
+    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights)
+
+
+def _helps(each: Judged, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> bool:
+    """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
+    blended = bool(judged[-1].weights)
+    singles = max(len(judged) - 1 - blended, 1)
+    share = BLEND_SHARE if blended else 0.0
+    level = LEVEL * (share if each.weights else (1.0 - share) / singles)
+    mean, _ = difference(each.loss, judged[0].loss, rows, clusters)
+    return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
+
+
+def _grouped(each: Judged) -> float:
+    """Mean error by the audited columns, in steps of a tenth of a point: smaller differences are noise."""
+    errors = [value for name, value in each.numbers.items() if name.startswith("by ")]
+    return round(float(np.mean(errors)), 3) if errors else 0.0
+
+
+def _nothing(table: Table) -> str:
+    losses = table["log_loss"][1:]
+    if not np.isfinite(losses).any():
+        return "No candidate has a finite log loss on unseen rows, so the probabilities are left alone."
+    place = int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan))) + 1
+    return (
+        f"Nothing lowers the log loss on unseen rows beyond noise: the best, {table['name'][place]}, changes it by "
+        f"{table['log_loss_difference'][place]:+.5f} ({table['difference_low'][place]:+.5f} to "
+        f"{table['difference_high'][place]:+.5f}), so the probabilities are left alone."
+    )
+
+
+def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]) -> str:
+    parts = sorted(weights.items(), key=lambda item: -item[1])
+    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if weights else ""
+    saved, low, high = (-table[n][place] for n in ("log_loss_difference", "difference_high", "difference_low"))
+    by = f"by {saved:.5f} ({low:.5f} to {high:.5f})"
+    by = by if math.isfinite(saved) else f"from infinity to {table['log_loss'][place]:.5f}"
+    text = f"{table['name'][place]}{shares} lowers the log loss on unseen rows {by}, the best of {rivals} "
+    text += "or within noise of it"
+    grouped = [name for name in table if name.startswith("by ")]
+    if grouped:
+        before, after = (float(np.mean([table[name][row] for name in grouped])) for row in (0, place))
+        text += f"; the mean error by the audited columns goes from {before:.2%} to {after:.2%}"
+    return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
+
+
+def _finished(
+    each: Recalibrator, name: str, table: Table, reason: str, rows: Predictions, columns: Columns, usable: list[str]
+) -> Recalibrator:
+    fitted = fit_rows(each, rows, columns, usable, np.arange(rows.rows))
+    fitted.name, fitted.table, fitted.reason = name, table, reason
+    return fitted

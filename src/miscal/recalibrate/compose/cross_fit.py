@@ -1,0 +1,201 @@
+"""Judge candidate recalibrators on rows that they have not seen, each and all of them blended."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.predictions import Predictions
+from miscal.metrics.decision import area_under_curve
+from miscal.metrics.norms import aggregate
+from miscal.metrics.score.binned import expected_calibration_error
+from miscal.metrics.score.losses import pooled_scores
+from miscal.pairs import pair
+from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.classes.softmax import logs_of, softmax
+from miscal.recalibrate.compose.blend import blend_weights
+from miscal.recalibrate.score.identity import Identity
+from miscal.results import Table
+
+TWO_SIDED = 1.959963984540054
+LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
+ALONE = ("IsotonicCalibration", "IsotonicLinePlotScaling")  # not in a blend: one certainty too many spoils a mean
+
+
+class Judged:
+    """One candidate's held-out probabilities and what they cost; of a blend also the weights of its members."""
+
+    def __init__(self, name: str, recalibrator: Recalibrator) -> None:
+        self.name, self.recalibrator = name, recalibrator
+        self.weights: dict[str, float] = {}
+        self.held_out = np.empty((0, 0))
+        self.loss = np.empty(0)
+        self.seconds = 0.0
+        self.keeps_ranking = False
+        self.p_value = 1.0
+        self.numbers: dict[str, Any] = {}
+        self.failure = ""
+
+
+def judge(
+    name: str, recalibrator: Recalibrator, rows: Predictions, columns: Columns, usable: list[str], folds: np.ndarray
+) -> Judged:
+    """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
+    done = Judged(name, recalibrator)
+    held_out = np.empty((rows.rows, rows.n_classes))
+    done.keeps_ranking = True
+    try:
+        for fold in np.unique(folds):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            start = time.perf_counter()
+            fitted = fit_rows(clone(recalibrator), rows, columns, usable, train)
+            done.seconds += time.perf_counter() - start
+            done.keeps_ranking &= bool(fitted.keeps_ranking)
+            held_out[test] = fitted.predict_proba(rows.probability[test], _beside(columns, usable, test, fitted))
+    except MiscalError as error:
+        done.failure = str(error).splitlines()[0]
+        return done
+    done.held_out = held_out
+    return done
+
+
+def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged | None:
+    """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
+    start = time.perf_counter()
+    members = [each for each in judged if each.held_out.size and each.name not in ALONE]
+    logs = logs_of(np.stack([each.held_out for each in members]))
+    outcome, weight = rows.outcome, rows.weight
+    weights = blend_weights(logs, outcome, weight)
+    done = Judged("Blend", Identity())
+    done.weights = {each.name: float(share) for each, share in zip(members, weights, strict=True) if share > 0}
+    if len(done.weights) < 2:
+        return None
+    done.held_out = np.empty((rows.rows, rows.n_classes))
+    for fold in np.unique(folds):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
+        done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
+    done.keeps_ranking = all(each.keeps_ranking for each in members if each.name in done.weights)
+    done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
+    return done
+
+
+def measure(
+    done: Judged, alone: Judged, rows: Predictions, columns: Columns, audited: list[str], clusters: np.ndarray | None
+) -> None:
+    """Fill in what a candidate's held-out probabilities cost."""
+    if done.held_out.size:
+        done.loss = _row_loss(done.held_out, rows)
+        done.p_value = _chance(done, alone, rows, clusters)
+        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, columns, audited)}
+
+
+def fit_rows(
+    each: Recalibrator, rows: Predictions, columns: Columns, usable: list[str], train: np.ndarray
+) -> Recalibrator:
+    """Fit a candidate on some of the rows, with the columns that it may use."""
+    weight = None if rows.weight is None else rows.weight[train]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MiscalWarning)
+        return each.fit(rows.probability[train], rows.outcome[train], _beside(columns, usable, train, each), weight)
+
+
+def _beside(columns: Columns, usable: list[str], rows: np.ndarray, each: Recalibrator) -> dict[str, Column] | None:
+    return {name: columns[name].take(rows) for name in usable} if each.uses_columns else None
+
+
+def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(chosen))
+
+
+def _numbers(held_out: np.ndarray, rows: Predictions, columns: Columns, audited: list[str]) -> dict[str, float]:
+    """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
+    probability = held_out[:, 1] if rows.n_classes == 2 else held_out
+    made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
+    compared = pair(made)
+    truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
+    squares = ((held_out - truth) ** 2).sum(axis=1) / (2.0 if rows.n_classes == 2 else 1.0)
+    weight, events = pooled_scores(compared)[1:]
+    found = {
+        "brier": float(np.average(squares, weights=rows.weight)),
+        "auc": area_under_curve(weight, events),
+        "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
+    }
+    from miscal.engines.memory import mean_tally
+
+    for name in audited:
+        column = columns[name]
+        pooling = level_pooling(column) if column.nominal else range_pooling(column, weight=rows.weight)
+        tally = mean_tally(compared, pooling)
+        found[f"by {name}"] = float(aggregate(np.nan_to_num(tally.gap), tally.weight))
+    return found
+
+
+def table_of(judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> Table:
+    """One row a candidate; differences are paired with leaving the probabilities alone."""
+    alone = judged[0].loss
+    found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
+    losses = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
+    differences = [difference(each.loss, alone, rows, clusters) for each in judged]
+    found["log_loss"] = losses
+    found["log_loss_difference"] = [mean for mean, _ in differences]
+    found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
+    found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
+    found["p_value"] = [each.p_value for each in judged]
+    names = list(dict.fromkeys(name for each in judged for name in each.numbers))
+    for name in names:
+        found[name] = [each.numbers.get(name, math.nan) for each in judged]
+    found["keeps_ranking"] = [each.keeps_ranking for each in judged]
+    found["failed"] = [each.failure for each in judged]
+    return Table(found)
+
+
+def mean_of(loss: np.ndarray, rows: Predictions) -> float:
+    """Weighted mean."""
+    return float(np.average(loss, weights=rows.weight))
+
+
+def difference(
+    loss: np.ndarray, other: np.ndarray, rows: Predictions, clusters: np.ndarray | None
+) -> tuple[float, float]:
+    """Mean paired difference and its standard error; both infinite where one loss is."""
+    if not loss.size:
+        return math.nan, math.nan
+    with np.errstate(invalid="ignore"):
+        change = loss - other
+    if not np.isfinite(change).all():
+        return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
+    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
+    mean = float(np.average(change, weights=weight))
+    off = weight * (change - mean)
+    off = off if clusters is None else np.bincount(clusters, off)
+    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
+
+
+def _chance(each: Judged, alone: Judged, rows: Predictions, clusters: np.ndarray | None) -> float:
+    """One-sided p-value of the gain if the probabilities were right as they are.
+
+    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
+    that the sum varies twice as much as that of as many independent rows.
+    """
+    from scipy.special import ndtr
+
+    right = alone.held_out
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.where(right > 0, np.log(np.maximum(each.held_out, LEAST)) - np.log(right), 0.0)
+    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
+    beyond = own - (right * change).sum(axis=1)
+    beyond = beyond if rows.weight is None else beyond * rows.weight
+    beyond = beyond if clusters is None else np.bincount(clusters, beyond)
+    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
+    return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0

@@ -1,0 +1,1 @@
+"""A fitted recalibrator as a formula, and that formula in SQL and ONNX."""

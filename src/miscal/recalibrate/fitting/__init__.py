@@ -1,0 +1,1 @@
+"""What several recalibrators fit with: logistic losses, trees, designs of columns."""

@@ -1,0 +1,220 @@
+"""Columns as features of a regression: powers of numbers, indicators of levels and of missing values.
+
+Features are made in blocks of rows, one feature a row of the block, used and forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Columns
+from miscal.data.errors import refusal
+from miscal.kernels import newton as kernels
+from miscal.kernels.threads import over_blocks
+from miscal.recalibrate.base import Array, Floats, Sample
+from miscal.recalibrate.fitting.logistic import Binary, Features
+from miscal.recalibrate.fitting.newton import minimise
+from miscal.recalibrate.fitting.tables import codes_of, find
+
+MOST_FEATURES = 2000
+CELLS = 1 << 18  # numbers in a block
+
+
+@dataclass(frozen=True)
+class Design:
+    """What each column contributes; `levels` are those with an indicator, all but the commonest."""
+
+    names: list[str]
+    nominal: list[bool]
+    levels: list[list[Any]]
+    means: list[float]  # of numeric columns: what a missing number takes
+    offsets: list[float]  # powers are those of (number - offset) / spread
+    spreads: list[float]
+    missing: list[bool]  # whether missing has an indicator
+    degree: int
+
+    @classmethod
+    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> Design:
+        """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
+        made = cls(list(names), [], [], [], [], [], [], degree)
+        weight = np.ones(sample.rows) if sample.weight is None else sample.weight
+        for name in names:
+            column = sample.columns.find(name)
+            absent = column.missing
+            made.nominal.append(column.nominal)
+            made.missing.append(bool(absent.any()))
+            seen = ~absent
+            if column.nominal:
+                mass = np.bincount(column.values[seen], weights=weight[seen], minlength=max(len(column.levels), 1))
+                commonest = int(np.argmax(mass))
+                made.levels.append([v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0])
+            else:
+                made.levels.append([])
+            mean, spread = (0.0, 1.0) if column.nominal else _mean_and_spread(column.values[seen], weight[seen])
+            made.means.append(mean)
+            made.offsets.append(0.0 if raw else mean)
+            made.spreads.append(1.0 if raw else spread)
+        if made.width > MOST_FEATURES:
+            hint = "use VariableTree or GroupWise for columns of many levels"
+            raise refusal(
+                f"must give at most {MOST_FEATURES:,} features", where="'X'", got=f"{made.width:,}", hint=hint
+            )
+        return made
+
+    @property
+    def widths(self) -> list[int]:
+        """How many features each column gives."""
+        levels = zip(self.nominal, self.levels, self.missing, strict=True)
+        return [(len(found) if nominal else self.degree) + missing for nominal, found, missing in levels]
+
+    @property
+    def width(self) -> int:
+        """How many features all columns give."""
+        return sum(self.widths)
+
+    @property
+    def block(self) -> int:
+        """Rows in a block."""
+        return max(256, min(8192, CELLS // (self.width + 3)))
+
+    def ready(self, columns: Columns) -> list[Array]:
+        """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen, -2 missing)."""
+        made: list[Array] = []
+        for name, nominal, levels in zip(self.names, self.nominal, self.levels, strict=True):
+            column = find(columns, name, "nominal" if nominal else "numeric")
+            coded = np.where(column.missing, -2, codes_of(column, levels, -1)) if nominal else column.values
+            made.append(coded)
+        return made
+
+    def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
+        """Features of some rows, (width, rows)."""
+        out = np.zeros((self.width, stop - start))
+        most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
+        at = 0
+        for j, width in enumerate(self.widths):
+            part, into = ready[j][start:stop], out[at : at + width]
+            at += width
+            if self.nominal[j]:
+                marked = np.flatnonzero(part >= 0)
+                into[part[marked], marked] = 1.0
+                absent = part == -2
+            else:
+                absent = np.isnan(part)
+                into[0] = (np.where(absent, self.means[j], part) - self.offsets[j]) / self.spreads[j]
+                np.clip(into[0], -most, most, out=into[0])
+                for power in range(1, self.degree):
+                    np.multiply(into[power - 1], into[0], out=into[power])
+            if self.missing[j]:
+                into[-1] = absent
+        return out
+
+    def moments(self, sample: Sample) -> tuple[Floats, Floats]:
+        """Mean of each feature, and 1 / its standard deviation (0 where it is constant)."""
+        ready = self.ready(sample.columns)
+        shift = self.rows(ready, 0, 1)[:, 0]
+
+        def work(start: int, stop: int) -> Floats:
+            features = self.rows(ready, start, stop) - shift[:, None]
+            weight = np.ones(stop - start) if sample.weight is None else sample.weight[start:stop]
+            return np.stack([features @ weight, (features * features) @ weight])
+
+        first, second = np.sum(over_blocks(sample.rows, work, self.block), axis=0) / sample.total
+        centre = shift + first
+        variance = second - first * first
+        moving = variance > 1e-24 * (1.0 + centre * centre)
+        return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+
+
+def _mean_and_spread(values: Floats, weight: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of numbers of any size; (0, 1) without any, spread 1 where all are equal."""
+    if not values.size:
+        return 0.0, 1.0
+    largest = float(np.abs(values).max()) or 1.0
+    part = values / largest
+    mean = float(np.average(part, weights=weight))
+    spread = float(np.sqrt(np.average((part - mean) ** 2, weights=weight))) * largest
+    return mean * largest, spread if 0.0 < spread < np.inf else 1.0
+
+
+class DesignFit:
+    """One logistic regression on features of a score and of columns, all centred and scaled."""
+
+    def __init__(
+        self,
+        rows: Binary,
+        features: Features,
+        design: Design,
+        columns: Columns,
+        standard: tuple[Floats, Floats],
+        l2: float,
+    ) -> None:
+        self.rows, self.features, self.design, self.l2 = rows, features, design, l2
+        self.ready = design.ready(columns)
+        own = self._score_moments()
+        self.centre = np.concatenate([own[0], standard[0]])
+        self.scale = np.concatenate([own[1], standard[1]])
+
+    def _score_moments(self) -> tuple[Floats, Floats]:
+        from miscal.recalibrate.fitting.logistic import LogisticFit
+
+        fit = LogisticFit(self.rows, self.features, self.l2)
+        count = self.features.count
+        return fit.centre, np.zeros(count) if fit.constant else fit.scale
+
+    def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
+        rows, size = self.rows, stop - start
+        beside = self.design.rows(self.ready, start, stop)
+        matrix = np.concatenate([self.features.rows(rows.score[start:stop]), beside])
+        matrix -= self.centre[:, None]
+        matrix *= self.scale[:, None]
+        x = theta[1:] @ matrix + theta[0]
+        weight = rows.weight[start:stop] if rows.weight.size else np.ones(size)
+        scratch, off, curvature, loss = (np.empty(size) for _ in range(4))
+        kernels.residuals(x, rows.outcome[start:stop], weight, scratch, off, curvature, loss)
+        whole = np.concatenate([np.ones((1, size)), matrix])
+        return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Sum of log losses, its gradient and Hessian."""
+        block = self.design.block
+
+        def many(start: int, stop: int) -> tuple[float, Floats, Floats]:
+            loss, gradient, hessian = self._sums(theta, start, min(start + block, stop))
+            for at in range(start + block, stop, block):
+                more = self._sums(theta, at, min(at + block, stop))
+                loss, gradient, hessian = loss + more[0], gradient + more[1], hessian + more[2]
+            return loss, gradient, hessian
+
+        parts = over_blocks(len(self.rows.score), many, 16 * block)
+        gradient = np.sum([part[1] for part in parts], axis=0)
+        hessian = np.sum([part[2] for part in parts], axis=0)
+        return sum(part[0] for part in parts), gradient, hessian
+
+    def solved(self, *, positive: bool) -> tuple[Floats, float, bool]:
+        """Coefficients, intercept with the columns at their centres, and whether the classes are separated."""
+        rate = self.rows.rate
+        start = np.zeros(len(self.centre) + 1)
+        start[0] = np.log(rate / (1.0 - rate))
+        penalty = np.append(0.0, self.l2 * self.scale**2)
+        free = np.append(True, self.scale > 0)
+        best = minimise(self.evaluate, start, penalty, self.rows.total, free)
+        theta, separated = best.theta, best.separated
+        if positive and (theta[1:3] < 0).any():
+            theta = self._on_faces(start, penalty, free)
+        coefficients = theta[1:] * self.scale
+        own = self.features.count
+        return coefficients, float(theta[0] - coefficients[:own] @ self.centre[:own]), separated
+
+    def _on_faces(self, start: Floats, penalty: Floats, free: Array) -> Floats:
+        """Best point with a, b >= 0 when the optimum is outside: one of the two is 0, or both."""
+        found: list[Floats] = []
+        for held in ([1], [2], [1, 2]):
+            mask = free.copy()
+            mask[held] = False
+            theta = minimise(self.evaluate, start, penalty, self.rows.total, mask).theta
+            if (theta[1:3] >= 0).all():
+                found.append(theta)
+        return min(found, key=lambda t: self.evaluate(t)[0] + 0.5 * float(penalty @ (t * t)))

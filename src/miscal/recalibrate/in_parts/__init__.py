@@ -1,0 +1,1 @@
+"""Fitting and applying recalibrators to tables that are not loaded."""

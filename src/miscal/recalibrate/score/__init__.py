@@ -1,0 +1,1 @@
+"""Maps of the probability alone, one class at a time."""

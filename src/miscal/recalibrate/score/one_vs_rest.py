@@ -1,0 +1,81 @@
+"""Binary methods for several classes: each class against the rest, then rows divided by their sums."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.fitting.logistic import Binary
+from miscal.recalibrate.state import Field
+
+
+class OneVsRest(Recalibrator):
+    """Base of recalibrators that map one probability to one.
+
+    Two classes: one map, of P(class 1). More: one map a class against the rest, rows divided by their sums; a row whose
+    mapped probabilities are all 0 keeps its own. A class that does not occur among the rows to fit on (or is all of
+    them) keeps its probabilities before that division.
+
+    Attributes
+    ----------
+    kept_ : (maps,) bool
+        Which maps are the identity because their class does not occur; one map when binary, else K.
+    """
+
+    fields: ClassVar[dict[str, Field]] = {"kept_": Field("bool", ("maps",))}
+
+    kept_: npt.NDArray[np.bool_]
+
+    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+        """Fit one map; what it learned, in the order of `fields` after kept_."""
+        raise NotImplementedError
+
+    def _unlearned(self) -> tuple[Any, ...]:
+        """What stands in the state of a map that was not fitted."""
+        raise NotImplementedError
+
+    def _map_one(self, score: Floats, which: int) -> Floats:
+        """Apply one map to one column of probabilities."""
+        raise NotImplementedError
+
+    def _fit(self, sample: Sample) -> None:
+        if sample.n_classes == 2:
+            rows = Binary(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
+            self.kept_ = np.array([False])
+            self._store([self._fit_one(rows)])
+            return
+        found = sample.class_weights()
+        self.kept_ = (found <= 0) | (found >= found.sum())
+        learned = []
+        for k in range(sample.n_classes):
+            if self.kept_[k]:
+                learned.append(self._unlearned())
+                continue
+            score = np.ascontiguousarray(sample.probability[:, k])
+            rows = Binary(score, (sample.outcome == k).astype(np.uint8), sample.weight_or_empty)
+            learned.append(self._fit_one(rows))
+        self._store(learned)
+
+    def _store(self, learned: list[tuple[Any, ...]]) -> None:
+        names = [name for name in self.fields if name != "kept_"]
+        for name, values in zip(names, zip(*learned, strict=True), strict=True):
+            ragged = self.fields[name].kind == "ragged"
+            setattr(self, name, list(values) if ragged else np.array(values))
+
+    def _map(self, probability: Floats) -> Floats:
+        if probability.ndim == 1:
+            return self._map_pairs(probability)
+        out = np.empty_like(probability)
+        for k in range(self.n_classes_):
+            score = np.ascontiguousarray(probability[:, k])
+            out[:, k] = score if self.kept_[k] else self._map_one(score, k)
+        return self._joined(out, probability)
+
+    def _map_pairs(self, probability: Floats) -> Floats:
+        return pairs(self._map_one(probability, 0))
+
+    def _joined(self, values: Floats, probability: Floats) -> Floats:
+        return normalised(values, probability)

@@ -1,0 +1,44 @@
+"""Undo negative down-sampling: models trained on a share of the negatives predict too much."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miscal.data.errors import refusal
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.fitting import parameters
+
+
+class SamplingCorrection(Recalibrator):
+    """Correct probabilities of a model trained with a known share of the negatives (He et al. 2014).
+
+    P = p / (p + (1 - p) / rate): nothing is learned from the rows, so apply it before anything that is. Keeps the
+    ranking. Two classes only.
+
+    Parameters
+    ----------
+    rate : share of the negatives that was kept, in (0, 1]
+
+    Examples
+    --------
+    >>> SamplingCorrection(rate=0.1).fit([0.5, 0.2], [1, 0]).predict_proba([0.5])[:, 1].round(6)
+    array([0.090909])
+    """
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self.rate = rate
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        parameters.number("rate", self.rate, 0.0, 1.0, above=True)
+
+    def _fit(self, sample: Sample) -> None:
+        if sample.n_classes != 2:
+            raise refusal("is written for two classes", where="SamplingCorrection", got=f"there are {sample.n_classes}")
+
+    def _map(self, probability: Floats) -> Floats:
+        # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
+        return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
+
+    def _keeps_ranking(self) -> bool:
+        return True

@@ -1,0 +1,129 @@
+"""Temperature scaling: one number that sharpens or softens every probability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from miscal.data.errors import warn
+from miscal.data.vectors import locked
+from miscal.kernels import newton as logistic_kernels
+from miscal.kernels import newton_softmax as kernels
+from miscal.kernels.threads import over_blocks
+from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Features, unpacked
+from miscal.recalibrate.state import Field
+
+LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
+
+Derivatives = Callable[[float], tuple[float, float, float]]  # loss, slope and curvature at a power
+
+
+class TemperatureScaling(Recalibrator):
+    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
+
+    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
+    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
+
+    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
+    is right) or no use of the score at all fits best.
+
+    Attributes
+    ----------
+    temperature_ : float
+        Above 1: the model was too sure of itself.
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> TemperatureScaling().fit(y_prob, y)
+    TemperatureScaling() fitted on 8 rows: temperature 1.26
+    """
+
+    fields: ClassVar[dict[str, Field]] = {"inverse_temperature_": Field("float", (), 1e-300)}
+
+    inverse_temperature_: float
+
+    @property
+    def temperature_(self) -> float:
+        """1 / b."""
+        return 1.0 / self.inverse_temperature_
+
+    def _fit(self, sample: Sample) -> None:
+        start = 1.0
+        stride = sample.rows // WARM_ROWS
+        if stride >= 4:
+            thin = sample.take(np.arange(0, sample.rows, stride))
+            start, _ = _minimum(_derivatives(thin), thin.total, start)
+        self.inverse_temperature_, inside = _minimum(_derivatives(sample), sample.total, start)
+        if not inside:
+            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
+
+    def _map(self, probability: Floats) -> Floats:
+        if probability.ndim == 1:
+            return Features("logit").map(probability, np.array([self.inverse_temperature_]), 0.0)
+        out = np.empty(probability.shape)
+        rows = locked(probability)
+
+        def work(start: int, stop: int) -> None:
+            kernels.temperature_map(rows[start:stop], LOGIT_CLIP, self.inverse_temperature_, out[start:stop])
+
+        over_blocks(len(probability), work)
+        return out
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _summary(self) -> str:
+        return f"temperature {self.temperature_:.3g}"
+
+
+def _derivatives(sample: Sample) -> Derivatives:
+    weight, probability = locked(sample.weight_or_empty), locked(sample.probability)
+    outcome = locked(sample.outcome.astype(np.uint8 if sample.n_classes == 2 else np.int64, copy=False))
+    nothing, one = np.zeros(1), np.ones(1)
+
+    def binary(start: int, stop: int, power: float) -> Floats:
+        arguments = (*Features("logit").arguments, nothing, one, np.array([0.0, power]))
+        part, y = probability[start:stop], outcome[start:stop]
+        loss, gradient, hessian = unpacked(logistic_kernels.score_pass(part, y, weight[start:stop], *arguments))
+        return np.array([loss, gradient[1], hessian[1, 1]])
+
+    def several(start: int, stop: int, power: float) -> Floats:
+        part, y = probability[start:stop], outcome[start:stop]
+        return kernels.temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
+
+    one_pass = binary if sample.n_classes == 2 else several
+
+    def derivatives(power: float) -> tuple[float, float, float]:
+        parts = over_blocks(sample.rows, lambda start, stop: one_pass(start, stop, power))
+        loss, slope, curvature = np.sum(parts, axis=0)
+        return float(loss), float(slope), float(curvature)
+
+    return derivatives
+
+
+def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[float, bool]:
+    """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
+
+    The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
+    (geometric) middle: the search cannot fail. Steps grow or shrink the power at most eightfold.
+    """
+    low, high, power = LOWEST, HIGHEST, start
+    for _ in range(200):
+        _, slope, curvature = derivatives(power)
+        low, high = (power, high) if slope < 0 else (low, power)
+        if abs(slope) <= 1e-15 * total and curvature <= 1e-15 * total:
+            return power, False  # flat to the last digit: all outcomes are certain already
+        step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
+        if abs(step) <= 1e-7 * power:
+            return power + step, True
+        wanted = min(max(power + step, power / 8.0), power * 8.0)
+        if not low < wanted < high:
+            wanted = float(np.sqrt(low * high))
+        if high <= LOWEST * (1 + 1e-9) or low >= HIGHEST * (1 - 1e-9):
+            return power, False
+        power = wanted
+    return power, False
