@@ -59,10 +59,8 @@ def _repair(data: Mapping[str, Any], *words: str) -> str:
 
 def _command(verb: str, data: Mapping[str, Any], *words: str) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
-    probability = data["probability"]
-    names = [part.strip() for part in probability.split(", ")] if isinstance(probability, str) else items(probability)
     options = ["--outcome", str(data["outcome"])]
-    for column in names:
+    for column in items(data.get("probability_columns")) or items(data["probability"]) or [data["probability"]]:
         options += ["--probability", str(column)]
     kept = (
         ("--positive", "positive"),

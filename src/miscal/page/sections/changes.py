@@ -23,6 +23,8 @@ def comparison(document: Document) -> Safe:
     how = "the same rows, so that chance is shared" if compared.get("paired") else "different rows"
     counts = [f"{len(items(compared.get(word))):,} {word}" for word in ("better", "worse")]
     lead = f"Against the baseline, judged on {how}: {' and '.join(counts)} beyond noise."
+    if compared.get("cells") is False:
+        lead = f"Against the baseline, judged on {how}, by findings alone: its JSON has no sums of cells to compare."
     return tag(
         "section",
         tag("h2", "Since the baseline"),

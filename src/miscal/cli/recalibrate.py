@@ -1,25 +1,42 @@
-"""The command `miscal recalibrate`: choose a repair, show on unseen rows what it mends, and write it down."""
+"""The commands `miscal recalibrate`, `miscal fit` and `miscal apply`: a repair chosen, fitted, and put to new rows."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from miscal.cli import audit_options, table_options, waiting
+from miscal.cli.options import (
+    CEILING,
+    LOGIT,
+    PATH,
+    POSITIVE,
+    WEIGHT,
+    audit_options,
+    outcome,
+    probability,
+    table_name,
+    table_options,
+    table_path,
+)
+from miscal.cli.terminal import waiting, written
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
 
-__all__ = ["recalibrate"]
+__all__ = ["apply", "fit", "recalibrate"]
 SHOWN = 15
-PATH = click.Path(path_type=Path)
+METHODS = {
+    "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
+    "platt": "PlattScaling", "beta": "BetaCalibration",
+}  # fmt: skip
 
 
 @click.command()
 @click.argument("file", type=PATH)
-@table_options
+@table_options(suppressing=False)
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
 @click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows fit, half test.")
@@ -40,10 +57,8 @@ def recalibrate(
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
-    out = out or table_name(file, "repaired")
+    out = table_path(out or table_name(file, "repaired"))
     model, page = model or _beside(file, ".json"), page or _beside(file, ".html")
-    if out.suffix.lower() not in (".parquet", ".csv"):
-        raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{out}'")
     made = audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
@@ -55,21 +70,10 @@ def recalibrate(
         done = repair_table(file, allowed=limited, folds=folds, **made)
     done.write(table=out, model=model, page=page, json=json_path)
     _told(done.record)
-    written = [("Table", out), ("Model", model), ("Page", page), ("JSON", json_path)]
-    click.echo("   ".join(f"{what}: {path}" for what, path in written if path))
-    named = " ".join(f"--probability {name}" for name in options["probability"])
-    click.echo(f"Repair new rows: miscal apply {model} FILE {named}{' --logit' * options['logit']}")
-
-
-for _option in recalibrate.params:
-    if _option.name == "suppress_below":  # refused with a reason, and so not offered
-        _option.hidden = True  # type: ignore[attr-defined]
-
-
-def table_name(file: Path, word: str) -> Path:
-    """Where a table goes whose place is not given: here, as CSV if the table it comes from is one."""
-    suffix = ".csv" if file.suffix.lower() == ".csv" else ".parquet"
-    return Path(f"{file.stem}-{word}{suffix}")
+    click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))
+    named = [word for name in options["probability"] for word in ("--probability", name)]
+    again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
+    click.echo(f"Repair new rows: {again}")
 
 
 def _beside(file: Path, suffix: str) -> Path:
@@ -99,3 +103,52 @@ def _line(place: Mapping[str, Any]) -> str:
 
     gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
     return f"{place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("file")
+@probability(required=True)
+@LOGIT
+@click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
+@click.option("--out", type=PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")
+@CEILING
+def apply(
+    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
+) -> None:
+    """Add recalibrated probabilities to a table, batch by batch."""
+    from miscal.recalibrate.in_parts.apply import apply_to, load_model
+
+    out = table_path(out or table_name(file, column))
+    prepared({"--out": out}, model=model)
+    rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
+    click.echo(f"{rows:,} rows. Table: {out}")
+
+
+@click.command()
+@click.argument("file")
+@click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
+@click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
+@click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")
+@outcome(required=True)
+@click.option("--probability", required=True, help="Column of the probability.")
+@LOGIT
+@POSITIVE
+@WEIGHT
+@click.option("--out", required=True, type=PATH, help="Model to write, such as model.json.")
+@CEILING
+def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
+    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    from miscal import recalibrate as package
+    from miscal.data.writing import write_whole
+    from miscal.recalibrate.in_parts.fit import fit_to
+
+    prepared({"--out": out}, table=file)
+    if bins is not None and method not in ("histogram", "scaling-binning"):
+        raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
+    model = getattr(package, METHODS[method])(**({} if bins is None else {"bins": bins}))
+    if group:
+        model = package.GroupWise(model, columns=list(group))
+    fitted = fit_to(model, file, **options)
+    write_whole(out, fitted.to_json().encode())
+    click.echo(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")
