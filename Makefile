@@ -48,10 +48,10 @@ oracles: .venv-peers/stamp ## compute the peers' numbers again that tests/oracle
 	.venv-peers/bin/python tests/oracles/make_all.py
 
 reproduce: setup ## recompute the published tables of the papers
-	$(BIN)/python studies/reproduce.py
+	$(BIN)/python -m studies.reproduce
 
 studies: setup ## rerun the studies whose results are committed (long)
-	$(BIN)/python studies/run.py
+	$(BIN)/python -m studies.run
 
 lock: setup ## resolve the dependencies again and write requirements/*.lock
 	PATH="$(abspath $(BIN)):$$PATH" bash scripts/lock.sh

@@ -11,7 +11,7 @@ finding is the planted place if it shares at least half of their joint rows. A r
 there the finding must be of the same two columns and share half of the smaller of the two, and how often it also shares
 half of their joint rows is reported beside it.
 
-    python studies/audit_findings.py [--quick] [--only WORD] [--seconds 800]
+    python -m studies.audit_findings [--quick] [--only WORD] [--seconds 800]
 
 A run goes on where the last one stopped: what was audited already is in studies/results.
 """

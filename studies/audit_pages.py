@@ -1,6 +1,6 @@
 """Audits of real tables: a gradient-boosting model trained on one half, audited on the other, a page for each.
 
-    MISCAL_DATA=folder python studies/audit_pages.py OUT [NAME ...]
+    MISCAL_DATA=folder python -m studies.audit_pages OUT [NAME ...]
 
 The folder holds compas_two_year, credit_default_taiwan, sba_loans and diabetes130 as Parquet files; flights are in
 the package.

@@ -1,6 +1,6 @@
 """How often `choose` touches probabilities that are right as they are.
 
-    python studies/choose_false_alarms.py [--sets 200] [--first 0]
+    python -m studies.choose_false_alarms [--sets 200] [--first 0]
 
 Every data set is calibrated by design, with columns that say nothing: 1,000 rows, four numeric columns and a field of
 eight levels. Data set number k is made from seed k. `--first` goes on where an earlier call stopped.
@@ -12,10 +12,10 @@ import argparse
 import json
 import warnings
 
-import harness
 import numpy as np
 
 from miscal.recalibrate import choose
+from studies import harness
 
 NAME = "choose_false_alarms"
 ROWS = 1_000

@@ -1,6 +1,6 @@
 """Paper 002, section 5.3, setting 1: Communities and Crime, recalibrated in nine ways (Tables 1, 2, 3, Figures 5, 17).
 
-    MISCAL_DATA=... python studies/crime.py [--quick]
+    MISCAL_DATA=... python -m studies.crime [--quick]
 
 The network of appendix A.2 (three hidden layers of 100, leaky ReLU, dropout .4 after the last, Adam 3e-4, batches of
 64) on a random 994 / 500 / 500 split for each seed; its last hidden layer is the feature space. The paper's
@@ -22,7 +22,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 
 from miscal import metrics
@@ -36,6 +35,7 @@ from miscal.recalibrate import (
     Recalibrator,
     TemperatureScaling,
 )
+from studies import harness
 
 SEEDS, QUICK = 60, 5
 PATIENCE = 150

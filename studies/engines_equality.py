@@ -1,6 +1,6 @@
 """How far the engines differ from memory: the largest relative difference over all carriers of one difficult table.
 
-    python studies/engines_equality.py
+    python -m studies.engines_equality
 
 Writes studies/results/engines_equality.md. The table is that of tests/engines: ties, missing values, rare levels and
 every kind of weight. An engine that is not installed is listed with the reason why it was not run. `--no-spark` leaves
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 RESULTS = Path(__file__).parent / "results"
 ROWS = 24_000
 WEIGHTS = (None, "whole_weight", "real_weight")

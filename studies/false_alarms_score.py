@@ -1,6 +1,6 @@
 """How often does `by_score` cry wolf on calibrated data, and how often does it see a planted error?
 
-    python studies/false_alarms_score.py [--quick]
+    python -m studies.false_alarms_score [--quick]
 
 Each kind of data is drawn 1,000 times. The error's p-value and Kuiper's must alarm at 5% at most 73 times each (99.9%
 point of the binomial). The intervals must cover the true value, known from the probabilities the outcomes came from,
@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import harness
 import numpy as np
 
 import miscal
@@ -22,6 +21,7 @@ from miscal.engines.walks import walk_range
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score.binned import score_bins, tally_error
 from miscal.pairs import pair
+from studies import harness
 
 SETS = 1000
 LEVEL = 0.05

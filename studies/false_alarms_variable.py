@@ -4,7 +4,7 @@ Calibrated data, several kinds of scores and of variables. The alarm is a p-valu
 variable, and of the smallest Holm-adjusted p-value over twenty columns. Coverage: how often the simultaneous band of
 the gap curve holds 0 along the whole grid.
 
-    python studies/false_alarms_variable.py [--quick]
+    python -m studies.false_alarms_variable [--quick]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tables 1 to 6 of paper 003 on public data: seven numbers for every method, and Observations 1 to 4 answered.
 
-    MISCAL_DATA=folder python studies/field_calibration.py [--quick] [--data NAME] [--share 0.5] [--networks folder]
+    MISCAL_DATA=folder python -m studies.field_calibration [--quick] [--data NAME] [--share 0.5] [--networks folder]
 
 Rows are in the order of time, 60% for training, 20% for validation, 20% for testing. Base model and network of Neural
 Calibration have the same structure. Two settings:

@@ -1,6 +1,6 @@
 """False alarms by field: calibrated data with very many rare levels, and with few.
 
-    python studies/field_false_alarms.py [--quick]
+    python -m studies.field_false_alarms [--quick]
 
 Part 1: 1e5 levels of 50 rows at a rate of about 0.5%, exact tests and Holm's adjustment, against the normal z that is
 the usual alternative. Part 2: `by_field` as a whole on smaller tables with levels of very different size: levels called

@@ -1,20 +1,18 @@
 """Figures of the page on fields, from the loans of the study.
 
-MISCAL_DATA=folder python studies/field_figures.py --networks folder
+MISCAL_DATA=folder python -m studies.field_figures --networks folder
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 
 mpl.use("Agg")
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import miscal
 from miscal.plots.base import BAND, INK, QUIET, SERIES, pyplot

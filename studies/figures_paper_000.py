@@ -1,6 +1,6 @@
 """The figures of Kelly & Smyth redrawn from the authors' own model outputs: `make studies` writes them to docs/images.
 
-MISCAL_DATA=folder python studies/figures_paper_000.py
+MISCAL_DATA=folder python -m studies.figures_paper_000
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draw the figures of the multi-calibration page from the bundled flights.
 
-python studies/figures_subpopulation.py [folder]
+python -m studies.figures_subpopulation [folder]
 """
 
 from __future__ import annotations

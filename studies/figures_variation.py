@@ -1,6 +1,6 @@
 """Figures 1, 2 and 3 of paper 001 redrawn, and the rank distributions of an over-confident model.
 
-    python studies/figures_variation.py        # reads studies/results/variation_experiment.json
+    python -m studies.figures_variation        # reads studies/results/variation_experiment.json
 
 Figure 2 draws ten million rows anew; `--rows` makes it smaller.
 """
@@ -16,11 +16,11 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from variation_experiment import RESULTS, sample
 
 import miscal
 from miscal.plots import RankDisplay, UncertaintyDisplay, VariationDisplay
 from miscal.plots.base import BAND, INK, QUIET, SERIES
+from studies.variation_experiment import RESULTS, sample
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 NAMES = {

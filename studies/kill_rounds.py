@@ -1,6 +1,6 @@
 """Kill long jobs with SIGKILL at random moments: the output is the old file, the new file or none, never a torn one.
 
-    python studies/kill_rounds.py --rounds 200
+    python -m studies.kill_rounds --rounds 200
 
 The rounds can be done in pieces: `--most 50` ends after 50, and the next call goes on from what is recorded.
 

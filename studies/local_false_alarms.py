@@ -1,6 +1,6 @@
 """How often does `by_neighbourhood` cry wolf on calibrated data, and does it find a planted neighbourhood?
 
-    python studies/local_false_alarms.py [--quick]
+    python -m studies.local_false_alarms [--quick]
 
 Each kind of calibrated data is drawn 1,000 times: at 5% the test may alarm at most 73 times (99.9% point of the
 binomial). Power: a neighbourhood with a gap is planted, and the table's first line must lie in it.
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 
 import miscal
 from miscal import datasets
+from studies import harness
 
 SETS = 1000
 CHUNK = 50

@@ -1,6 +1,6 @@
 """Draw the figures of paper 002 from the committed results: docs/images/neighbourhood-*.png.
 
-python studies/local_figures.py
+python -m studies.local_figures
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import miscal
 from miscal import datasets, metrics
 from miscal.plots import BandwidthDisplay, LocalMapDisplay, RewardDisplay, WorstNeighbourhoodsDisplay
+from studies.wave import local_wave
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent
@@ -53,7 +54,7 @@ def bandwidths(
 
 def wave() -> None:
     """Figure 1's limits on data whose local error is known: planted waves, largest error against the bandwidth."""
-    data = datasets.local_wave(20_000)
+    data = local_wave(20_000)
     x = np.column_stack([data.columns["x1"], data.columns["x2"]])
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
     result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)

@@ -1,6 +1,6 @@
 """Paper 002 on images: Table 4's columns and Figures 8, 9 on CIFAR-10 and CIFAR-100, and a stand-in for settings 2, 3.
 
-    MISCAL_DATA=... python studies/local_images.py [--quick]
+    MISCAL_DATA=... python -m studies.local_images [--quick]
 
 CIFAR-10: logits of a ResNet-110 (recalibrated on validation rows), CIFAR-100: logarithms of a DenseNet's probabilities;
 3,000 rows to recalibrate and 3,000 others to test. The features are these numbers: 9 or 20 principal components
@@ -22,7 +22,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 
 from miscal import metrics
@@ -37,6 +36,7 @@ from miscal.recalibrate import (
     TemperatureScaling,
 )
 from miscal.recalibrate.by_columns.local import spread_rest
+from studies import harness
 
 ROWS = 3000
 BANDWIDTHS = np.geomspace(0.01, 10.0, 13)

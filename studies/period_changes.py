@@ -1,6 +1,6 @@
 """Changes along time: calibrated tables that claim one, and planted changes that are named.
 
-    python studies/period_changes.py [--quick]
+    python -m studies.period_changes [--quick]
 
 Calibrated tables of twelve months (twenty weeks where the days are clusters) are made the ways that make it hard: rare
 events, unequal weights, people who come again and again, days that err together. A claim is any step that is called

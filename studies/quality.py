@@ -1,6 +1,6 @@
 """Every recalibrator of ours and of others on the same splits: losses, errors along columns, seconds.
 
-    MISCAL_DATA=<folder> [MISCAL_PEERS=<python with the peers>] python studies/quality.py [--quick]
+    MISCAL_DATA=<folder> [MISCAL_PEERS=<python with the peers>] python -m studies.quality [--quick]
 
 Seven data sets, eight models. A model is trained once (or its published outputs are taken); of rows that it has not
 seen each of ten seeds draws rows to calibrate on and others to test on: 4,000 and 8,000 (images: 3,000 and 6,000).
@@ -30,12 +30,12 @@ for _name in ("MISCAL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
-from harness import markdown, write  # noqa: E402
-from quality_data import POOLS, Pool  # noqa: E402
 from scipy.stats import t as student  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from miscal import metrics, recalibrate  # noqa: E402
+from studies.harness import markdown, write  # noqa: E402
+from studies.quality_data import POOLS, Pool  # noqa: E402
 
 warnings.filterwarnings("ignore")
 SEEDS = 10

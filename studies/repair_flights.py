@@ -1,6 +1,6 @@
 """The bundled flights repaired: the page of before and after, its numbers, and the plot of the choice.
 
-    python studies/repair_flights.py [--quick]
+    python -m studies.repair_flights [--quick]
 
 30,000 flights, half to choose and fit the repair, half audited before and after. Writes results/repair_flights.html and
 .md, and docs/images/repair-choice.png.
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from harness import RESULTS, markdown
 
 from miscal.auditing.repair_table import repair_table
 from miscal.datasets import flights
 from miscal.plots import ChoiceDisplay
+from studies.harness import RESULTS, markdown
 
 mpl.use("Agg")
 COLUMNS = ["hour", "carrier", "origin", "temperature", "month"]

@@ -1,6 +1,6 @@
 """Held-out multi-calibration error and log loss after each repair, on three public tables.
 
-    MISCAL_DATA=<folder of data> [MISCAL_PEERS=<python with mcgrad>] python studies/repair_subpopulations.py [--quick]
+    MISCAL_DATA=<folder of data> [MISCAL_PEERS=<python with mcgrad>] python -m studies.repair_subpopulations [--quick]
 
 Each split: a third of the rows trains a logistic regression (COMPAS: its decile score is the model), a third fits the
 repairs, a third measures. Differences are paired by split, against MCGrad; 95% intervals by Student's t over splits. A

@@ -1,4 +1,4 @@
-"""The papers' published tables beside ours: `make reproduce`, or `python studies/reproduce.py [NAME ...]`.
+"""The papers' published tables beside ours: `make reproduce`, or `python -m studies.reproduce [NAME ...]`.
 
 Each paper has a script reproduce_<paper>.py here. They read the authors' model outputs from the folder that MISCAL_DATA
 names; those files are not part of the repository.
@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from run import HERE, run
+from studies.run import HERE, run
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """Tables 2, 5, 6, 7 and 10 of Kelly and Smyth (2023) from the authors' own model outputs, beside what they printed.
 
-    MISCAL_DATA=folder python studies/reproduce_paper_000.py
+    MISCAL_DATA=folder python -m studies.reproduce_paper_000
 
 reads adult_kelly_mlp_test.parquet and cifar10h_densenet_rt.parquet. The metrics are a few lines of numpy, written here
 from the paper and independent of the library; the recalibrators are the library's. "authors" is the convention that

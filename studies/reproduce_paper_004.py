@@ -1,6 +1,6 @@
 """Tables 1 to 9 of "Measuring multi-calibration" set up again on the 2024 survey (paper 004, sections 3.1 to 3.3).
 
-    MISCAL_DATA=<folder of data> python studies/reproduce_paper_004.py [--quick]
+    MISCAL_DATA=<folder of data> python -m studies.reproduce_paper_004 [--quick]
 
 The paper's own data (2019, with laptops and smartphones) are not to be had. Same survey, county, filters, models,
 hyper-parameters and protocol; other year, covariates and targets. So the digits differ; the pattern is what can be

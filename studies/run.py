@@ -1,4 +1,4 @@
-"""Every study whose results are committed: `make studies`, or `python studies/run.py [--quick] [NAME ...]`.
+"""Every study whose results are committed: `make studies`, or `python -m studies.run [--quick] [NAME ...]`.
 
 A study is a script here that understands `--quick` and writes results/<its name>.json and .md. It takes hours in full.
 Reproductions of published tables have a command of their own (`make reproduce`).
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OTHERS = ("harness", "run", "reproduce", "figures_", "peer_")
+OTHERS = ("constructions", "harness", "run", "reproduce", "figures_", "peer_", "wave")
 
 
 def names() -> list[str]:
@@ -26,7 +26,12 @@ def run(scripts: list[str], arguments: list[str]) -> int:
     for name in scripts:
         start = time.perf_counter()
         print(f"\n== {name}", flush=True)
-        if subprocess.run([sys.executable, str(HERE / f"{name}.py"), *arguments], check=False).returncode != 0:
+        if (
+            subprocess.run(
+                [sys.executable, "-m", f"studies.{name}", *arguments], cwd=HERE.parent, check=False
+            ).returncode
+            != 0
+        ):
             failed.append(name)
         print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
     if failed:

@@ -1,6 +1,6 @@
 """A table that does not fit: generate it, audit it as a stream, and compare with merely decoding it.
 
-    python studies/stream_large.py --rows 100000000 --folder BIG --memory 1GB
+    python -m studies.stream_large --rows 100000000 --folder BIG --memory 1GB
 
 Writes studies/results/stream_large.json and .md. The table has a 64-bit score, an outcome, a field of 100,000 levels
 and four numeric columns, with a planted error in one stretch of one of them. The audit is that of every column by

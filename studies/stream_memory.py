@@ -1,6 +1,6 @@
 """Peak memory of streamed audits in processes of their own, imports included.
 
-    python studies/stream_memory.py --folder BIG --memory 1GB
+    python -m studies.stream_memory --folder BIG --memory 1GB
 
 Writes studies/results/stream_memory.json and .md: tables of four and ten million rows, as `stream_large.py` generates
 them, audited with effort "quick" (columns) and "normal" (pairs of columns and subpopulations too).
@@ -13,7 +13,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from stream_large import AUDIT, RESULTS, generate, measured
+from studies.stream_large import AUDIT, RESULTS, generate, measured
 
 ROWS = (4_000_000, 10_000_000)
 

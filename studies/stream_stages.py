@@ -1,6 +1,6 @@
 """Where the processor time of a streamed audit goes: a table of passes and stages.
 
-    python studies/stream_stages.py FILE --memory 1GB
+    python -m studies.stream_stages FILE --memory 1GB
 
 The audit runs in this process, on one thread, with a clock around each stage (the processor time of the thread that
 works). `studies/stream_large.py` runs it and records what it prints. What is left of a pass after its stages is the

@@ -1,6 +1,6 @@
 """A thousand subpopulations of a table read in parts: seconds a row, passes, peak memory, and whether it is exact.
 
-    python studies/stream_subpopulations.py --rows 2000000 --folder BIG
+    python -m studies.stream_subpopulations --rows 2000000 --folder BIG
 
 Writes studies/results/stream_subpopulations.json and .md. The table is that of studies/stream_large.py without its
 field of 100,000 levels; the subpopulations are a hundred and a thousand of Algorithm 1, over its four numeric columns.
@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from stream_large import RESULTS, generate, measured
+from studies.stream_large import RESULTS, generate, measured
 
 MEASURE = """
 import miscal

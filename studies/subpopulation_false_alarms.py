@@ -1,6 +1,6 @@
 """How often the search over subpopulations alarms on calibrated data, and how often it finds a planted cell.
 
-    python studies/subpopulation_false_alarms.py [--quick] [--seconds 800] [--fresh]
+    python -m studies.subpopulation_false_alarms [--quick] [--seconds 800] [--fresh]
 
 Every data set is calibrated by design (but for the planted ones), so at level .05 about 5 in 100 may alarm. The p-value
 that most tools print, that of the worst subpopulation taken by itself, is counted beside ours. Data set number k is
@@ -15,11 +15,11 @@ import json
 import time
 from functools import partial
 
-import harness
 import numpy as np
 
 from miscal import Conjunctions, Predictions, ResidualLeaves, by_subpopulation
 from miscal.inference.brownian import brownian_range_p
+from studies import harness
 
 NAME = "subpopulation_false_alarms"
 LEVEL = 0.05

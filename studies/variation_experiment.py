@@ -1,6 +1,6 @@
 """The experiment of paper 001, section 3: predictions that are calibrated by design, and what four errors say of them.
 
-    python studies/variation_experiment.py [--quick]
+    python -m studies.variation_experiment [--quick]
 
 Dirichlet predictions of C classes, flat (1, ..., 1) or skewed (10, 1, ..., 1); the outcome is drawn from them. Means
 over repetitions go to studies/results/variation_experiment.{json,md}.

@@ -1,6 +1,6 @@
 """How often `by_variation` calls calibrated predictions miscalibrated at the 5% level.
 
-    python studies/variation_false_alarms.py [--quick]
+    python -m studies.variation_false_alarms [--quick]
 
 1,000 data sets a setting; the limit is the 99.9% point of a binomial with rate .05: 73. Also one planted error, for the
 power. Results go to studies/results/variation_false_alarms.{json,md}.

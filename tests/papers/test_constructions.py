@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from miscal.data.errors import MiscalError
-from miscal.datasets import (
-    local_wave,
-    local_wave_error,
+from studies.constructions import (
     nested_subpopulations,
     one_sided,
     score_worse_than_variable,
     variable_worse_than_score,
 )
+from studies.wave import local_wave, local_wave_error
 
 
 def top(data):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from miscal import MiscalError, MiscalWarning, datasets
+from miscal import MiscalError, MiscalWarning
 from miscal.metrics import (
     local_calibration_error,
     maximum_local_calibration_error,
@@ -23,6 +23,7 @@ from miscal.recalibrate import (
     Recalibrator,
     TemperatureScaling,
 )
+from studies.wave import local_wave, local_wave_error
 
 
 def binary(n: int, seed: int, d: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -377,13 +378,13 @@ def test_the_largest_error_of_the_estimate_falls_with_the_root_of_the_rows() -> 
     """
     side = np.linspace(0.02, 0.98, 15)
     grid = np.array([(a, b) for a in side for b in side])
-    exact = datasets.local_wave_error(grid, 0.15)
+    exact = local_wave_error(grid, 0.15)
     sizes = np.array([500, 2000, 8000, 32_000])
     largest = []
     for n in sizes:
         each = []
         for seed in range(12):
-            data = datasets.local_wave(int(n), random_state=seed)
+            data = local_wave(int(n), random_state=seed)
             x = np.column_stack([data.columns["x1"], data.columns["x2"]])
             found = local_calibration_error(
                 data.y_true, data.y_prob, x, bandwidth=0.15, bins=1, signed=True,
@@ -402,9 +403,8 @@ def test_the_crime_study_in_small(shared_data: Path, monkeypatch: pytest.MonkeyP
     """One seed of setting 1: the overconfident network is mended by every method, and LoRe's limits are in order."""
     pytest.importorskip("torch", reason="needs torch (extra neural)")
     pytest.importorskip("openTSNE", reason="needs the extra tsne")
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
     monkeypatch.setenv("MISCAL_DATA", str(shared_data))
-    import crime
+    from studies import crime
 
     found = crime.one_seed(0, crime.load())
     scores = found["scores"]

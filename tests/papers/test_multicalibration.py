@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from miscal import MiscalError, MiscalWarning
-from miscal.datasets import nested_subpopulations
 from miscal.engines.subpopulations import ordered, ordered_real
 from miscal.metrics import (
     kuiper_calibration_error,
@@ -19,6 +18,7 @@ from miscal.metrics import (
 )
 from miscal.metrics.subpopulation.inputs import Asked, Kept, feature_columns
 from miscal.pairs import Pair
+from studies.constructions import nested_subpopulations
 
 
 # ------------------------------------------------------------------------------------------- the paper, naively

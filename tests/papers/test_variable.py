@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import miscal
-from miscal import datasets, metrics
+from miscal import metrics
 from miscal.data.errors import MiscalError
+from studies import constructions
 from tests.laws.batches import Batch, batches
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
@@ -118,8 +119,8 @@ def test_levels_booleans_and_dates(variable: object) -> None:
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("alpha", [0.0, 0.125, 0.25])
 def test_theorems_5_1_and_5_2_at_finite_alpha(n_classes: int, alpha: float) -> None:
-    for build in (datasets.variable_worse_than_score, datasets.score_worse_than_variable):
-        if build is datasets.score_worse_than_variable and alpha == 0.0:
+    for build in (constructions.variable_worse_than_score, constructions.score_worse_than_variable):
+        if build is constructions.score_worse_than_variable and alpha == 0.0:
             continue
         made = build(n_classes=n_classes, alpha=alpha)
         target = "positive" if n_classes == 2 else "top"
@@ -133,7 +134,7 @@ def test_theorems_5_1_and_5_2_at_finite_alpha(n_classes: int, alpha: float) -> N
 
 @pytest.mark.parametrize("overconfident", [True, False])
 def test_theorem_5_4_one_sided_errors_agree(overconfident: bool) -> None:
-    made = datasets.one_sided(overconfident=overconfident)
+    made = constructions.one_sided(overconfident=overconfident)
     score = metrics.expected_calibration_error(made.y_true, made.y_prob, bins=7)
     variable = metrics.variable_calibration_error(made.y_true, made.y_prob, next(iter(made.columns.values())))
     assert abs(score - variable) <= 1e-12

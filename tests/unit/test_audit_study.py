@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
+
+from studies import audit_findings as study
 
 SEEDS, ROWS = 20, 4000
 
 
-@pytest.fixture(scope="module")
-def study() -> Any:
-    path = Path(__file__).parents[2] / "studies" / "audit_findings.py"
-    spec = importlib.util.spec_from_file_location("audit_findings", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["audit_findings"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["field", "variable", "pair", "subpopulation"])
-def test_a_planted_error_is_the_first_finding(study: Any, place: str) -> None:
+def test_a_planted_error_is_the_first_finding(place: str) -> None:
     made = study.counted([study.planted_first(place, ROWS, seed) for seed in range(SEEDS + 5)])[:SEEDS]
     missed = [item for item in made if not item["right"]]
     # At a true rate of 95% at least 17 of 20 are right in 98 runs of 100.
@@ -34,7 +19,7 @@ def test_a_planted_error_is_the_first_finding(study: Any, place: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_planted_region_is_the_first_finding_of_a_deep_audit(study: Any) -> None:
+def test_a_planted_region_is_the_first_finding_of_a_deep_audit() -> None:
     made = study.counted(
         [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(SEEDS)]
     )
@@ -44,7 +29,7 @@ def test_a_planted_region_is_the_first_finding_of_a_deep_audit(study: Any) -> No
 
 
 @pytest.mark.slow
-def test_calibrated_data_are_quiet(study: Any) -> None:
+def test_calibrated_data_are_quiet() -> None:
     made = [study.calibrated_alarms(ROWS, 500 + seed) for seed in range(SEEDS)]
     # At a true rate of 5% more than 4 of 20 alarm in 3 runs of 1,000.
     assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]
@@ -52,6 +37,6 @@ def test_calibrated_data_are_quiet(study: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("total_right", [False, True])
-def test_a_score_wrong_everywhere_is_one_finding(study: Any, total_right: bool) -> None:
+def test_a_score_wrong_everywhere_is_one_finding(total_right: bool) -> None:
     made = [study.one_general(ROWS, 500 + seed, total_right=total_right) for seed in range(SEEDS)]
     assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
-STUDIES = Path(__file__).resolve().parents[2] / "studies"
+from studies import false_alarms_score as study
+
 SETS = 60
 
 
-@pytest.fixture(scope="module")
-def study():
-    # The studies are scripts that share a module called harness, as the benchmarks do: both are loaded by path.
-    loaded = {}
-    for name in ("harness", "false_alarms_score"):
-        spec = importlib.util.spec_from_file_location(name, STUDIES / f"{name}.py")
-        loaded[name] = importlib.util.module_from_spec(spec)
-        before = sys.modules.get(name)
-        sys.modules[name] = loaded[name]
-        spec.loader.exec_module(loaded[name])
-        if name == "harness":
-            kept = before
-    if kept is None:
-        del sys.modules["harness"]
-    else:
-        sys.modules["harness"] = kept
-    return loaded["false_alarms_score"]
-
-
-def test_the_limits_are_the_binomials(study):
+def test_the_limits_are_the_binomials():
     assert study.harness.alarm_limit(1000) == 73
     assert study.harness.alarm_limit(100) == 13
     assert study.harness.alarms([0.05, 0.2, float("nan")]) == {
@@ -43,21 +21,21 @@ def test_the_limits_are_the_binomials(study):
 @pytest.mark.parametrize(
     "kind", ["plain", "scores rounded to .1", "lognormal weights", "clusters of five", "three classes, top label"]
 )
-def test_calibrated_data_seldom_alarm(study, kind):
+def test_calibrated_data_seldom_alarm(kind):
     (row,) = study.calibrated_rows(SETS, [kind])
     assert row["limit"] == 9  # the 99.9% point of Binomial(60, .05)
     assert row["kept"], row
 
 
 @pytest.mark.slow
-def test_a_planted_error_is_seen_and_covered(study):
+def test_a_planted_error_is_seen_and_covered():
     answers = [study.one(study.shifted(seed, 2.0), {}) for seed in range(20)]
     row = study.summary("slope 2", answers)
     assert row["error"] == row["kuiper"] == row["cells"] == 20
     assert min(row["covered"], row["kuiper_covered"]) >= row["least"]
 
 
-def test_a_test_that_ignores_clusters_would_be_caught(study):
+def test_a_test_that_ignores_clusters_would_be_caught():
     """The mutant: clustered rows taken as independent alarm far beyond the limit."""
     make, options = study.KINDS["clusters of five"]
     answers = []

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal import MiscalError, datasets
+from miscal import MiscalError
 from miscal.metrics import abstention_reward, maximum_calibration_error, maximum_local_calibration_error
+from studies.wave import local_wave
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
 matplotlib.use("Agg")
@@ -15,7 +16,7 @@ matplotlib.use("Agg")
 
 @pytest.fixture(scope="module")
 def result() -> miscal.Result:
-    data = datasets.local_wave(1500)
+    data = local_wave(1500)
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
     return miscal.by_neighbourhood(p, ["x1", "x2"], bandwidth=0.4, bins=10, simulations=19)
 
@@ -48,7 +49,7 @@ def test_the_worst_are_listed_in_words(result: miscal.Result) -> None:
 
 
 def test_one_feature_has_no_map() -> None:
-    data = datasets.local_wave(300, dimensions=1)
+    data = local_wave(300, dimensions=1)
     found = miscal.by_neighbourhood(
         miscal.Predictions(data.y_true, data.y_prob, columns=data.columns), "x1", simulations=9
     )
@@ -60,7 +61,7 @@ def test_one_feature_has_no_map() -> None:
 def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
     from matplotlib import pyplot as plt
 
-    data = datasets.local_wave(400)
+    data = local_wave(400)
     x = np.column_stack(list(data.columns.values()))
     display = miscal.plots.BandwidthDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "LoRe": data.truth}, {"raw": x, "wide": x * 3}, [1e-6, 0.2, 1e12]
@@ -81,7 +82,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
 def test_the_reward_is_over_the_originals() -> None:
     from matplotlib import pyplot as plt
 
-    data = datasets.local_wave(200)
+    data = local_wave(200)
     display = miscal.plots.RewardDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "truth": data.truth}, [2.0, 5.0]
     ).plot()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,51 +65,6 @@ class Synthetic:
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Construction:
-    """Data without any chance in it, whose metrics are known from a paper's formulas.
-
-    Attributes
-    ----------
-    y_true, y_prob : array
-        Outcomes and probabilities.
-    columns : mapping of name to array (n,)
-        The variable of the theorem.
-    expected : mapping of name to float
-        Exact values, under the names of the metrics that give them.
-    score_edges, variable_edges : array or None
-        Edges that part every two distinct scores, or values of the variable; with them as ``bins`` a binned metric
-        has its exact value.
-    subpopulations : tuple of index arrays
-        Without the full population; empty where the paper has none.
-    """
-
-    y_true: Codes
-    y_prob: Floats
-    columns: Mapping[str, npt.NDArray[Any]]
-    expected: Mapping[str, float]
-    score_edges: Floats | None = None
-    variable_edges: Floats | None = None
-    subpopulations: tuple[Codes, ...] = field(default=())
-
-    def masks(self) -> Booleans:
-        """Return the subpopulations as boolean rows, (number of subpopulations, n)."""
-        made = np.zeros((len(self.subpopulations), len(self.y_true)), dtype=np.bool_)
-        for row, indices in zip(made, self.subpopulations, strict=True):
-            row[indices] = True
-        return made
-
-    def predictions(self) -> Predictions:
-        """Return the same data as validated predictions."""
-        from miscal.data.predictions import Predictions
-
-        return Predictions(self.y_true, self.y_prob, columns=dict(self.columns))
-
-    def __repr__(self) -> str:
-        known = ", ".join(f"{name}={value:.6g}" for name, value in self.expected.items())
-        return f"Construction({len(self.y_true)} rows, {known})"
 
 
 def whole(name: str, value: object, least: int) -> int:

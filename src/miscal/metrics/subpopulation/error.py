@@ -83,11 +83,10 @@ def multicalibration_error(
 
     Examples
     --------
-    >>> from miscal.datasets import nested_subpopulations
     >>> from miscal.metrics import multicalibration_error
-    >>> data = nested_subpopulations(7)
-    >>> round(multicalibration_error(data.y_true, data.y_prob, subpopulations=data.subpopulations), 10)
-    0.0868714808
+    >>> y_true, y_prob = [0, 0, 1, 0, 1, 1], [0.1, 0.3, 0.4, 0.6, 0.7, 0.8]
+    >>> round(multicalibration_error(y_true, y_prob, subpopulations=[[0, 1, 3], [2, 4, 5]]), 10)
+    0.2517244713
     """
     _check(statistic, response, variance)
     least = check_count("min_size", min_size, 1)
