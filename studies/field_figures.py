@@ -96,9 +96,9 @@ def main():
     test, valid = levels(parser.parse_args().networks)
     banks = miscal.by_field(test, "Bank")
     print(banks.sentence(), banks.method, dict(banks.extra["differences"]), banks.extra["spread"])
-    save(banks.plot(display="funnel").figure_, "funnel")
-    save(banks.plot(display="caterpillar").figure_, "caterpillar")
-    save(miscal.by_field(test, ["State", "naics2"]).plot(display="map").figure_, "map")
+    save(banks.plot(kind="funnel").figure_, "funnel")
+    save(banks.plot(kind="caterpillar").figure_, "caterpillar")
+    save(miscal.by_field(test, ["State", "naics2"]).plot(kind="map").figure_, "map")
     maps(valid)
     methods()
 

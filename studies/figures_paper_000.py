@@ -16,9 +16,10 @@ mpl.use("Agg")
 import numpy as np
 
 import miscal
-from miscal.plots import VariableComparison, VariableDisplay, plot_pairs
+from miscal.plots import VariableDisplay
 from miscal.plots.base import pyplot
 from studies import reproduce_paper_000 as paper
+from studies.displays import VariableComparison, plot_pairs
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 ADULT = ("Uncalibrated", "Beta calibration", "Variable-based calibration")

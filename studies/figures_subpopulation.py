@@ -16,8 +16,9 @@ import numpy as np
 
 import miscal
 from miscal.datasets import flights_predictions
-from miscal.plots import RepairedSubpopulationsDisplay, SubpopulationDisplay, WorstSubpopulationsDisplay
+from miscal.plots import SubpopulationDisplay
 from miscal.recalibrate import AugmentedLogistic, IsotonicCalibration, MulticalibrationBoost
+from studies.displays import RepairedSubpopulationsDisplay
 
 COLUMNS = ["carrier", "origin", "month", "hour", "distance"]
 
@@ -35,7 +36,7 @@ def main(folder: Path) -> None:
     result = miscal.by_subpopulation(test, columns, simulations=499)
     print(result.sentence())
     SubpopulationDisplay(result).plot().figure_.savefig(folder / "subpopulation-cumulative.png", dpi=130)
-    WorstSubpopulationsDisplay(result).plot().figure_.savefig(folder / "subpopulation-worst.png", dpi=130)
+    SubpopulationDisplay(result, "worst").plot().figure_.savefig(folder / "subpopulation-worst.png", dpi=130)
     results = {"As it is": result}
     table = {name: learn.columns[name] for name in columns}
     beside = {name: test.columns[name] for name in columns}

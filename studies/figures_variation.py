@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import miscal
-from miscal.plots import RankDisplay, UncertaintyDisplay, VariationDisplay
+from miscal.plots import VariationDisplay
 from miscal.plots.base import BAND, INK, QUIET, SERIES
 from studies.variation_experiment import RESULTS, sample
 
@@ -73,7 +73,7 @@ def reliability(rows, path):
     value = f"error {by_confidence.value:.5f}, noise floor {by_confidence.noise_floor:.5f}"
     VariationDisplay(by_confidence).plot(axes[0], name="Observed")
     axes[0].set_title(f"Expected: {value}", fontsize=10, color=INK)
-    UncertaintyDisplay(by_entropy).plot(axes[1], name="Observed")
+    VariationDisplay(by_entropy, "uncertainty").plot(axes[1], name="Observed")
     floor = by_entropy.extra["uncertainty_error"]
     axes[1].set_title(f"Uncertainty: error {floor:.5f}, for calibrated predictions", fontsize=10, color=INK)
     VariationDisplay(by_entropy).plot(axes[2], name="Observed")
@@ -111,10 +111,10 @@ def ranks(path):
     result = miscal.by_variation(miscal.Predictions(y, sharper))
     figure, axes = plt.subplots(1, 4, figsize=(14.4, 3.7), layout="constrained")
     VariationDisplay(result).plot(axes[0])
-    RankDisplay(result).plot(axes[1])
+    VariationDisplay(result, "ranks").plot(axes[1])
     axes[1].set_title("all rows", fontsize=9, color=INK)
     for ax, cell in zip(axes[2:], (4, 8), strict=True):
-        RankDisplay(result).plot(ax, cell=cell)
+        VariationDisplay(result, "ranks").plot(ax, cell=cell)
     for ax in axes[2:]:
         ax.get_legend().remove()
     for ax in axes[1:]:

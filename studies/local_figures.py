@@ -14,7 +14,8 @@ import numpy as np
 
 import miscal
 from miscal import datasets, metrics
-from miscal.plots import BandwidthDisplay, LocalMapDisplay, RewardDisplay, WorstNeighbourhoodsDisplay
+from miscal.plots import NeighbourhoodDisplay
+from studies.displays import BandwidthDisplay, RewardDisplay
 from studies.wave import local_wave
 
 matplotlib.use("Agg")
@@ -58,7 +59,7 @@ def wave() -> None:
     x = np.column_stack([data.columns["x1"], data.columns["x2"]])
     p = miscal.Predictions(data.y_true, data.y_prob, columns=data.columns)
     result = miscal.by_neighbourhood(p, ["x1", "x2"], simulations=199)
-    save(LocalMapDisplay(result).plot(), "map-wave")
+    save(NeighbourhoodDisplay(result, "map").plot(), "map-wave")
     grid = np.geomspace(1e-3, 10.0, 17)
     redrawn = (np.random.default_rng(1).random(data.y_prob.size) < data.y_prob).astype(int)
     outcomes = {"Errors in waves": data.y_true, "The same scores, calibrated": redrawn}
@@ -75,7 +76,7 @@ def flights() -> None:
     names = [name for name in ("hour", "month", "carrier", "distance", "origin") if name in p.columns][:4]
     result = miscal.by_neighbourhood(p, names, bandwidth=0.3, simulations=199)
     print(result.sentence())
-    save(WorstNeighbourhoodsDisplay(result).plot(), "worst-flights")
+    save(NeighbourhoodDisplay(result, "worst").plot(), "worst-flights")
 
 
 def main() -> None:
@@ -91,7 +92,7 @@ def main() -> None:
         sample = content["map"]
         p = miscal.Predictions(np.array(sample["right"]), np.array(sample["confidence"]))
         result = miscal.by_neighbourhood(p, np.array(sample["x"]), scale=None, simulations=99)
-        save(LocalMapDisplay(result).plot(), f"{short}-map")
+        save(NeighbourhoodDisplay(result, "map").plot(), f"{short}-map")
     crime = load("crime")
     if crime:
         bandwidths(crime, crime["curves"], "crime", crime["curves sd"])

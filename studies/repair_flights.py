@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.auditing.repair_table import repair_table
 from miscal.datasets import flights
-from miscal.plots import ChoiceDisplay
+from studies.displays import ChoiceDisplay
 from studies.harness import RESULTS, markdown
 
 mpl.use("Agg")

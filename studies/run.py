@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OTHERS = ("constructions", "harness", "run", "reproduce", "figures_", "peer_", "wave")
+OTHERS = ("constructions", "displays", "harness", "run", "reproduce", "figures_", "peer_", "wave")
 
 
 def names() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 SHOWN = 20
 ARRAY_SHOWN = 4
 PLAIN = {str, int, float, bool, type(None)}
-
-_drawers: dict[str, Callable[..., Any]] = {}
-
-
-def register_plot(kind: str, drawer: Callable[..., Any]) -> None:
-    """Say what draws results of a kind; `miscal.plots` calls this, so that results need not know plots."""
-    _drawers[kind] = drawer
 
 
 class Table(Mapping[str, np.ndarray]):
@@ -215,10 +208,8 @@ class Result:
         return self.table
 
     def plot(self, **options: Any) -> Any:
-        """Draw the result; needs the plot extra. Options go to the display's `plot`."""
-        if self.kind not in _drawers:
-            import_module("miscal.plots")
-        return _drawers[self.kind](self, **options)
+        """Draw the result; needs the plot extra. `kind` chooses among the display's figures, other options style it."""
+        return import_module("miscal.plots").draw(self, **options)
 
     def sentence(self) -> str:
         """The result in one sentence."""

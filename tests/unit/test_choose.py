@@ -113,7 +113,7 @@ def test_the_plot_of_the_choice_draws_the_table(
     import matplotlib
 
     matplotlib.use("Agg")
-    from miscal.plots import ChoiceDisplay
+    from studies.displays import ChoiceDisplay
 
     p, y, X = groups
     found = choose(p, y, X, by=["race"], candidates={**SMALL, "narrow": HistogramBinning(bins=4000)})

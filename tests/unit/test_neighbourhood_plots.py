@@ -8,6 +8,7 @@ import pytest
 import miscal
 from miscal import MiscalError
 from miscal.metrics import abstention_reward, maximum_calibration_error, maximum_local_calibration_error
+from studies.displays import BandwidthDisplay, RewardDisplay
 from studies.wave import local_wave
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
@@ -25,11 +26,11 @@ def test_the_map_shows_the_best_and_the_worst_bin(result: miscal.Result) -> None
     from matplotlib import pyplot as plt
 
     display = result.plot()
-    assert isinstance(display, miscal.plots.LocalMapDisplay)
+    assert (type(display), display.kind) == (miscal.plots.NeighbourhoodDisplay, "map")
     frame, local = display.frame(), result.extra["map"]
     gaps = {cell: abs(local.residual[local.cells == cell].mean()) for cell in np.unique(local.cells)}
-    assert display.worst == max(gaps, key=lambda cell: gaps[cell])
-    assert display.best == min(gaps, key=lambda cell: gaps[cell])
+    assert display.view.worst == max(gaps, key=lambda cell: gaps[cell])
+    assert display.view.best == min(gaps, key=lambda cell: gaps[cell])
     assert (frame["gap"] == local.gap[frame["row"]]).all()
     assert len(display.figure_.axes) == 5
     drawn = display.figure_.axes[0].collections[0]
@@ -41,7 +42,7 @@ def test_the_map_shows_the_best_and_the_worst_bin(result: miscal.Result) -> None
 def test_the_worst_are_listed_in_words(result: miscal.Result) -> None:
     from matplotlib import pyplot as plt
 
-    display = miscal.plots.WorstNeighbourhoodsDisplay(result).plot()
+    display = miscal.plots.NeighbourhoodDisplay(result, "worst").plot()
     labels = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert len(labels) == result.table.rows
     assert f"{result.table['effective_rows'][0]:,.0f} rows" in labels[0]
@@ -53,9 +54,9 @@ def test_one_feature_has_no_map() -> None:
     found = miscal.by_neighbourhood(
         miscal.Predictions(data.y_true, data.y_prob, columns=data.columns), "x1", simulations=9
     )
-    assert isinstance(found.plot(), miscal.plots.WorstNeighbourhoodsDisplay)
+    assert found.plot().kind == "worst"
     with pytest.raises(MiscalError, match="two features"):
-        miscal.plots.LocalMapDisplay(found)
+        miscal.plots.NeighbourhoodDisplay(found, "map")
 
 
 def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
@@ -63,7 +64,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
 
     data = local_wave(400)
     x = np.column_stack(list(data.columns.values()))
-    display = miscal.plots.BandwidthDisplay.from_predictions(
+    display = BandwidthDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "LoRe": data.truth}, {"raw": x, "wide": x * 3}, [1e-6, 0.2, 1e12]
     ).plot()
     frame = display.frame()
@@ -75,7 +76,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
     line = display.figure_.axes[0].lines[0]
     assert line.get_ydata().tolist() == frame["error"][first].tolist()
     with pytest.raises(MiscalError):
-        miscal.plots.BandwidthDisplay.from_predictions(data.y_true, {}, {}, statistic="median")
+        BandwidthDisplay.from_predictions(data.y_true, {}, {}, statistic="median")
     plt.close("all")
 
 
@@ -83,7 +84,7 @@ def test_the_reward_is_over_the_originals() -> None:
     from matplotlib import pyplot as plt
 
     data = local_wave(200)
-    display = miscal.plots.RewardDisplay.from_predictions(
+    display = RewardDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "truth": data.truth}, [2.0, 5.0]
     ).plot()
     frame = display.frame()

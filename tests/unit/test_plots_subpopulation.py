@@ -11,7 +11,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 import miscal
-from miscal.plots import RepairedSubpopulationsDisplay, SubpopulationDisplay, WorstSubpopulationsDisplay
+from miscal.plots import SubpopulationDisplay
+from studies.displays import RepairedSubpopulationsDisplay
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,9 @@ def test_curves_span_the_kuiper_errors(result):
 
 def test_panels_are_drawn(result):
     display = result.plot()
-    assert display.axes_.size == len(result.extra["cumulative"])
+    assert display.view.axes_.size == len(result.extra["cumulative"])
     display.figure_.canvas.draw()
-    lines = display.axes_[0, 0].lines
+    lines = display.view.axes_[0, 0].lines
     np.testing.assert_array_equal(lines[1].get_ydata(), result.extra["cumulative"][0]["y"])
 
 
@@ -56,7 +57,7 @@ def test_curves_on_given_axes(result):
 
 
 def test_the_worst_in_rank(result):
-    display = WorstSubpopulationsDisplay(result, count=5).plot()
+    display = SubpopulationDisplay(result, "worst", count=5).plot()
     display.figure_.canvas.draw()
     points = display.ax_.collections[-1].get_offsets()
     np.testing.assert_allclose(points[:, 0], result.table["deviations"][:5])

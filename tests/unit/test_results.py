@@ -75,7 +75,7 @@ def test_displays_draw_and_hand_back_their_data(result: miscal.Result) -> None:
     assert drawn.frame()["observed"].tolist() == result.table["observed"].tolist()
     labels = [text.get_text() for text in drawn.ax_.get_legend().get_texts()]
     assert labels == ["Perfectly calibrated", "95% noise band", "model A"]
-    walk = miscal.plots.CumulativeDisplay(result).plot()
+    walk = miscal.plots.ScoreDisplay(result, "cumulative").plot()
     top, bottom = max(0.0, walk.frame()["y"].max()), min(0.0, walk.frame()["y"].min())
     assert abs((top - bottom) - result.extra["kuiper"]) <= 1e-3  # the curve shows 400 of 2,000 points
     plt.close("all")

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 
 import miscal
 from miscal.datasets import calibrated_classes
-from miscal.plots import RankDisplay, UncertaintyDisplay, VariationDisplay
+from miscal.plots import VariationDisplay
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_displays_draw_what_they_hold(predictions):
     import matplotlib.pyplot as plt
 
     result = miscal.by_variation(predictions)
-    for display in (VariationDisplay(result), UncertaintyDisplay(result), RankDisplay(result)):
+    for display in [VariationDisplay(result, kind) for kind in ("variation", "uncertainty", "ranks")]:
         drawn = display.plot()
         assert drawn.ax_.get_xlabel()
         plt.close(drawn.figure_)
@@ -125,11 +125,11 @@ def test_displays_draw_what_they_hold(predictions):
     filled = result.table["rows"] > 0
     np.testing.assert_array_equal(x, result.table["predicted"][filled])
     np.testing.assert_array_equal(y, result.table["observed"][filled])
-    bars = RankDisplay(result).plot(cell=6).ax_.patches
+    bars = VariationDisplay(result, "ranks").plot(cell=6).ax_.patches
     assert [bar.get_height() for bar in bars[:4]] == list(result.table["predicted_ranks"][6])
     plt.close("all")
     with pytest.raises(miscal.MiscalError, match="entropy"):
-        UncertaintyDisplay(miscal.by_variation(predictions, variation="confidence")).plot()
+        VariationDisplay(miscal.by_variation(predictions, variation="confidence"), "uncertainty").plot()
 
 
 def test_false_alarms_are_as_rare_as_said():

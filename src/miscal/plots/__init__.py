@@ -1,61 +1,43 @@
-"""Displays that draw results and nothing else. Importing this tells results how to draw themselves."""
+"""Six displays, one a word: each draws the results of its `by_` function and nothing else."""
 
 from __future__ import annotations
 
-from miscal.plots.base import Display
-from miscal.plots.choice import ChoiceDisplay
-from miscal.plots.classes import ClassDisplay
-from miscal.plots.field import CaterpillarDisplay, FieldMapDisplay, FunnelDisplay, plot_field
-from miscal.plots.neighbourhood import (
-    BandwidthDisplay,
-    LocalMapDisplay,
-    RewardDisplay,
-    WorstNeighbourhoodsDisplay,
-    plot_neighbourhood,
-)
-from miscal.plots.period import PeriodDisplay
-from miscal.plots.score import CumulativeDisplay, ReliabilityDisplay
-from miscal.plots.subpopulation import (
-    RepairedSubpopulationsDisplay,
-    SubpopulationDisplay,
-    WorstSubpopulationsDisplay,
-)
-from miscal.plots.variable import VariableComparison, VariableDisplay, plot_pairs
-from miscal.plots.variation import RankDisplay, UncertaintyDisplay, VariationDisplay
-from miscal.results import register_plot
+from typing import Any
 
-register_plot("score", lambda result, **style: ReliabilityDisplay(result).plot(**style))
-register_plot("variable", lambda result, **style: VariableDisplay(result).plot(**style))
-register_plot("field", plot_field)
-register_plot("period", lambda result, **style: PeriodDisplay(result).plot(**style))
-register_plot("neighbourhood", plot_neighbourhood)
-register_plot("subpopulation", lambda result, **style: SubpopulationDisplay(result).plot(**style))
-register_plot("variation", lambda result, **style: VariationDisplay(result).plot(**style))
-register_plot("class", lambda result, **style: ClassDisplay(result).plot(**style))
+from miscal.plots.base import Display
+from miscal.plots.field import FieldDisplay
+from miscal.plots.neighbourhood import NeighbourhoodDisplay
+from miscal.plots.others import Classes, Periods
+from miscal.plots.score import ScoreDisplay
+from miscal.plots.subpopulation import SubpopulationDisplay
+from miscal.plots.variable import VariableDisplay
+from miscal.plots.variation import VariationDisplay
+from miscal.results import Result
 
 __all__ = [
-    "BandwidthDisplay",
-    "CaterpillarDisplay",
-    "ChoiceDisplay",
-    "ClassDisplay",
-    "CumulativeDisplay",
-    "Display",
-    "FieldMapDisplay",
-    "FunnelDisplay",
-    "LocalMapDisplay",
-    "PeriodDisplay",
-    "RankDisplay",
-    "ReliabilityDisplay",
-    "RepairedSubpopulationsDisplay",
-    "RewardDisplay",
+    "FieldDisplay",
+    "NeighbourhoodDisplay",
+    "ScoreDisplay",
     "SubpopulationDisplay",
-    "UncertaintyDisplay",
-    "VariableComparison",
     "VariableDisplay",
     "VariationDisplay",
-    "WorstNeighbourhoodsDisplay",
-    "WorstSubpopulationsDisplay",
-    "plot_field",
-    "plot_neighbourhood",
-    "plot_pairs",
 ]
+DISPLAYS: dict[str, type[Display]] = {
+    made.word: made
+    for made in (
+        ScoreDisplay,
+        VariableDisplay,
+        FieldDisplay,
+        VariationDisplay,
+        NeighbourhoodDisplay,
+        SubpopulationDisplay,
+    )
+}
+OTHERS = {"class": Classes, "period": Periods}
+
+
+def draw(result: Result, *, kind: str | None = None, ax: Any = None, **style: Any) -> Any:
+    """Draw a result of any kind, as `Result.plot` does."""
+    if result.kind in OTHERS:
+        return OTHERS[result.kind](result).plot(ax, **style)
+    return DISPLAYS[result.kind].from_result(result, kind=kind, ax=ax, **style)

@@ -1,4 +1,4 @@
-"""What displays share: matplotlib on demand, one set of colours, and the protocol.
+"""What displays share: matplotlib on demand, one set of colours, and the ways to make one.
 
 A display holds what is drawn (`frame()` returns it), `plot(ax=None)` draws it and returns the display with `ax_` and
 `figure_`; nothing is computed while drawing.
@@ -7,9 +7,15 @@ A display holds what is drawn (`frame()` returns it), `plot(ax=None)` draws it a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from miscal.data.errors import MissingExtra
+import numpy as np
+
+from miscal.data.errors import MissingExtra, check_named, refusal
+from miscal.data.frames import frame_of
+from miscal.data.predictions import Predictions
 from miscal.results import Result, Table
 
 if TYPE_CHECKING:
@@ -34,8 +40,8 @@ def pyplot() -> Any:
     return plt
 
 
-class Display(ABC):
-    """A figure of a result."""
+class View(ABC):
+    """One kind of figure of a result: `frame()` is exactly what is drawn."""
 
     ax_: Axes
     figure_: Figure
@@ -43,17 +49,12 @@ class Display(ABC):
     def __init__(self, result: Result) -> None:
         self.result = result
 
-    @classmethod
-    def from_result(cls, result: Result) -> Display:
-        """The display of a result."""
-        return cls(result)
-
     @abstractmethod
     def frame(self) -> Table:
         """Exactly what is drawn."""
 
     @abstractmethod
-    def plot(self, ax: Any = None, **style: Any) -> Display:
+    def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw, on new axes or on those given; visual arguments only."""
 
     def _start(self, ax: Any, size: tuple[float, float] = (5.2, 5.0)) -> Any:
@@ -61,10 +62,156 @@ class Display(ABC):
             _, ax = pyplot().subplots(figsize=size, layout="constrained")
         self.ax_ = ax
         self.figure_ = ax.figure
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
         ax.tick_params(colors=INK, labelsize=9)
-        return ax
+        return open_frame(ax)
+
+
+class Display:
+    """A figure of a result by one of the six words.
+
+    `Display(result)` holds what is drawn; `plot` draws it, and the three `from_` methods measure and draw at once, as
+    scikit-learn's displays do.
+
+    Parameters
+    ----------
+    result : of the `by_` function of the word
+    kind : one of `views`; by default the one that suits the result
+    choices : what the view shows, such as most=10
+
+    Attributes
+    ----------
+    ax_, figure_ : where it was drawn
+    view : what draws it
+    """
+
+    word: ClassVar[str]
+    views: ClassVar[Mapping[str, type[View]]]
+    pools: ClassVar[bool] = True  # whether columns say which rows belong together
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(self, result: Result, kind: str | None = None, **choices: Any) -> None:
+        if result.kind != self.word:
+            raise refusal(f"must be of by_{self.word}", where="the result", got=f"its kind is {result.kind}")
+        kind = kind or self.usual(result)
+        if kind not in self.views:
+            known = " or ".join(f"'{name}'" for name in self.views)
+            raise refusal(f"must be {known}", where="'kind'", got=f"it is {kind!r}")
+        self.result, self.kind = result, kind
+        self.view = self.views[kind](result, **choices)
+
+    @classmethod
+    def usual(cls, result: Result) -> str:  # noqa: ARG003  # some words look at it
+        """The kind of figure that suits a result."""
+        return next(iter(cls.views))
+
+    @classmethod
+    def from_result(cls, result: Result, *, kind: str | None = None, ax: Any = None, **style: Any) -> Self:
+        """Draw a result; style goes to `plot`."""
+        return cls(result, kind).plot(ax, **style)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        by: Any = None,
+        *,
+        kind: str | None = None,
+        ax: Any = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Measure predictions and draw the result.
+
+        Parameters
+        ----------
+        y_true, y_prob, sample_weight : as in `miscal.metrics`
+        by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
+            variation
+        options : go to the `by_` function of the word
+        """
+        columns = {} if by is None else _columns(by, cls.word)
+        return cls._measured(
+            Predictions(y_true, y_prob, weight=sample_weight, columns=columns), columns, options, kind, ax
+        )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        by: Any = None,
+        *,
+        kind: str | None = None,
+        ax: Any = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Predict with a fitted classifier, measure, and draw the result.
+
+        Parameters
+        ----------
+        estimator : with predict_proba and classes_
+        X : features, a frame or an array (whose columns are called x0, x1, ...)
+        y : outcomes
+        by : names of columns of X, or values as in `from_predictions`; all of X by default
+        """
+        if not hasattr(estimator, "predict_proba"):
+            got = f"it is {type(estimator).__name__}"
+            raise refusal("must be a fitted classifier with predict_proba", where="'estimator'", got=got)
+        columns = _columns(X, cls.word) if cls.pools else {}
+        names = [by] if isinstance(by, str) else list(by) if isinstance(by, (list, tuple)) else []
+        if names and all(isinstance(name, str) for name in names):
+            check_named(names, columns, "'X'", columns)
+            columns, by = {name: columns[name] for name in names}, None
+        if by is not None:
+            columns = _columns(by, cls.word)
+        classes = list(estimator.classes_)
+        probability = estimator.predict_proba(X)
+        given = {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
+        p = Predictions(y, probability, weight=sample_weight, columns=columns, **given)
+        return cls._measured(p, columns, options, kind, ax)
+
+    @classmethod
+    def _measured(
+        cls, p: Predictions, columns: Mapping[str, Any], options: dict[str, Any], kind: str | None, ax: Any
+    ) -> Self:
+        if bool(columns) != cls.pools:
+            what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
+            raise refusal(what, where=f"{cls.__name__}", got=f"'by' names {len(columns)}")
+        names = list(columns)
+        pooled = [] if not names else [names[0] if len(names) == 1 else names]
+        measure = getattr(import_module("miscal"), f"by_{cls.word}")
+        return cls(measure(p, *pooled, **options), kind).plot(ax)
+
+    def frame(self) -> Table:
+        """Exactly what is drawn."""
+        return self.view.frame()
+
+    def plot(self, ax: Any = None, **style: Any) -> Self:
+        """Draw, on new axes or on those given; visual arguments only. Nothing is computed here."""
+        self.view.plot(ax, **style)
+        self.ax_, self.figure_ = self.view.ax_, self.view.figure_
+        return self
+
+
+def _columns(data: Any, word: str) -> dict[str, Any]:
+    """Columns by name: of a frame or dict, of an array of several columns, or the values of one."""
+    if isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        return dict(frame_of(data, "'by'"))
+    if isinstance(data, (np.ndarray, list, tuple)) and np.ndim(data) == 2:
+        values = np.asarray(data)
+        return {f"x{i}": values[:, i] for i in range(values.shape[1])}
+    return {str(getattr(data, "name", None) or word): data}
+
+
+def open_frame(ax: Any) -> Any:
+    """Axes without the lines at the top and on the right."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
 
 
 def percent_axis(axis: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
 from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
@@ -27,7 +28,7 @@ def short(label: str, longest: int = LONGEST) -> str:
     return text.replace("$", r"\$").replace("\n", " ")
 
 
-class FunnelDisplay(Display):
+class Funnel(View):
     """Gap of every level against its size, with limits within which levels of a calibrated model lie.
 
     A level's size is the rows at the mean rate that would be as noisy, so that one pair of limits serves all. The inner
@@ -50,7 +51,7 @@ class FunnelDisplay(Display):
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
-    def plot(self, ax: Any = None, **style: Any) -> FunnelDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> Funnel:
         """Draw every level and the limits."""
         ax = self._start(ax, (7.0, 4.6))
         drawn = self.frame()
@@ -119,7 +120,7 @@ class FunnelDisplay(Display):
         return words if np.isnan(share) else f"{words}, of which {share:.0%} is noise"
 
 
-class CaterpillarDisplay(Display):
+class Caterpillar(View):
     """The worst levels with their intervals before (grey) and after shrinkage (coloured), the worst on top.
 
     Grey: the gap with its simultaneous interval. Coloured: the gap drawn towards the level's parent, with its 95%
@@ -138,7 +139,7 @@ class CaterpillarDisplay(Display):
         names = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
         return Table({name: table[name][chosen] for name in names})
 
-    def plot(self, ax: Any = None, **style: Any) -> CaterpillarDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> Caterpillar:
         """Draw two lines for each level."""
         drawn = self.frame()
         ax = self._start(ax, (7.0, 1.1 + 0.3 * drawn.rows))
@@ -166,7 +167,7 @@ class CaterpillarDisplay(Display):
         return self
 
 
-class FieldMapDisplay(Display):
+class FieldMap(View):
     """Two crossed fields as a map: colour is the shrunken gap, a dot marks combinations beyond noise.
 
     Combinations that do not occur stay white. Of long fields the levels with most rows are shown, and the title says
@@ -193,7 +194,7 @@ class FieldMapDisplay(Display):
         rows = np.bincount(codes, weights=self.result.table["rows"])
         return sorted(str(name) for name in names[np.argsort(-rows, kind="stable")[: self.most]])
 
-    def plot(self, ax: Any = None, **style: Any) -> FieldMapDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> FieldMap:
         """Draw the map."""
         drawn = self.frame()
         across, down = (_ordered(drawn[name]) for name in ("two", "one"))
@@ -237,20 +238,15 @@ def _colours() -> Any:
     return LinearSegmentedColormap.from_list("gap", [UNDER, "#f4f4f2", OVER])
 
 
-DISPLAYS: dict[str, type[Display]] = {
-    "funnel": FunnelDisplay,
-    "caterpillar": CaterpillarDisplay,
-    "map": FieldMapDisplay,
-}
+class FieldDisplay(Display):
+    """By field: a "map" of two crossed fields, a "caterpillar" of few levels or the worst ones, a "funnel" of many."""
 
+    word = "field"
+    views: ClassVar[Mapping[str, type[View]]] = {"funnel": Funnel, "caterpillar": Caterpillar, "map": FieldMap}
 
-def plot_field(result: Result, display: str | None = None, **style: Any) -> Display:
-    """Draw a result by field: a map of two crossed fields, a list of few levels, a funnel of many; or as asked for."""
-    if display is None:
+    @classmethod
+    def usual(cls, result: Result) -> str:
+        """A map of two short crossed fields, a list of few levels, a funnel of many."""
         parts = result.extra.get("parts", ())
         small = len(parts) == 2 and max(len(set(part)) for part in parts) <= FEW
-        display = "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"
-    if display not in DISPLAYS:
-        raise refusal("must be 'funnel', 'caterpillar' or 'map'", where="'display'", got=f"it is {display!r}")
-    drawn: Display = DISPLAYS[display](result)
-    return drawn.plot(**style)
+        return "map" if small else "caterpillar" if result.table.rows <= FEW else "funnel"

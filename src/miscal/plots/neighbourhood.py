@@ -1,15 +1,15 @@
-"""Figures by neighbourhood (paper 002): map of the local error, error against bandwidth, reward, the worst."""
+"""Figures by neighbourhood (paper 002): map of the local error, and the worst."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, percent_axis, pyplot
+from miscal.plots.base import INK, OVER, QUIET, UNDER, Display, View, open_frame, percent_axis, pyplot
 from miscal.results import Result, Table
 
 FEWEST = 20  # rows of a bin that is drawn
@@ -17,7 +17,7 @@ MOST = 20_000  # points drawn of a bin
 BOTH = ("best", "worst")
 
 
-class LocalMapDisplay(Display):
+class LocalMap(View):
     """Local gap of every row over two features, for the best and the worst bin of the score (paper 002, Figure 2).
 
     Beside each map: the distribution of the local error over the bin's rows, with the bin's own error as a line. Where
@@ -65,7 +65,7 @@ class LocalMapDisplay(Display):
             }
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> LocalMapDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> LocalMap:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
         drawn = self.frame()
         limit = max(0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
@@ -110,8 +110,7 @@ class LocalMapDisplay(Display):
         ax.set_xlabel(names[first] if plain else f"Feature {first + 1}", color=INK)
         ax.set_ylabel(names[second] if plain else f"Feature {second + 1}", color=INK)
         ax.tick_params(colors=INK, labelsize=9)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        open_frame(ax)
         return points
 
     def _distribution(self, ax: Any, drawn: Table, which: str) -> None:
@@ -128,12 +127,10 @@ class LocalMapDisplay(Display):
         ax.set_xlim(0, None)
         percent_axis(ax.xaxis)
         percent_axis(ax.yaxis)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize=9, loc="lower right")
+        open_frame(ax).legend(frameon=False, fontsize=9, loc="lower right")
 
 
-class WorstNeighbourhoodsDisplay(Display):
+class Worst(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
     def frame(self) -> Table:
@@ -141,7 +138,7 @@ class WorstNeighbourhoodsDisplay(Display):
         names = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
         return Table({name: self.result.table[name] for name in names})
 
-    def plot(self, ax: Any = None, **style: Any) -> WorstNeighbourhoodsDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> Worst:
         """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""
         drawn = self.frame()
         ax = self._start(ax, (8.6, 1.4 + 0.55 * max(drawn.rows, 1)))
@@ -170,173 +167,13 @@ class WorstNeighbourhoodsDisplay(Display):
         return self
 
 
-class BandwidthDisplay:
-    """Largest or average local error against the bandwidth, for several recalibrations and feature maps.
+class NeighbourhoodDisplay(Display):
+    """By neighbourhood: a "map" of the local error over two features, or the "worst" neighbourhoods in words."""
 
-    Parameters
-    ----------
-    curves : feature map -> recalibration -> errors, one a bandwidth
-    bandwidths : increasing numbers
-    statistic : "largest" or "average"
-    spread : like `curves`, a standard deviation over runs, drawn as a band
-    mark : feature map -> bandwidth to mark
-    """
-
-    def __init__(
-        self,
-        curves: Mapping[str, Mapping[str, Sequence[float]]],
-        bandwidths: Sequence[float],
-        statistic: str = "largest",
-        spread: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
-        mark: Mapping[str, float] | None = None,
-    ) -> None:
-        self.curves, self.bandwidths = curves, np.asarray(bandwidths, dtype=np.float64)
-        self.statistic, self.spread, self.mark = statistic, spread, mark or {}
+    word = "neighbourhood"
+    views: ClassVar[Mapping[str, type[View]]] = {"map": LocalMap, "worst": Worst}
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        probabilities: Mapping[str, Any],
-        features: Mapping[str, Any],
-        bandwidths: Sequence[float] | None = None,
-        *,
-        statistic: str = "largest",
-        **options: Any,
-    ) -> BandwidthDisplay:
-        """Measure several probabilities of the same rows; options go to `local_calibration_error`."""
-        from miscal.metrics.neighbourhood.errors import local_calibration_error
-
-        if statistic not in ("largest", "average"):
-            raise refusal("must be 'largest' or 'average'", where="'statistic'", got=f"it is {statistic!r}")
-        grid = np.geomspace(0.01, 10.0, 13) if bandwidths is None else np.asarray(bandwidths, dtype=np.float64)
-        read = np.nanmax if statistic == "largest" else np.nanmean
-        curves = {
-            space: {
-                name: read(local_calibration_error(y_true, p, x, bandwidth=grid.tolist(), **options), axis=1)
-                for name, p in probabilities.items()
-            }
-            for space, x in features.items()
-        }
-        return cls(curves, grid.tolist(), statistic)
-
-    def frame(self) -> Table:
-        """Feature map, recalibration, bandwidth, error."""
-        rows = [
-            (space, name, bandwidth, error)
-            for space, each in self.curves.items()
-            for name, errors in each.items()
-            for bandwidth, error in zip(self.bandwidths, errors, strict=True)
-        ]
-        names = ("features", "recalibration", "bandwidth", "error")
-        return Table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-
-    def plot(self, ax: Any = None) -> BandwidthDisplay:
-        """One panel a feature map (`ax`: as many axes), one line a recalibration."""
-        count = len(self.curves)
-        if ax is None:
-            _, ax = pyplot().subplots(
-                1, count, figsize=(5.0 * count + 1.4, 4.2), layout="constrained", squeeze=False, sharey=True
-            )
-        axes = np.atleast_1d(ax).reshape(-1)
-        self.ax_, self.figure_ = axes[0], axes[0].figure
-        highest = max(float(np.nanmax(errors)) for each in self.curves.values() for errors in each.values())
-        for axis, (space, each) in zip(axes, self.curves.items(), strict=True):
-            self._panel(axis, space, each)
-            axis.set_ylim(0, 1.05 * highest)
-        axes[0].set_ylabel(f"{self.statistic.capitalize()} local calibration error", color=INK)
-        axes[-1].legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return self
-
-    def _panel(self, axis: Any, space: str, each: Mapping[str, Sequence[float]]) -> None:
-        for place, (name, errors) in enumerate(each.items()):
-            tint, dash = _series(place)
-            values = np.asarray(errors)
-            if self.spread is not None:
-                off = np.asarray(self.spread[space][name])
-                axis.fill_between(self.bandwidths, values - off, values + off, color=tint, alpha=0.08, linewidth=0)
-            local = name.startswith("LoRe")
-            axis.plot(self.bandwidths, values, color=tint, linestyle=dash, linewidth=2.2 if local else 1.3, label=name)
-        if space in self.mark:
-            axis.axvline(self.mark[space], color=BAND, linewidth=6, alpha=0.5, zorder=0)
-        axis.set_xscale("log")
-        percent_axis(axis.yaxis)
-        axis.set_xlabel("Bandwidth", color=INK)
-        axis.set_title(space, fontsize=10, color=INK, loc="left")
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
-
-
-class RewardDisplay:
-    """Reward of answering only when confident, against the cost of an error, over the original's (002, Figure 4).
-
-    Parameters
-    ----------
-    rewards : recalibration -> mean reward a row at each ratio; the first is the original
-    ratios : cost of an error over that of declining
-    """
-
-    def __init__(self, rewards: Mapping[str, Sequence[float]], ratios: Sequence[float]) -> None:
-        self.rewards, self.ratios = rewards, np.asarray(ratios, dtype=np.float64)
-
-    @classmethod
-    def from_predictions(
-        cls, y_true: Any, probabilities: Mapping[str, Any], ratios: Sequence[float] | None = None, **options: Any
-    ) -> RewardDisplay:
-        """Measure several probabilities of the same rows, the original first; options go to `abstention_reward`."""
-        from miscal.metrics.decision import abstention_reward
-
-        grid = np.geomspace(1.25, 100.0, 25) if ratios is None else np.asarray(ratios, dtype=np.float64)
-        rows = len(y_true)
-        rewards = {
-            name: [abstention_reward(y_true, p, error_cost=float(ratio), **options) / rows for ratio in grid]
-            for name, p in probabilities.items()
-        }
-        return cls(rewards, grid.tolist())
-
-    def frame(self) -> Table:
-        """Recalibration, ratio, improvement over the original."""
-        names, first = list(self.rewards), np.asarray(next(iter(self.rewards.values())))
-        return Table(
-            {
-                "recalibration": [name for name in names for _ in self.ratios],
-                "ratio": np.tile(self.ratios, len(names)),
-                "improvement": np.concatenate([np.asarray(self.rewards[name]) - first for name in names]),
-            }
-        )
-
-    def plot(self, ax: Any = None) -> RewardDisplay:
-        """Draw one line a recalibration; 0 is the original."""
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        drawn = self.frame()
-        for place, name in enumerate(self.rewards):
-            inside = drawn["recalibration"] == name
-            tint, dash = _series(place)
-            width = 2.2 if name.startswith("LoRe") else 1.3
-            ax.plot(
-                drawn["ratio"][inside], drawn["improvement"][inside], color=tint, linestyle=dash, linewidth=width,
-                label=name,
-            )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_xlabel("Cost of an error over the cost of declining", color=INK)
-        ax.set_ylabel("Reward a row, over the original", color=INK)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize=8.5)
-        return self
-
-
-def _series(place: int) -> tuple[str, Any]:
-    """Colour and dash of the n-th line; the original is grey."""
-    if place == 0:
-        return QUIET, "-"
-    return SERIES[(place - 1) % len(SERIES)], "-" if place <= len(SERIES) else (0, (4, 2))
-
-
-def plot_neighbourhood(result: Result, **style: Any) -> Any:
-    """The map of the local error where there are two features or more, else the worst neighbourhoods."""
-    if result.extra["map"].features.shape[1] >= 2:
-        return LocalMapDisplay(result).plot(**style)
-    return WorstNeighbourhoodsDisplay(result).plot(**style)
+    def usual(cls, result: Result) -> str:
+        """The map where there are two features or more, else the worst neighbourhoods."""
+        return "map" if result.extra["map"].features.shape[1] >= 2 else "worst"

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
 from miscal.results import Table
 
 
-class ReliabilityDisplay(Display):
+class Reliability(View):
     """Observed rate against predicted probability, with the band in which calibrated predictions would lie.
 
     The bars beneath show where the scores are. Axes are logit where scores crowd near 0 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np, miscal
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.random(1000)
-    >>> display = miscal.plots.ReliabilityDisplay(miscal.by_score(miscal.Predictions(rng.random(1000) < p, p)))
-    >>> display.frame()["predicted"].size
-    15
     """
 
     def frame(self) -> Table:
@@ -31,7 +23,7 @@ class ReliabilityDisplay(Display):
         names = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
         return Table({name: table[name][table["rows"] > 0] for name in names})
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> ReliabilityDisplay:
+    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Reliability:
         """Draw the diagram; a second call on the same axes overlays another result."""
         first = ax is None
         ax = self._start(ax)
@@ -82,7 +74,7 @@ class ReliabilityDisplay(Display):
         ax.legend(frameon=False, fontsize=9, loc="upper left")
 
 
-class CumulativeDisplay(Display):
+class Cumulative(View):
     """Running total of predicted minus observed in the order of the score; its range is Kuiper's calibration error.
 
     A rising stretch is over-predicted, a falling one under-predicted; the slope is the local gap.
@@ -93,7 +85,7 @@ class CumulativeDisplay(Display):
         walk = self.result.extra["cumulative"]
         return Table({name: walk[name] for name in ("x", "score", "y", "band")})
 
-    def plot(self, ax: Any = None, *, color: str = INK, **style: Any) -> CumulativeDisplay:
+    def plot(self, ax: Any = None, *, color: str = INK, **style: Any) -> Cumulative:
         """Draw the walk, its band and its range."""
         ax = self._start(ax, (6.4, 4.2))
         drawn = self.frame()
@@ -114,3 +106,21 @@ class CumulativeDisplay(Display):
         ax.set_ylabel("Predicted minus happened, so far", color=INK)
         ax.legend(frameon=False, fontsize=9, loc="best")
         return self
+
+
+class ScoreDisplay(Display):
+    """By score: "reliability" (observed against predicted) or "cumulative" (the walk whose range is Kuiper's error).
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> display = miscal.plots.ScoreDisplay(miscal.by_score(miscal.Predictions(rng.random(1000) < p, p)))
+    >>> display.frame()["predicted"].size
+    15
+    """
+
+    word = "score"
+    views: ClassVar[Mapping[str, type[View]]] = {"reliability": Reliability, "cumulative": Cumulative}
+    pools = False

@@ -1,34 +1,25 @@
-"""Figures by subpopulation: cumulative differences, the worst in rank, and the error before and after a repair."""
+"""Figures by subpopulation: cumulative differences, and the worst in rank."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from textwrap import shorten, wrap
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, percent_axis, pyplot
+from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, View, percent_axis, pyplot
 from miscal.results import Result, Table
 
 DASHES = (0, (3, 3))
 
 
-class SubpopulationDisplay(Display):
+class Cumulative(View):
     """Cumulative differences of the full population and of the worst subpopulations, each with its noise band.
 
     A rising stretch is over-predicted, a falling one under-predicted. The range of a curve, between the dashed lines,
     is the subpopulation's Kuiper error.
-
-    Examples
-    --------
-    >>> import numpy as np, miscal
-    >>> rng = np.random.default_rng(0)
-    >>> score, age = rng.random(500), rng.integers(20, 60, 500)
-    >>> p = miscal.Predictions(rng.random(500) < score, score, columns={"age": age})
-    >>> result = miscal.by_subpopulation(p, subpopulations=10, simulations=19)
-    >>> sorted(miscal.plots.SubpopulationDisplay(result).frame())
-    ['band', 'label', 'score', 'x', 'y']
     """
 
     def frame(self) -> Table:
@@ -39,7 +30,7 @@ class SubpopulationDisplay(Display):
         labels = np.concatenate([np.full(len(curve["x"]), curve["label"], dtype=object) for curve in curves])
         return Table({"label": labels, **columns})
 
-    def plot(self, ax: Any = None, **style: Any) -> SubpopulationDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> Cumulative:
         """Draw a panel a subpopulation; on given axes, only the curves, over one another."""
         curves = self.result.extra["cumulative"]
         if ax is not None:
@@ -91,7 +82,7 @@ class SubpopulationDisplay(Display):
         ax.set_ylabel("Predicted minus happened, so far", color=INK, fontsize=9)
 
 
-class WorstSubpopulationsDisplay(Display):
+class Worst(View):
     """The worst subpopulations in rank, in standard deviations, beside what the largest of all would be by chance."""
 
     def __init__(self, result: Result, count: int = 10) -> None:
@@ -104,7 +95,7 @@ class WorstSubpopulationsDisplay(Display):
         table = self.result.table
         return Table({name: table[name][: self.count] for name in names})
 
-    def plot(self, ax: Any = None, **style: Any) -> WorstSubpopulationsDisplay:
+    def plot(self, ax: Any = None, **style: Any) -> Worst:
         """Draw a line a subpopulation."""
         drawn = self.frame()
         ax = self._start(ax, (8.2, 0.42 * drawn.rows + 1.5))
@@ -132,55 +123,6 @@ class WorstSubpopulationsDisplay(Display):
         return self
 
 
-class RepairedSubpopulationsDisplay(Display):
-    """Multi-calibration error of several predictions of the same rows, such as before and after a repair.
-
-    The bar is the error, the tick what calibrated predictions would show on average, the line the 95% interval.
-    """
-
-    def __init__(self, results: dict[str, Result]) -> None:
-        super().__init__(next(iter(results.values())))
-        self.results = dict(results)
-
-    def frame(self) -> Table:
-        """Name, error, floor, interval and p-value of each."""
-        found = list(self.results.values())
-        return Table(
-            {
-                "label": list(self.results),
-                "value": [result.value for result in found],
-                "noise_floor": [result.noise_floor for result in found],
-                "low": [result.interval[0] for result in found],
-                "high": [result.interval[1] for result in found],
-                "p_value": [result.p_value for result in found],
-            }
-        )
-
-    def plot(self, ax: Any = None, **style: Any) -> RepairedSubpopulationsDisplay:
-        """Draw a bar each."""
-        drawn = self.frame()
-        ax = self._start(ax, (6.8, 0.5 * drawn.rows + 1.3))
-        place = np.arange(drawn.rows)
-        ax.barh(place, drawn["value"], height=0.56, color=SERIES[0], alpha=0.85, **style)
-        ax.hlines(place, drawn["low"], drawn["high"], color=INK, linewidth=1, label="95% interval")
-        floor = drawn["noise_floor"]
-        ax.vlines(floor, place - 0.34, place + 0.34, color=OVER, linewidth=2.2, label="If calibrated, on average")
-        top = float(np.nanmax(np.concatenate([drawn["value"], drawn["high"]])))
-        for k in range(drawn.rows):
-            draws = list(self.results.values())[k].settings.get("draws")
-            end = max(drawn["value"][k], np.nan_to_num(drawn["high"][k]))
-            words = f"{drawn['value'][k]:.4f}" + (
-                f", p {_p(drawn['p_value'][k], draws)}" if drawn["p_value"][k] >= 0 else ""
-            )
-            ax.text(end + 0.015 * top, k, words, va="center", fontsize=8.5, color=INK)
-        ax.set_yticks(place, list(drawn["label"]), fontsize=9)
-        ax.invert_yaxis()
-        ax.set_xlim(0, 1.32 * top)
-        ax.set_xlabel("Multi-calibration error", color=INK)
-        ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return self
-
-
 def _cut(text: str, width: int) -> str:
     return shorten(text, width, placeholder=" ...").replace("$", r"\$")  # matplotlib would read a formula
 
@@ -189,3 +131,21 @@ def _p(value: float, draws: Any) -> str:
     if draws and value <= 1.0 / (1.0 + draws):
         return f"≤ {value:.2g}"
     return f"= {value:.2g}" if value >= 1e-4 else "< 0.0001"
+
+
+class SubpopulationDisplay(Display):
+    """By subpopulation: "cumulative" (differences of the worst, a panel each) or "worst" (in rank, beside chance).
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> score, age = rng.random(500), rng.integers(20, 60, 500)
+    >>> p = miscal.Predictions(rng.random(500) < score, score, columns={"age": age})
+    >>> result = miscal.by_subpopulation(p, subpopulations=10, simulations=19)
+    >>> sorted(miscal.plots.SubpopulationDisplay(result).frame())
+    ['band', 'label', 'score', 'x', 'y']
+    """
+
+    word = "subpopulation"
+    views: ClassVar[Mapping[str, type[View]]] = {"cumulative": Cumulative, "worst": Worst}

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, percent_axis, pyplot
-from miscal.plots.score import ReliabilityDisplay
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
 from miscal.results import Result, Table
 
 
-class VariableDisplay(Display):
+class Curve(View):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
 
     For the top label the error is drawn, one minus confidence and one minus correctness, as in the paper; otherwise
     the rate of the event. The shaded stretch is the range in which the walk along the variable moves most.
-
-    Examples
-    --------
-    >>> import numpy as np, miscal
-    >>> rng = np.random.default_rng(0)
-    >>> p = miscal.Predictions(rng.random(500) < 0.4, np.full(500, 0.4), columns={"age": rng.uniform(20, 80, 500)})
-    >>> display = miscal.plots.VariableDisplay(miscal.by_variable(p, "age"))
-    >>> sorted(display.frame())[:3]
-    ['gap', 'gap_high', 'gap_low']
     """
 
     def __init__(self, result: Result) -> None:
         super().__init__(result)
-        if result.kind != "variable" or "curve" not in result.extra:
-            raise refusal(
-                "must be of by_variable on one numeric column, with its curve",
-                where="the result",
-                got=f"its kind is {result.kind}",
-            )
+        if "curve" not in result.extra:
+            what = "must be of by_variable on one numeric column, with its curve"
+            raise refusal(what, where="the result", got="it has ranges only", hint="kind='ranges'")
 
     @property
     def error(self) -> bool:
@@ -55,7 +42,7 @@ class VariableDisplay(Display):
         turned |= {"gap": -curve["gap"], "gap_low": -curve["gap_high"], "gap_high": -curve["gap_low"]}
         return Table(turned)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> VariableDisplay:
+    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Curve:
         """Draw both curves, the density and the worst range."""
         ax = self._start(ax, (6.4, 4.2))
         drawn = self.frame()
@@ -83,7 +70,9 @@ class VariableDisplay(Display):
             ax.axvspan(max(low, value.min()), min(high, value.max()), color=BAND, alpha=0.45, linewidth=0, zorder=0)
 
     def _density(self, ax: Any) -> None:
-        density = self.result.extra["density"]
+        density = self.result.extra.get("density")
+        if density is None:
+            return
         edges, rows = np.asarray(density["edges"]), np.asarray(density["rows"])
         low, high = ax.get_ylim()
         floor = max(0.0, low) if low >= 0 else low
@@ -100,55 +89,55 @@ class VariableDisplay(Display):
         ax.set_xlim(grid.min() - pad, grid.max() + pad)
 
 
-class VariableComparison:
-    """Gaps of several models or recalibrations along one variable, on one axis (paper 000, Figures 10 to 12)."""
+class OverRanges(View):
+    """Observed with its interval and predicted, of every range of a variable; missing values are a range of their own.
 
-    def __init__(self, results: Mapping[str, Result]) -> None:
-        self.displays = {name: VariableDisplay(result) for name, result in results.items()}
+    What is drawn of a variable without a curve: one of few values, or of an audit that looked quickly.
+    """
 
     def frame(self) -> Table:
-        """The gaps of all, one under the other, named by `model`."""
-        frames = {name: display.frame() for name, display in self.displays.items()}
-        names = [name for name, frame in frames.items() for _ in range(frame.rows)]
-        columns = ("value", "gap", "gap_low", "gap_high")
-        return Table({"model": names, **{c: np.concatenate([f[c] for f in frames.values()]) for c in columns}})
+        """The filled ranges: what they are called, predicted, observed and the ends of its interval."""
+        table = self.result.table
+        drawn = {name: table[name] for name in ("label", "rows", "predicted", "observed", "p_adjusted")}
+        drawn |= {"low": table["predicted"] - table["gap_high"], "high": table["predicted"] - table["gap_low"]}
+        return Table(drawn).take(table["rows"] > 0)
 
-    def plot(self, ax: Any = None) -> VariableComparison:
-        """Draw one line a model, with its band; 0 is calibrated."""
-        if ax is None:
-            _, ax = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        ax.axhline(0, color=QUIET, linewidth=0.9)
-        for (name, display), tint in zip(self.displays.items(), SERIES * 9, strict=False):
-            drawn = display.frame()
-            ax.fill_between(drawn["value"], drawn["gap_low"], drawn["gap_high"], color=tint, alpha=0.13, linewidth=0)
-            ax.plot(drawn["value"], drawn["gap"], color=tint, linewidth=1.6, label=name)
-        first = next(iter(self.displays.values()))
-        ax.set_xlabel(str(first.result.settings["column"]), color=INK)
-        ax.set_ylabel("Predicted minus observed" + (" error" if first.error else ""), color=INK)
+    def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> OverRanges:
+        """Draw two marks a range."""
+        drawn = self.frame()
+        ax = self._start(ax, (max(4.2, 1.6 + 0.55 * drawn.rows), 4.2))
+        at = np.arange(drawn.rows)
+        ax.vlines(at, np.maximum(drawn["low"], 0.0), np.minimum(drawn["high"], 1.0), color=UNDER, alpha=0.5)
+        ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
+        ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
+        words = [str(label).replace("$", r"\$") for label in drawn["label"]]
+        ax.set_xticks(at, words, rotation=90 if drawn.rows > 6 else 0, fontsize=8)
+        ax.set_xlabel(str(self.result.settings["column"]), color=INK)
+        ax.set_ylabel("Rate, with simultaneous 95% intervals", color=INK)
         percent_axis(ax.yaxis)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize=9)
+        if name:
+            ax.set_title(name, fontsize=10, color=INK, loc="left")
+        ax.legend(frameon=False, fontsize=9, loc="best")
         return self
 
 
-def plot_pairs(rows: Mapping[str, tuple[Result, Result]] | Sequence[tuple[str, tuple[Result, Result]]]) -> Any:
-    """Reliability diagram beside the plot along a variable, one row a calibration (paper 000, Figures 6 to 9).
+class VariableDisplay(Display):
+    """Along a variable: its "curve" (observed and predicted with bands), or its "ranges" where there is none.
 
-    Parameters
-    ----------
-    rows : name -> (result of by_score, result of by_variable)
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> p = miscal.Predictions(rng.random(500) < 0.4, np.full(500, 0.4), columns={"age": rng.uniform(20, 80, 500)})
+    >>> display = miscal.plots.VariableDisplay(miscal.by_variable(p, "age"))
+    >>> sorted(display.frame())[:3]
+    ['gap', 'gap_high', 'gap_low']
     """
-    listed = list(rows.items()) if isinstance(rows, Mapping) else list(rows)
-    figure, axes = pyplot().subplots(
-        len(listed), 2, figsize=(10, 3.9 * len(listed)), layout="constrained", squeeze=False, width_ratios=(1, 1.5)
-    )
-    for (name, (score, variable)), (left, right) in zip(listed, axes, strict=True):
-        ReliabilityDisplay(score).plot(left, name="Observed")
-        left.set_title(name, fontsize=10, color=INK, loc="left")
-        VariableDisplay(variable).plot(right, name=name)
-    limits = [axis.get_ylim() for axis in axes[:, 1]]
-    for axis in axes[:, 1]:
-        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-    return figure
+
+    word = "variable"
+    views: ClassVar[Mapping[str, type[View]]] = {"curve": Curve, "ranges": OverRanges}
+
+    @classmethod
+    def usual(cls, result: Result) -> str:
+        """The curve where there is one."""
+        return "curve" if "curve" in result.extra else "ranges"

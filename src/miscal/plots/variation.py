@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, percent_axis
+from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, percent_axis
 from miscal.results import Table
 
 WORDS = {
@@ -19,17 +20,8 @@ WORDS = {
 MOST_RANKS = 12
 
 
-class VariationDisplay(Display):
-    """Observed against predicted variation, with the band in which calibrated predictions would lie.
-
-    Examples
-    --------
-    >>> import miscal
-    >>> data = miscal.datasets.calibrated_classes(2000)
-    >>> result = miscal.by_variation(miscal.Predictions(data.y_true, data.y_prob))
-    >>> miscal.plots.VariationDisplay(result).frame()["predicted"].size
-    10
-    """
+class Reliability(View):
+    """Observed against predicted variation, with the band in which calibrated predictions would lie."""
 
     def frame(self) -> Table:
         """Filled bins with predicted and observed variation and the noise band."""
@@ -37,7 +29,7 @@ class VariationDisplay(Display):
         names = ("predicted", "observed", "band_low", "band_high", "rows")
         return Table({name: table[name][table["rows"] > 0] for name in names})
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> VariationDisplay:
+    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Reliability:
         """Draw the diagram; a second call on the same axes overlays another result."""
         measure = WORDS.get(self.result.settings["variation"], self.result.settings["variation"])
         ax = self._start(ax)
@@ -49,7 +41,7 @@ class VariationDisplay(Display):
         return self
 
 
-class UncertaintyDisplay(Display):
+class Uncertainty(View):
     """Error rate against mean entropy: the bins of the uncertainty calibration error.
 
     The band is where the error rates of calibrated predictions would lie. It is not on the diagonal: that error is not
@@ -61,11 +53,11 @@ class UncertaintyDisplay(Display):
         table = self.result.extra.get("uncertainty")
         if table is None:
             raise refusal(
-                "needs a result by entropy", where="UncertaintyDisplay", got=str(self.result.settings["variation"])
+                "needs a result by entropy", where="kind='uncertainty'", got=str(self.result.settings["variation"])
             )
         return Table({column: values[table["rows"] > 0] for column, values in table.items()})
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> UncertaintyDisplay:
+    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Uncertainty:
         """Draw the diagram."""
         drawn = self.frame()
         ax = self._start(ax)
@@ -93,7 +85,7 @@ def _reliability(
     ax.legend(frameon=False, fontsize=9, loc="upper left")
 
 
-class RankDisplay(Display):
+class Ranks(View):
     """How often the class that occurred had each rank, beside the probability that was predicted for that rank."""
 
     def frame(self) -> Table:
@@ -106,7 +98,7 @@ class RankDisplay(Display):
         table = self.result.table
         return _ranks(table["predicted_ranks"][cell], table["observed_ranks"][cell])
 
-    def plot(self, ax: Any = None, *, cell: int | None = None, **style: Any) -> RankDisplay:
+    def plot(self, ax: Any = None, *, cell: int | None = None, **style: Any) -> Ranks:
         """Draw the two distributions, of all rows or of one bin."""
         ax = self._start(ax, (6.0, 4.0))
         drawn = self.frame() if cell is None else self.bin_frame(cell)
@@ -128,3 +120,20 @@ class RankDisplay(Display):
 
 def _ranks(predicted: np.ndarray, observed: np.ndarray) -> Table:
     return Table({"rank": np.arange(1, predicted.size + 1), "predicted": predicted, "observed": observed})
+
+
+class VariationDisplay(Display):
+    """By variation: "variation" (observed against predicted), "uncertainty" (error rate against entropy) or "ranks".
+
+    Examples
+    --------
+    >>> import miscal
+    >>> data = miscal.datasets.calibrated_classes(2000)
+    >>> result = miscal.by_variation(miscal.Predictions(data.y_true, data.y_prob))
+    >>> miscal.plots.VariationDisplay(result).frame()["predicted"].size
+    10
+    """
+
+    word = "variation"
+    views: ClassVar[Mapping[str, type[View]]] = {"variation": Reliability, "uncertainty": Uncertainty, "ranks": Ranks}
+    pools = False

@@ -1,0 +1,143 @@
+"""Six displays, made three ways; and whatever an audit measured can be drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import miscal
+from miscal import MiscalError, plots
+
+matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402
+
+QUICK = {"neighbourhood": {"simulations": 9}, "subpopulation": {"subpopulations": 10, "simulations": 9}}
+BY = {"variable": ["age"], "field": ["state"], "neighbourhood": ["age", "income"], "subpopulation": ["age", "income"]}
+DISPLAYS = {cls.word: cls for cls in (getattr(plots, name) for name in plots.__all__)}
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    age, income = rng.normal(50.0, 12.0, 400), rng.normal(0.0, 1.0, 400)
+    chance = 1 / (1 + np.exp(-(age - 50) / 10 - income))
+    state = rng.choice([3, 5, 8], 400)
+    return pd.DataFrame({"age": age, "income": income, "state": state, "y": (rng.random(400) < chance).astype(int)})
+
+
+def test_there_is_one_display_a_word():
+    assert set(DISPLAYS) == {"score", "variable", "field", "variation", "neighbourhood", "subpopulation"}
+    assert [f"{word.capitalize()}Display" for word in DISPLAYS] == plots.__all__
+
+
+@pytest.mark.parametrize("word", DISPLAYS)
+def test_results_predictions_and_estimators_are_drawn_alike(table, word):
+    features = table[["age", "income", "state"]]
+    for y in (table["y"], np.where(table["y"] == 1, "yes", "no")):
+        model = LogisticRegression().fit(features, y)
+        names, options = BY.get(word, []), QUICK.get(word, {})
+        p = model.predict_proba(features)
+        columns = {name: table[name] for name in names}
+        held = miscal.Predictions(table["y"], p[:, 1], columns=columns)
+        pooled = [names[0] if len(names) == 1 else names] if names else []
+        result = getattr(miscal, f"by_{word}")(held, *pooled, **options)
+        by = (names[0] if len(names) == 1 else names) if names else None
+        made = [
+            DISPLAYS[word].from_result(result),
+            DISPLAYS[word].from_predictions(table["y"], p[:, 1], columns or None, **options),
+            DISPLAYS[word].from_estimator(model, features, y, by, **options),
+            result.plot(),
+        ]
+        for display in made:
+            assert type(display) is DISPLAYS[word]
+            assert display.figure_ is display.ax_.figure
+            assert display.result.value == result.value
+            assert {name: values.tolist() for name, values in display.frame().items()} == {
+                name: values.tolist() for name, values in made[0].frame().items()
+            }
+        for kind in DISPLAYS[word].views:
+            if word != "field" or kind != "map":
+                assert DISPLAYS[word].from_result(result, kind=kind).kind == kind
+
+
+def test_values_arrays_and_frames_say_what_rows_are_pooled_by(table):
+    y, p = table["y"], np.full(400, 0.5)
+    values = table["age"].to_numpy()
+    for by in (
+        values,
+        values.tolist(),
+        table["age"],
+        {"age": values},
+        pl.DataFrame({"age": values}),
+        pl.Series(values),
+        pa.array(values),
+    ):
+        assert plots.VariableDisplay.from_predictions(y, p, by).frame().rows == 100
+    named = plots.VariableDisplay.from_predictions(y, p, table["age"])
+    assert named.ax_.get_xlabel() == "age"
+    array = table[["age", "income"]].to_numpy()
+    model = LogisticRegression().fit(array, y)
+    assert plots.VariableDisplay.from_estimator(model, array, y, "x1").ax_.get_xlabel() == "x1"
+    assert plots.FieldDisplay.from_estimator(model, array, y, table["state"]).ax_.get_xlabel()
+    axes = plt.subplots()[1]
+    assert plots.ScoreDisplay.from_estimator(model, array, y, ax=axes, bins=5).ax_ is axes
+
+
+def test_what_cannot_be_drawn_is_refused(table):
+    y, p = table["y"], np.linspace(0.1, 0.9, 400)
+    result = miscal.by_score(miscal.Predictions(y, p))
+    with pytest.raises(MiscalError, match="must be of by_field; its kind is score"):
+        plots.FieldDisplay(result)
+    with pytest.raises(MiscalError, match="'kind' must be 'reliability' or 'cumulative'; it is 'pie'"):
+        plots.ScoreDisplay(result, "pie")
+    with pytest.raises(MiscalError, match="VariableDisplay needs the columns that rows are pooled by"):
+        plots.VariableDisplay.from_predictions(y, p)
+    with pytest.raises(MiscalError, match="ScoreDisplay takes no columns"):
+        plots.ScoreDisplay.from_predictions(y, p, table["age"])
+    with pytest.raises(MiscalError, match="must be a fitted classifier with predict_proba"):
+        plots.ScoreDisplay.from_estimator(object(), table[["age"]], y)
+    model = LogisticRegression().fit(table[["age"]], y)
+    with pytest.raises(MiscalError, match="'X' has no column 'agee'"):
+        plots.VariableDisplay.from_estimator(model, table[["age"]], y, "agee")
+
+
+def test_several_classes_are_drawn_from_an_estimator(table):
+    model = LogisticRegression().fit(table[["age", "income"]], table["state"])
+    made = plots.VariationDisplay.from_estimator(model, table[["age", "income"]], table["state"])
+    held = miscal.Predictions(table["state"], model.predict_proba(table[["age", "income"]]), classes=[3, 5, 8])
+    assert made.result.value == miscal.by_variation(held).value
+
+
+@pytest.mark.parametrize("memory", [None, "600MB"])
+def test_every_result_of_an_audit_is_drawn(tmp_path, rng, memory):
+    p = rng.random(600).round(3)
+    frame = pd.DataFrame(
+        {
+            "y": (rng.random(600) < p).astype(int), "p": p, "state": rng.choice(["CA", "NY $"], 600),
+            "age": rng.normal(40, 9, 600), "few": rng.integers(0, 3, 600), "zeros": np.where(p < 0.8, 0.0, p),
+            "missing": np.where(p < 0.2, np.nan, rng.random(600)),
+            "day": pd.date_range("2024-01-01", periods=600, freq="6h").astype(str).str[:10],
+        }
+    )  # fmt: skip
+    frame.to_parquet(tmp_path / "t.parquet")
+    for effort in ("quick", "normal"):
+        found = miscal.audit(
+            tmp_path / "t.parquet", outcome="y", probability="p", time="day", effort=effort, memory=memory
+        )
+        assert {"score", "field", "variable", "period"} <= {result.kind for result in found.results}
+        for result in found.results:
+            drawn = result.plot()
+            drawn.figure_.canvas.draw()
+            assert drawn.frame().rows > 0
+            plt.close("all")
