@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal import Result, Table
+from miscal import Result
 from miscal.data.errors import refusal
 from miscal.plots import ScoreDisplay, VariableDisplay
 from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, View, percent_axis, pyplot
 from miscal.plots.subpopulation import _p
+from miscal.results import Table
 
 MOST_COLUMNS = 6  # whose errors are drawn beside the losses of candidates
 

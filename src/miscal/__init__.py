@@ -7,33 +7,65 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "Audit",
+    "Conjunctions",
+    "Field",
+    "Finding",
+    "MiscalError",
+    "MiscalWarning",
+    "Neighbourhood",
+    "Predictions",
+    "RandomPaths",
+    "ResidualLeaves",
+    "Result",
+    "Score",
+    "Subpopulation",
+    "Variable",
+    "Variation",
+    "audit",
+    "by_class",
+    "by_field",
+    "by_neighbourhood",
+    "by_score",
+    "by_subpopulation",
+    "by_variable",
+    "by_variation",
+    "datasets",
+    "measure",
+    "metrics",
+    "plots",
+    "read",
+    "recalibrate",
+    "repair",
+]
+
+# Where the names live; a module is imported when one of its names is first used, so that this import costs nothing.
 _PLACES = {
-    "miscal.data.errors": ("MiscalError", "MiscalWarning"),
-    "miscal.data.predictions": ("Predictions",),
-    "miscal.data.sources": ("read",),
-    "miscal.metrics.score.result": ("by_score",),
-    "miscal.metrics.variable": ("by_variable",),
-    "miscal.metrics.field.result": ("by_field",),
-    "miscal.metrics.specs": ("measure", "Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood"),
-    "miscal.metrics.subpopulation.result": ("by_subpopulation",),
-    "miscal.pooling.subpopulations": ("RandomPaths", "Conjunctions", "ResidualLeaves"),
-    "miscal.metrics.variation.result": ("by_variation",),
-    "miscal.metrics.neighbourhood.result": ("by_neighbourhood",),
-    "miscal.metrics.classes": ("by_class",),
-    "miscal.auditing.audit": ("audit", "Audit"),
-    "miscal.auditing.findings": ("Finding",),
-    "miscal.results": ("Result", "Table"),
+    "auditing.audit": ("audit", "Audit"),
+    "auditing.before_after": ("repair",),
+    "auditing.findings": ("Finding",),
+    "data.errors": ("MiscalError", "MiscalWarning"),
+    "data.predictions": ("Predictions",),
+    "data.sources": ("read",),
+    "metrics.classes": ("by_class",),
+    "metrics.field.result": ("by_field",),
+    "metrics.neighbourhood.result": ("by_neighbourhood",),
+    "metrics.score.result": ("by_score",),
+    "metrics.specs": ("measure", "Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood"),
+    "metrics.subpopulation.result": ("by_subpopulation",),
+    "metrics.variable": ("by_variable",),
+    "metrics.variation.result": ("by_variation",),
+    "pooling.subpopulations": ("RandomPaths", "Conjunctions", "ResidualLeaves"),
+    "results": ("Result",),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
-_MODULES = ("datasets", "metrics", "plots", "recalibrate")
-
-__all__ = sorted([*_HOME, *_MODULES])  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name in _MODULES:
+        return getattr(import_module(f"miscal.{_HOME[name]}"), name)
+    if name in __all__:
         return import_module(f"miscal.{name}")
     raise AttributeError(f"module 'miscal' has no attribute '{name}'")
 

@@ -1,5 +1,8 @@
 # ruff: noqa: E501  # the table of arguments reads best with one case a line
-"""Malformed inputs, generated: kind of fault x container x place. The test and the printed table share this list."""
+"""Malformed inputs, generated: kind of fault x container x place, and a choice of them that covers every pair.
+
+The test and the printed table share this list.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import gzip
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +40,52 @@ class Case:
     place: str
     call: Callable[[Path], Any]
     says: tuple[str, ...]
+    about: str = ""  # the columns or options that are wrong
+    value: str = ""  # what sort of value stands there
 
     def __str__(self) -> str:
         return f"{self.kind} | {self.container} | {self.place}"
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """What the case tries together, two by two; every kind of fault with every function and at every place.
+
+        Of kind and container alone not every pair is asked for: a kind is a column and a value, and those are.
+        """
+        function = (
+            "read" if self.container in TABLES else "Predictions" if self.container in VECTORS else self.container
+        )
+        made = {
+            "function": function, "container": self.container, "place": self.place, "about": self.about,
+            "value": self.value,
+        }  # fmt: skip
+        named = [f"{name} {value}" for name, value in made.items() if value]
+        return set(combinations(named, 2)) | {(self.kind, f"function {function}"), (self.kind, f"place {self.place}")}
+
+
+def chosen(cases: list[Case]) -> list[Case]:
+    """Few of the cases that together hold every pair which any of them holds: always one that adds the most pairs."""
+    left = set().union(*(case.pairs() for case in cases))
+    waiting = [(-len(case.pairs()), number) for number, case in enumerate(cases)]
+    heapify(waiting)
+    made: list[int] = []
+    while left:
+        gain, number = heappop(waiting)
+        new = cases[number].pairs() & left
+        if len(new) == -gain:
+            made.append(number)
+            left -= new
+        elif new:  # what it adds has become less since it was counted
+            heappush(waiting, (-len(new), number))
+    return [cases[number] for number in sorted(made)]
+
+
+def sort_of(value: Any) -> str:
+    """What sort of value stands where it must not."""
+    if value is None or isinstance(value, str):
+        return "null" if value is None else "text"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinite"
+    return "negative" if value < 0 else "whole" if value == int(value) else "fraction"
 
 
 def good() -> Table:
@@ -103,6 +151,7 @@ ARRAYS: dict[str, Callable[[list[Any]], Any]] = {
     "polars series": lambda v: pl.Series(v, strict=False),
     "pyarrow array": lambda v: pa.array(v),
 }
+VECTORS = {*ARRAYS, "pandas frame", "polars frame", "pyarrow table"}
 PARAMETER = {"y": "y_true", "p": "y_prob", "w": "weight", "k": "count", "c": "cluster", "i": "id", "x": "x"}
 ROLE = {"y": "outcome", "p": "probability", "w": "weight", "k": "count", "c": "cluster", "i": "id"}
 
@@ -193,12 +242,14 @@ def single_values() -> Iterator[Case]:
         for place, row in PLACES.items():
             for name, make in TABLES.items():
                 call = lambda folder, f=fault, r=row, m=make: _read_binary(m, f, r, folder)
-                yield Case(fault.kind, name, place, call, (f"'{fault.column}'", f"row {row} "))
+                says = (f"'{fault.column}'", f"row {row} ")
+                yield Case(fault.kind, name, place, call, says, fault.column + fault.uses, sort_of(fault.value))
             if fault.only_read:
                 continue
             for name, make in ARRAYS.items():
                 call = lambda _, f=fault, r=row, m=make: _arrays_binary(m, f, r)
-                yield Case(fault.kind, name, place, call, (f"'{PARAMETER[fault.column]}'", f"row {row} "))
+                says = (f"'{PARAMETER[fault.column]}'", f"row {row} ")
+                yield Case(fault.kind, name, place, call, says, fault.column + fault.uses, sort_of(fault.value))
 
 
 # --------------------------------------------------------------------------------------------- words and classes
@@ -238,7 +289,7 @@ def words() -> Iterator[Case]:
                 call = lambda folder, c=column, r=row, v=value, m=make, o=options, q=probability: read(
                     m(_class_table(c, c, r, v), folder), outcome=c, probability=q, **o
                 )
-                yield Case(kind, name, place, call, (f"'{column}'", says))
+                yield Case(kind, name, place, call, (f"'{column}'", says), column, sort_of(value))
             for name, make in ARRAYS.items():
                 call = lambda _, c=column, r=row, v=value, m=make, o=options, s=shape: Predictions(
                     m(_class_table(c, c, r, v)[c]),
@@ -246,7 +297,7 @@ def words() -> Iterator[Case]:
                     classes=CLASSES if c == "animal" else None,
                     **o,
                 )
-                yield Case(kind, name, place, call, ("'y_true'", says))
+                yield Case(kind, name, place, call, ("'y_true'", says), column, sort_of(value))
 
 
 def matrices() -> Iterator[Case]:
@@ -264,12 +315,12 @@ def matrices() -> Iterator[Case]:
                 call = lambda folder, c=column, r=row, v=value, m=make: read(
                     m(_class_table("animal", c, r, v), folder), outcome="animal", probability=CLASSES
                 )
-                yield Case(kind, name, place, call, (f"'{column}'", says))
+                yield Case(kind, name, place, call, (f"'{column}'", says), column, sort_of(value))
             for name, shape in shapes.items():
                 call = lambda _, c=column, r=row, v=value, s=shape: Predictions(
                     good()["class"], s(_class_table("class", c, r, v))
                 )
-                yield Case(kind, name, place, call, ("'y_prob'", says))
+                yield Case(kind, name, place, call, ("'y_prob'", says), column, sort_of(value))
 
 
 # ----------------------------------------------------------------------------------------------- whole tables
@@ -314,7 +365,7 @@ def whole_tables() -> Iterator[Case]:
             call = lambda folder, m=make, o=options: read(
                 m(good(), folder), **({"outcome": "y", "probability": "p"} | o)
             )
-            yield Case(kind, name, "whole", call, says)
+            yield Case(kind, name, "whole", call, says, " ".join(options))
     for name, make in TABLES.items():
         zeros = {"y": [0, 1], "p": [0.5, 0.5], "w": [0.0, 0.0], "k": [0, 0]}
         empty = {"y": np.array([], dtype=np.int64), "p": np.array([], dtype=np.float64)}

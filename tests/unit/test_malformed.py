@@ -10,9 +10,10 @@ import pytest
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
-from tests.unit.malformed_cases import ARRAYS, TABLES, all_cases, good
+from tests.unit.malformed_cases import ARRAYS, TABLES, all_cases, chosen, good
 
-CASES = all_cases()
+EVERY = all_cases()
+CASES = chosen(EVERY)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -30,6 +31,13 @@ def test_no_kind_of_fault_dominates_the_table():
     kinds = Counter(case.kind for case in CASES)
     assert max(kinds.values()) <= 0.05 * len(CASES)
     assert len({str(case) for case in CASES}) == len(CASES)
+
+
+def test_the_choice_holds_every_pair_of_what_all_cases_try():
+    tried = set().union(*(case.pairs() for case in CASES))
+    assert all(case.pairs() <= tried for case in EVERY)
+    assert {case.kind for case in CASES} == {case.kind for case in EVERY}
+    assert len(CASES) < len(EVERY) / 4
 
 
 @pytest.mark.parametrize("container", TABLES)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from pyarrow import csv
 
-from miscal.auditing.before_after import _verdict, before_after
+from miscal.auditing.before_after import _verdict, repair
 from miscal.auditing.repair_table import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -47,7 +47,7 @@ def grouped() -> Recalibrator:
 
 
 def test_a_repair_of_the_cause_makes_its_findings_go(predictions: Predictions, grouped: Recalibrator) -> None:
-    record = before_after(predictions, grouped, effort="quick")
+    record = repair(predictions, grouped, effort="quick")
     assert "state NY" in record.where("gone")
     assert not record.where("larger")
     place = next(place for place in record.places if place["where"] == "state NY")
@@ -62,7 +62,7 @@ def test_a_repair_of_the_cause_makes_its_findings_go(predictions: Predictions, g
 
 
 def test_doing_nothing_leaves_everything(predictions: Predictions) -> None:
-    record = before_after(predictions, Identity().fit(predictions.probability, predictions.outcome), effort="quick")
+    record = repair(predictions, Identity().fit(predictions.probability, predictions.outcome), effort="quick")
     assert record.places
     assert {place["verdict"] for place in record.places} == {"remaining"}
     for place in record.places:
@@ -73,7 +73,7 @@ def test_a_repair_that_harms_shows_new_places(predictions: Predictions, grouped:
     """Bend what was right in TX."""
     inside = np.array(predictions.columns["state"].values) == predictions.columns["state"].levels.index("TX")
     bent = np.where(inside, 0.5 * predictions.probability, predictions.probability)
-    record = before_after(predictions, grouped, repaired=bent, effort="quick")
+    record = repair(predictions, grouped, repaired=bent, effort="quick")
     assert any(where.startswith("state TX") for where in record.where("new"))
     assert "state NY" not in record.where("gone")
 

@@ -87,7 +87,7 @@ class Repair:
         return "\n".join(lines)
 
 
-def before_after(
+def repair(
     predictions: Predictions,
     recalibrator: Recalibrator,
     *,
@@ -118,16 +118,15 @@ def before_after(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from miscal import Predictions
+    >>> import numpy as np, miscal
     >>> from miscal.recalibrate import GroupWise, PlattScaling
     >>> rng = np.random.default_rng(0)
     >>> p, group = rng.beta(2, 3, 8000), rng.choice(["a", "b"], 8000)
     >>> y = (rng.random(8000) < np.where(group == "a", 0.5 * p, p)).astype(int)
     >>> fit, test = np.arange(4000), np.arange(4000, 8000)
-    >>> repair = GroupWise(PlattScaling()).fit(p[fit], y[fit], {"group": group[fit]})
-    >>> unseen = Predictions(y[test], p[test], columns={"group": group[test]})
-    >>> "group a" in before_after(unseen, repair, effort="quick").where("gone")
+    >>> fitted = GroupWise(PlattScaling()).fit(p[fit], y[fit], {"group": group[fit]})
+    >>> unseen = miscal.Predictions(y[test], p[test], columns={"group": group[test]})
+    >>> "group a" in miscal.repair(unseen, fitted, effort="quick").where("gone")
     True
     """
     if not isinstance(predictions, Predictions):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.auditing.before_after import Repair, before_after
+from miscal.auditing.before_after import Repair, repair
 from miscal.auditing.column_choice import chosen_columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -131,7 +131,7 @@ def repair_table(
         repaired = None
     if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
         model.classes_ = label_array(list(whole.classes))
-    record = before_after(
+    record = repair(
         unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
         source=source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
         described={"outcome": outcome, "probability": _named(probability), "cluster": cluster},
