@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
+from miscal.page.figures.repair import left_first
 from pyarrow import csv
 
 from miscal.auditing.before_after import _verdict, before_after
@@ -17,7 +18,6 @@ from miscal.auditing.repair_table import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.writing import write_together
-from miscal.page.figures.repair import left_first
 from miscal.page.html import to_html
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
 from tests.commands import run

@@ -16,10 +16,11 @@ import pytest
 import miscal
 from miscal.data import writing
 from miscal.data.errors import MiscalError
-from miscal.page.assets import asset
 from miscal.page.html import digest, to_html, write_html
 from miscal.page.json import dumps, plain, read_json, write_json, write_text
 from miscal.page.markdown import to_markdown
+from miscal.page.markup import asset
+from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
 from miscal.page.verdict import verdict
 
@@ -49,6 +50,11 @@ HOSTILE = [
     "long " * 2000,
     "",
 ]
+
+
+def audited(**parts: Any) -> Document:
+    """An audit of which only some parts are known."""
+    return read_document({"schema": "miscal.audit/1", **parts})
 
 
 class Page(HTMLParser):
@@ -210,14 +216,14 @@ def test_forbidden_words_are_not_on_the_page() -> None:
     ],
 )
 def test_the_verdict_in_one_sentence(score: dict[str, Any], findings: list[Any], sentence: str) -> None:
-    document = {"score": {"predicted": 0.241, "observed": 0.269, **score}, "findings": findings}
+    document = audited(score={"predicted": 0.241, "observed": 0.269, **score}, findings=findings)
     assert verdict(document).sentence == sentence
 
 
 def test_the_level_of_the_audit_decides() -> None:
     score = {"predicted": 0.2, "observed": 0.3, "gap": {"value": -0.1, "p_value": 0.03}}
-    assert verdict({"score": score}).direction == "under"
-    assert verdict({"score": score, "settings": {"level": 0.01}}).direction == "none"
+    assert verdict(audited(score=score)).direction == "under"
+    assert verdict(audited(score=score, settings={"level": 0.01})).direction == "none"
 
 
 def test_json_knows_no_nan() -> None:
@@ -307,7 +313,7 @@ def test_columns_come_by_their_largest_finding_and_clean_ones_last() -> None:
             finding(["f"], 0.5, 1e6, real=False),
         ],
     }
-    assert [entry.column for entry in entries(document)] == ["c", "b", "d", "e", "a", "f"]
+    assert [entry.column for entry in entries(audited(**document))] == ["c", "b", "d", "e", "a", "f"]
 
 
 def test_a_p_value_at_the_end_of_its_simulation_is_a_bound() -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+
+from miscal.page import words
+from miscal.page.reading import ends, items, mapping, text
+from miscal.page.words import finite
 
 CODES = {
     "score": "MC101",
@@ -38,6 +44,8 @@ class Finding:
     shrunken : the gap less the luck of having been picked; what is said first
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
+    condition : what picks the rows in each column, as data: {column, low, high, levels, missing}; a range holds its
+        upper end, ends that are open are None
     """
 
     code: str
@@ -60,6 +68,8 @@ class Finding:
     definition: str | None = None
     explains: int = 0
 
+    condition: tuple[dict[str, Any], ...] = ()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
@@ -71,32 +81,39 @@ class Finding:
         nearer = max(low, -high)
         return nearer * self.weight if nearer > 0 else 0.0
 
-    def __str__(self) -> str:
-        from miscal.page.words import count, events_off, p_value, percent
-
+    @property
+    def sentence(self) -> str:
+        """The rates, the rows, the events off and at least how many."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
-        text = events_off(shown)
-        beside = []
-        if count(abs(shown)) != count(abs(self.events_off)):
-            beside.append(f"{count(abs(self.events_off))} counted")
-        if self.at_least >= 1:
-            beside.append(f"at least {count(self.at_least)}")
-        return (
-            f"{self.where[:1].upper()}{self.where[1:]}: {percent(self.predicted)} predicted, "
-            f"{percent(self.observed)} happened. {count(self.rows)} rows, {text}"
-            f"{' (' + '; '.join(beside) + ')' if beside else ''}. "
-            f"{'Beyond' if self.real else 'Within'} noise ({p_value(self.p_value, 'adjusted p')})."
-        )
+        counted = words.count(abs(self.events_off))
+        beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
+        beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
+        bound = f" ({'; '.join(beside)})" if beside else ""
+        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        return f"{rates}. {words.count(self.rows)} rows, {words.events_off(shown)}{bound}."
+
+    @property
+    def judged(self) -> str:
+        """Whether it is beyond noise."""
+        return f"{'Beyond' if self.real else 'Within'} noise ({words.p_value(self.p_value, 'adjusted p')})."
+
+    def __str__(self) -> str:
+        return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Read back what `to_dict` gave, after JSON."""
-        made: dict[str, Any] = {item.name: values.get(item.name) for item in fields(cls)}
-        for name in ("columns", "levels"):
-            made[name] = tuple(made[name] or ())
-        low, high = made["interval"] or (None, None)
-        made["interval"] = (math.nan if low is None else low, math.nan if high is None else high)
-        for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight"):
-            made[name] = math.nan if made[name] is None else float(made[name])
-        made["explains"] = int(made["explains"] or 0)
-        return cls(**made)
+        """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
+        made: dict[str, Any] = {name: text(values.get(name)) for name in ("code", "kind", "where")}
+        made |= {name: tuple(map(text, items(values.get(name)))) for name in ("columns", "levels")}
+        for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight", "shrunken"):
+            made[name] = finite(values.get(name))
+        made |= {name: int(np.nan_to_num(finite(values.get(name)))) for name in ("rows", "explains")}
+        made |= {name: text(values.get(name)) or None for name in ("parent", "definition")}
+        made["shrunken"] = None if math.isnan(made["shrunken"]) else made["shrunken"]
+        return cls(
+            **made,
+            interval=ends(values.get("interval")),
+            real=bool(values.get("real", True)),
+            specific=bool(values.get("specific")),
+            condition=tuple(dict(mapping(each)) for each in items(values.get("condition"))),
+        )

@@ -15,7 +15,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.writing import write_whole
-from miscal.page.reading import Document, checked
+from miscal.page.reading import checked
 
 
 def plain(value: object) -> Any:
@@ -72,7 +72,7 @@ def write_json(document: object, path: str | PathLike[str]) -> None:
     write_text(path, dumps(document) + "\n")
 
 
-def read_json(path: str | PathLike[str]) -> Document:
+def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,16 +1,14 @@
-"""The one drawing module of the page: data in, an SVG with its words and its data out; numpy only.
+"""The one drawing module of the page: records in, an SVG with its words and its data out; numpy only.
 
-`scales` maps data to pixels, `marks` and `axes` draw, and one file per word holds the figures.
+`scales` maps data to pixels, `marks` and `axes` draw, and the other files hold the figures.
 """
 
-from miscal.page.figures.cumulative import cumulative, deviation_reach, has_cumulative
-from miscal.page.figures.field import field_funnel, field_levels
-from miscal.page.figures.gap import card_domain, gap_by_score, gap_card, strength_bar
+from miscal.page.figures.columns import field_funnel, field_levels, variable
+from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
+from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card, gap_pairs, strength_bar
 from miscal.page.figures.marks import Figure
-from miscal.page.figures.neighbourhood import neighbourhood
 from miscal.page.figures.periods import period_gaps, period_rates
-from miscal.page.figures.score import histogram, reliability
-from miscal.page.figures.variable import variable
+from miscal.page.figures.score import reliability
 
 __all__ = [
     "Figure",
@@ -21,8 +19,7 @@ __all__ = [
     "field_levels",
     "gap_by_score",
     "gap_card",
-    "has_cumulative",
-    "histogram",
+    "gap_pairs",
     "neighbourhood",
     "period_gaps",
     "period_rates",
