@@ -121,7 +121,7 @@ def demo_seconds(folder: Path) -> tuple[float, float]:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "miscal.cli", "demo", "--out", str(folder)], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "miscal", "demo", "--out", str(folder)], check=True, stdout=subprocess.DEVNULL
     )
     wall, now = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, now.ru_utime + now.ru_stime - spent.ru_utime - spent.ru_stime

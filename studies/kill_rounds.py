@@ -107,7 +107,7 @@ def run(folder: Path, rounds: int, rows: int, chance: random.Random, first: int 
         np.linspace(0, 1, 1000), np.random.default_rng(1).random(1000) < np.linspace(0, 1, 1000)
     )
     (folder / "model.json").write_text(model.to_json())
-    start = [sys.executable, "-m", "miscal.cli"]
+    start = [sys.executable, "-m", "miscal"]
     jobs = {
         "tally": ([*start, "tally", str(source), *COLUMNS, "--out", "OUT"], ".tally"),
         "apply": (

@@ -14,7 +14,7 @@ import pytest
 from miscal.data.errors import MiscalError
 from miscal.engines.batches import batches_of
 from miscal.engines.scan import scan
-from miscal.engines.stream import Stream, memory_bytes
+from miscal.engines.stream import Stream
 from tests.engines import tables
 
 ROWS = 30_000
@@ -225,14 +225,6 @@ def test_a_third_label_is_refused_though_no_batch_has_three(tmp_path):
         scan(
             Stream(batches_of(path)), Door("y", "p", positive="late"), variables=[], fields=[], requests=tables.requests
         )
-
-
-def test_a_ceiling_is_a_size():
-    assert memory_bytes("1GB") == 10**9
-    assert memory_bytes("0.5 gib") == 1 << 29
-    for wrong in ("many", "1XB", "-3GB", "10MB", "nan"):
-        with pytest.raises(MiscalError, match="'memory'"):
-            memory_bytes(wrong)
 
 
 def test_the_sample_is_spread_over_all_rows(made, tmp_path: Path):

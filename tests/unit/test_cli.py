@@ -108,20 +108,20 @@ def test_a_field_of_too_many_levels_is_one_clear_line(table: Path, tmp_path: Pat
     arguments = [tmp_path / word if word == "day.tally" else word for word in more]
     common = (name, table, "--outcome", "y", "--probability", "p", "--memory", "600MB", *arguments)
     page = () if name == "tally" else ("--out", tmp_path / "page.html")
-    done = run(*common, *page, "--most-levels", 2)
+    done = run(*common, *page, "--max-levels", 2)
     assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "column 'state' must have at most 2 levels" in done.stderr
-    assert "allow more with --most-levels" in done.stderr
+    assert "allow more with --max-levels" in done.stderr
     assert list(tmp_path.iterdir()) == [table]
-    assert run(*common, *page, "--most-levels", 3).exit_code == 0
+    assert run(*common, *page, "--max-levels", 3).exit_code == 0
     assert run(*common, *page).exit_code == 0
-    assert run(*common, *page, "--most-levels", 0).exit_code == 2
+    assert run(*common, *page, "--max-levels", 0).exit_code == 2
 
 
-def test_most_levels_is_not_for_a_table_that_is_loaded(table: Path, tmp_path: Path) -> None:
-    done = run("audit", table, "--outcome", "y", "--probability", "p", "--most-levels", 2, "--out", tmp_path / "a.html")
+def test_max_levels_is_not_for_a_table_that_is_loaded(table: Path, tmp_path: Path) -> None:
+    done = run("audit", table, "--outcome", "y", "--probability", "p", "--max-levels", 2, "--out", tmp_path / "a.html")
     assert done.exit_code == 2
-    assert "--most-levels is for a table that is read in parts" in done.stderr
-    with pytest.raises(MiscalError, match="'most_levels' must be a whole number above 0"):
-        audit(table, outcome="y", probability="p", memory="600MB", most_levels=0)
+    assert "--max-levels is for a table that is read in parts" in done.stderr
+    with pytest.raises(MiscalError, match="'max_levels' must be a whole number above 0"):
+        audit(table, outcome="y", probability="p", memory="600MB", max_levels=0)

@@ -197,6 +197,112 @@ def test_a_page_suggests_commands_that_run_as_they_stand(table: Path, monkeypatc
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize("named", ["p, calibrated", "it's p", "p --logit", '"p"'])
+def test_a_suggested_command_names_an_odd_column_as_one(
+    table: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.chdir(table.parent)
+    pd.read_csv(table).rename(columns={"p": named}).to_csv(table, index=False)
+    roles = ("--outcome", "y", "--probability", named, "--effort", "quick")
+    assert run("audit", table.name, *roles, "--json", "report.json").exit_code == 0
+    lines = re.findall(r"miscal ((?:check|recalibrate) [^<]*)", html.unescape(Path("report.html").read_text()))
+    for words in map(shlex.split, lines):
+        assert [words[i + 1] for i, word in enumerate(words) if word == "--probability"] == [named]
+    assert len(lines) >= 2
+    done = run(*shlex.split(next(line for line in lines if line.startswith("check"))))
+    assert done.exit_code == 0, done.output
+    assert run("tally", table.name, *roles[:4], "--out", "day.tally").exit_code == 0
+    assert run("audit", "day.tally", "--out", "day.html").exit_code == 0
+    assert shlex.quote(named) in html.unescape(Path("day.html").read_text())
+
+
+def test_several_probabilities_are_several_options(tmp_path: Path, rng: np.random.Generator, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    p = rng.dirichlet(np.ones(3), 300)
+    frame = pd.DataFrame({"y": rng.integers(0, 3, 300), "p, 0": p[:, 0], "p1": p[:, 1], "p2": p[:, 2]})
+    frame.to_csv("t.csv", index=False)
+    names = [word for name in ("p, 0", "p1", "p2") for word in ("--probability", name)]
+    assert run("audit", "t.csv", "--outcome", "y", *names, "--effort", "quick").exit_code == 0
+    assert shlex.join(names) in html.unescape(Path("report.html").read_text())
+
+
+def test_a_repair_says_how_it_is_applied_to_an_odd_column(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(table.parent)
+    pd.read_csv(table).rename(columns={"p": "p, calibrated"}).to_csv(table, index=False)
+    roles = ("--outcome", "y", "--probability", "p, calibrated", "--effort", "quick", "--score-only")
+    done = run("recalibrate", table.name, *roles)
+    assert done.exit_code == 0, done.output
+    said = re.search(r"Repair new rows: miscal (.*)", done.output)
+    assert said is not None
+    again = run(*shlex.split(said[1].replace("FILE", table.name)))
+    assert again.exit_code == 0, again.output
+
+
+def test_a_gate_judges_every_cell_and_then_hides_the_small_ones(tmp_path: Path, rng: np.random.Generator) -> None:
+    p = rng.uniform(0.2, 0.8, 4000)
+    state = np.where(np.arange(4000) < 60, "WY", rng.choice(["CA", "NY"], 4000))
+    y = np.where(state == "WY", 0, rng.random(4000) < np.where(state == "NY", p / 3, p)).astype(int)
+    table, numbers, suite = (tmp_path / name for name in ("t.csv", "n.json", "junit.xml"))
+    pd.DataFrame({"y": y, "p": p, "state": state}).to_csv(table, index=False)
+    fixed = ("check", table, *ROLES, "--effort", "quick", "--max-findings", 0, "--json", numbers, "--junit", suite)
+    said = []
+    for hide in ((), ("--suppress-below", 100)):
+        done = run(*fixed, *hide)
+        assert done.exit_code == 1
+        said.append(done.output)
+        places = {finding["where"] for finding in json.loads(numbers.read_text())["findings"]}
+        assert ("state WY" in places) == (not hide)
+    assert said[0] == said[1]
+    known = json.loads(numbers.read_text())
+    known["findings"], known["settings"] = (
+        [],
+        {key: v for key, v in known["settings"].items() if key != "suppress_below"},
+    )
+    baseline = tmp_path / "known.json"
+    baseline.write_text(json.dumps(known))
+    done = run(*fixed, "--suppress-below", 100, "--no-new-findings", baseline)
+    assert "a place of fewer than 100 rows" in done.output
+    assert "WY" not in done.output + suite.read_text() + numbers.read_text().replace('"WY"', "")
+
+
+def test_one_baseline_serves_audit_page_and_check(table: Path, tmp_path: Path) -> None:
+    saved, numbers, page, made = (tmp_path / name for name in ("june.miscal", "june.json", "p.html", "made.json"))
+    common = ("audit", table, *ROLES, "--effort", "quick", "--out", page)
+    assert run(*common, "--save", saved, "--json", numbers).exit_code == 0
+    for baseline in (saved, numbers):
+        for option in ("--baseline", "--no-new-findings"):
+            done = run("check", table, *ROLES, "--effort", "quick", option, baseline)
+            assert done.exit_code == 0, done.output
+        for command in (common, ("page", saved, "--out", page)):
+            done = run(*command, "--baseline", baseline, "--json", made)
+            assert done.exit_code == 0, done.output
+            compared = json.loads(made.read_text())["comparison"]
+            assert (len(compared["table"]["where"]) > 0) == (baseline == saved)
+            assert compared["new"] == compared["gone"] == []
+            assert ("0 new, 0 gone" in done.output) == (baseline == numbers)
+            assert ("by findings alone" in page.read_text()) == (baseline == numbers)
+    frame = pd.read_csv(table)
+    frame.loc[frame.state == "CA", "y"] = 1
+    frame.to_csv(table, index=False)
+    for baseline in (saved, numbers):
+        assert run("check", table, *ROLES, "--effort", "quick", "--baseline", baseline).exit_code == 1
+        done = run(*common, "--baseline", baseline, "--json", made)
+        assert "state CA" in json.loads(made.read_text())["comparison"]["new"]
+
+
+@pytest.mark.parametrize("part", ["findings", "data", "settings"])
+def test_a_baseline_that_lacks_a_part_is_refused(table: Path, tmp_path: Path, part: str) -> None:
+    numbers = tmp_path / "june.json"
+    assert (
+        run("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "p.html", "--json", numbers).exit_code == 0
+    )
+    document = json.loads(numbers.read_text())
+    del document[part]
+    numbers.write_text(json.dumps(document, sort_keys=True))
+    refused("check", table, *ROLES, "--baseline", numbers, saying=f"is damaged; it has no '{part}'")
+    refused("audit", table, *ROLES, "--baseline", numbers, saying=f"is damaged; it has no '{part}'")
+
+
 def test_a_handful_of_rows_is_not_called_clean(tmp_path: Path) -> None:
     frame = {"y": [0, 0, 1, 0, 0], "p": [0.2, 0.3, 0.25, 0.2, 0.3], "age": [1.0, 2, 3, 4, 5], "sex": list("fmfmf")}
     found = audit(frame, outcome="y", probability="p", effort="quick")

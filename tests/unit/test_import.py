@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -23,3 +24,26 @@ def test_importing_the_package_imports_no_heavy_library():
 
 def test_the_check_sees_a_heavy_library():
     assert "pandas" in _modules_after("import pandas") & HEAVY
+
+
+def test_reading_in_parts_leaves_the_environment_of_the_process_alone(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("y,p\n" + "0,0.25\n1,0.75\n" * 100)
+    call = f"miscal.audit({str(table)!r}, outcome='y', probability='p', effort='quick', memory='600MB')"
+    code = f"import os; before = dict(os.environ); import miscal; {call}; assert dict(os.environ) == before"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_is_a_command_too():
+    done = subprocess.run([sys.executable, "-m", "miscal", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("miscal, version ")
+
+
+def test_every_public_name_is_there_and_none_is_missing_from_the_list():
+    for package in ("miscal", "miscal.datasets", "miscal.metrics", "miscal.plots", "miscal.recalibrate"):
+        module = importlib.import_module(package)
+        assert list(module.__all__) == sorted(module.__all__)
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+        assert set(dir(module)) >= set(module.__all__)

@@ -9,6 +9,7 @@ from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null, pooled, walk_summary
 from miscal.metrics.score.binned import score_bins
 from miscal.metrics.score.result import by_score
+from miscal.metrics.variable import by_variable
 from miscal.pairs import pair
 
 
@@ -91,3 +92,26 @@ def test_real_responses_are_judged_by_their_residuals():
     assert set(found.table["method"]) == {"residuals"}  # few events are no reason: these are not events
     assert np.isfinite(found.table["p_value"]).all()
     assert found.noise.null == "residual"
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0.0, 1.0, 2.0], ["[0, 0]", "(0, 1]", "(1, 2]"]),
+        ([20.0, 30.0], ["[20, 20]", "(20, 30]"]),
+        ([-1.5, 0.25], ["[-1.5, -1.5]", "(-1.5, 0.25]"]),
+        ([1000000.5, 1000000.75], ["[1000000.5, 1000000.5]", "(1000000.5, 1000000.75]"]),
+    ],
+)
+def test_a_range_of_one_value_is_called_by_that_value(values, labels):
+    score = np.full(300, 0.5)
+    outcome, x = np.arange(300) % 2, np.tile(values, 300 // len(values))
+    found = by_variable(Predictions(outcome, score, columns={"x": x}), "x")
+    assert list(found.table["label"]) == labels
+
+
+def test_a_common_lowest_value_is_called_by_that_value(rng):
+    x = np.where(rng.random(4000) < 0.9, 0.0, rng.random(4000))
+    found = by_variable(Predictions(rng.random(4000) < 0.5, np.full(4000, 0.5), columns={"x": x}), "x")
+    assert found.table["label"][0] == "[0, 0]"
+    assert not any("e-3" in label for label in found.table["label"])

@@ -78,7 +78,7 @@ def audit(
     source : what the page calls the data; the file's name by default
     memory : read the table in parts and stay below this much memory, such as "600MB"; pairs of columns and
         subpopulations are then chosen on a few batches and measured on all rows, neighbourhoods are those of a sample.
-        Tables too large to load are always read so. With `most_levels` (a million) a field with more levels is refused
+        Tables too large to load are always read so. With `max_levels` (a million) a field with more levels is refused
     progress : called with what is being looked at, how many steps are done, and how many there are
 
     Returns
@@ -128,7 +128,7 @@ def audit(
     }  # fmt: skip
     described = {
         "source": source or _source(data), "outcome": outcome, "probability": _named(probability),
-        "weight_column": weight, "cluster": cluster, **read_as(count, ignore, read_options),
+        "weight_column": weight, "cluster": cluster, **read_as(probability, count, ignore, read_options),
     }  # fmt: skip
     document = document_of(predictions, looks, found, aside, tests, settings, described)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
@@ -211,11 +211,9 @@ def _predictions(
     *,
     days: bool = False,
 ) -> Predictions:
-    if "most_levels" in options:
+    if "max_levels" in options:
         hint = "give memory= (--memory), or leave it out"
-        raise refusal(
-            "is for a table that is read in parts", where="'most_levels'", got="this one is loaded", hint=hint
-        )
+        raise refusal("is for a table that is read in parts", where="'max_levels'", got="this one is loaded", hint=hint)
     if isinstance(data, Predictions):
         return data
     if outcome is None or probability is None:

@@ -26,6 +26,7 @@ class Comparison:
     Attributes
     ----------
     paired : whether both judge the same rows with the same outcomes
+    cells : whether both keep sums of cells; the JSON of an audit does not, and `table` is then empty
     table : a row a cell that both have: where, gap_before, gap_after, change (of |gap|), p_value, p_adjusted, verdict
     better, worse : places where the error became smaller or larger beyond noise
     new, gone : findings of one audit only, by their place
@@ -37,6 +38,7 @@ class Comparison:
     new: list[str]
     gone: list[str]
     score: dict[str, tuple[float, float]]
+    cells: bool = True
 
     @property
     def better(self) -> list[str]:
@@ -51,14 +53,16 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "paired": self.paired, "level": self.level, "table": self.table.to_dict(), "new": self.new,
-            "gone": self.gone, "better": self.better, "worse": self.worse,
+            "paired": self.paired, "cells": self.cells, "level": self.level, "table": self.table.to_dict(),
+            "new": self.new, "gone": self.gone, "better": self.better, "worse": self.worse,
             "score": {name: list(pair) for name, pair in self.score.items()},
         }  # fmt: skip
 
     def __repr__(self) -> str:
         how = "the same rows" if self.paired else "different rows"
         lines = [f"Compared on {how}: {len(self.better)} places better, {len(self.worse)} worse, beyond noise."]
+        if not self.cells:
+            lines = [f"Compared on {how}, by findings alone: one of the audits is JSON, which has no sums of cells."]
         for verdict in ("worse", "better"):
             chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted")
             lines += [
@@ -74,10 +78,9 @@ class Comparison:
 def compare(before: Any, after: Any) -> Comparison:
     """Compare two audits over the cells that both have."""
     for audit, which in ((before, "the earlier audit"), (after, "the later audit")):
-        if not audit.carriers:
-            below = audit.document["settings"].get("suppress_below")
+        below = audit.document["settings"].get("suppress_below")
+        if below:
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
-            hint = hint if below else "save it with .save, not as JSON"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     data = [audit.document["data"] for audit in (before, after)]
     same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
@@ -106,7 +109,8 @@ def compare(before: Any, after: Any) -> Comparison:
     adjusted = holm(np.array(rows["p_value"], dtype=float)) if rows["where"] else np.empty(0)
     verdict = np.where(adjusted <= level, np.where(gaps < 0, "better", "worse"), "same")
     table = Table({**rows, "change": gaps, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
-    return Comparison(same, level, table, *_findings(before, after), _scores(before, after))
+    summed = bool(before.carriers and after.carriers)
+    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed)
 
 
 def _matched(name: str, one: Tally, two: Tally) -> list[tuple[str, tuple[int, int]]]:

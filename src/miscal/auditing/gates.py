@@ -113,8 +113,10 @@ def _number(value: Any, where: str, most: float) -> float:
     return float(value)
 
 
-def judge(document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any] | None = None) -> list[Outcome]:
-    """Every gate that was asked for, with a line on how it went."""
+def judge(
+    document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any] | None = None, below: int = 0
+) -> list[Outcome]:
+    """Every gate that was asked for, with a line on how it went; places of fewer than `below` rows stay unnamed."""
     outcomes = [
         _limit(f"max-{name}", f"{label} along the score", document["score"].get(name), getattr(gates, f"max_{name}"))
         for name, label in (("expected", "the average error"), ("kuiper", "the Kuiper range"))
@@ -124,7 +126,7 @@ def judge(document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any]
         gap = abs(float(document["score"]["gap"]))
         outcomes.append(_limit("max-gap", "the gap over all rows", gap, gates.max_gap))
     if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(document, gates.max_multicalibration_sigma))
+        outcomes.append(_multicalibration(document, gates.max_multicalibration_sigma, below))
     outcomes += [_column(document, name, limit) for name, limit in gates.max_field.items()]
     heads = [f for f in document["findings"] if f["real"] and not f.get("parent") and not ignored(f, gates)]
     if gates.max_findings is not None:
@@ -132,7 +134,7 @@ def judge(document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any]
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
         rows = int(document["data"]["rows"]), int(baseline["data"]["rows"])
-        outcomes += _new(heads, baseline, rows)
+        outcomes += _new(heads, baseline, rows, below)
     return outcomes
 
 
@@ -147,13 +149,15 @@ def _limit(name: str, label: str, value: Any, limit: float) -> Outcome:
     return Outcome(name, not math.isnan(number) and number <= limit, text)
 
 
-def _multicalibration(document: Mapping[str, Any], limit: float) -> Outcome:
+def _multicalibration(document: Mapping[str, Any], limit: float, below: int) -> Outcome:
     results = document["sections"].get("subpopulation") or []
     name = "max-multicalibration-sigma"
     if not results:
         return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
-    worst = [(max(_known(result["table"]["deviations"])), result["table"]["label"][0]) for result in results]
-    value, where = max(worst)
+    tables = [result["table"] for result in results]
+    worst = [(max(_known(t["deviations"])), t["label"][0], words.finite(t.get("rows", [None])[0])) for t in tables]
+    value, where, rows = max(worst)
+    where = f"of fewer than {below} rows" if rows < below else where
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, value <= limit, text)
 
@@ -170,14 +174,20 @@ def _column(document: Mapping[str, Any], name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name]["value"], limit)
 
 
-def _new(heads: list[Mapping[str, Any]], baseline: Mapping[str, Any], rows: tuple[int, int]) -> list[Outcome]:
-    old = [f for f in baseline["findings"] if f["real"]]
-    fresh = [f for f in heads if not known(f, old, rows)]
-    if not fresh:
-        return [Outcome("no-new-findings", True, "no finding that the baseline does not have")]
+def _new(
+    heads: list[Mapping[str, Any]], baseline: Mapping[str, Any], rows: tuple[int, int], below: int
+) -> list[Outcome]:
     from miscal.auditing.findings import Finding
 
-    return [Outcome("no-new-findings", False, f"new {f['code']}: {Finding.from_dict(f)}") for f in fresh]
+    name, old = "no-new-findings", [f for f in baseline["findings"] if f["real"]]
+    hidden = int(baseline["settings"].get("suppress_below", 0))  # of such places the baseline does not say
+    fresh = [f for f in heads if f["rows"] >= hidden and not known(f, old, rows)]
+    if not fresh:
+        return [Outcome(name, True, "no finding that the baseline does not have")]
+    small = f"a place of fewer than {below} rows"
+    return [
+        Outcome(name, False, f"new {f['code']}: {small if f['rows'] < below else Finding.from_dict(f)}") for f in fresh
+    ]
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

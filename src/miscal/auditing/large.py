@@ -82,14 +82,14 @@ def audit_large(
     suppress_below: int = 0,
     source: str | None = None,
     memory: Any = None,
-    most_levels: int = MOST_LEVELS,
+    max_levels: int = MOST_LEVELS,
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Audit:
     """Audit a table in parts, a frame of a cluster, or a file of carriers.
 
     memory : ceiling, such as "600MB"; 1GB by default
-    most_levels : a field with more levels is refused
+    max_levels : a field with more levels is refused
     """
 
     def say(what: str) -> None:
@@ -117,8 +117,8 @@ def audit_large(
             got="a table read in parts keeps sums by cell, and one by cell and cluster would be as long as the table",
             hint="load the table (leave memory out), or a sample of whole clusters: see the page on large data",
         )  # fmt: skip
-    if not (isinstance(most_levels, int) and most_levels >= 1):
-        raise refusal("must be a whole number above 0", where="'most_levels'", got=f"it is {most_levels!r}")
+    if not (isinstance(max_levels, int) and max_levels >= 1):
+        raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     unknown = set(options) - {"logit", "positive", "clip"}
     if unknown:
         raise refusal(
@@ -127,18 +127,21 @@ def audit_large(
     door = Door(outcome, probability, weight, count, target=target, **options)
     runner = runner_of(data, memory, door, progress, crossed=effort != "quick")
     limits = Limits(min(sums_bytes(runner, memory), CACHED), passes=3)
-    chosen: Any = {"by": by, "ignore": ignore, "most_levels": most_levels, "effort": effort, "limits": limits}
+    chosen: Any = {"by": by, "ignore": ignore, "most_levels": max_levels, "effort": effort, "limits": limits}
     timed: Any = {"time": time, "every": every}
     seen = restarted(runner, lambda: summarise(runner, door, random_state=random_state, **timed, **chosen))
     found = audit_of(seen, source=source or name, settings={"memory": str(memory or DEFAULT)}, **timed, **common)
-    found.document["data"] |= read_as(count, ignore, options)
+    found.document["data"] |= read_as(probability, count, ignore, options)
     return found.suppressed(suppress_below) if suppress_below else found
 
 
-def read_as(count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+def read_as(probability: Any, count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """How the table was read, beside its columns: what a command that reads it again must say."""
     positive = options.get("positive")
+    columns = [probability] if isinstance(probability, str) else probability
+    columns = columns.values() if isinstance(columns, Mapping) else columns or ()
     return {
+        "probability_columns": [str(name) for name in columns],
         "count_column": count,
         "positive": None if positive is None else str(positive),
         "logit": bool(options.get("logit", False)),

@@ -76,7 +76,10 @@ class Audit:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
-        """Read an audit that `save` wrote; it can be rendered and compared again without the data."""
+        """Read an audit that `save` wrote; it can be rendered and compared again without the data.
+
+        The JSON of `to_json` is read too. It has no tallies: compared with it, only findings and scores are.
+        """
         from miscal.auditing.saving import load
 
         document, carriers = load(path)

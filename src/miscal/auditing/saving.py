@@ -12,13 +12,18 @@ import numpy as np
 from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
-from miscal.page.json import dumps
+from miscal.page.json import dumps, read_json
+from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
 from miscal.page.reading import checked
 from miscal.pooling.cells import cells_from
 
 SCHEMA = "miscal.audit-file/1"
 WHAT = "a saved audit"
-HINT = "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows"
+HINT = (
+    "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
+    "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
+)
+PARTS = ("data", "settings", "score", "findings", "clean", "too_small", "sections")
 ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
@@ -41,7 +46,24 @@ def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathL
 
 
 def load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
-    """Read what `save` wrote."""
+    """Read what `save` wrote; or the JSON of an audit, which has no tallies."""
+    document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
+    lacking = [part for part in PARTS if part not in document]
+    if lacking:
+        raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
+    return document, carriers
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content.lstrip()[:1] == b"{" and SCHEMA_OF_JSON.encode() in content
+
+
+def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
     header, arrays = load_arrays(Path(path), SCHEMA, what=WHAT, hint=HINT)
     try:
         content = json.loads(header["text"])

@@ -125,6 +125,7 @@ def _seen(scanned: Scanned, door: Door, aside: list[dict[str, Any]], *, explicit
     about = {
         "outcome": door.outcome,
         "probability": ", ".join(map(str, door.probabilities)),
+        "probability_columns": [str(name) for name in door.probabilities],
         "weight_column": door.weight,
         "count_column": door.count,
         "target": scanned.target,
@@ -244,7 +245,8 @@ def _document(
             **_crossed_words(seen),
         },
     }
-    about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
+    words = ("outcome", "probability", "probability_columns", "weight_column")
+    about = {word: summary.about[word] for word in words if word in summary.about}
     described = {"source": source, **about, "cluster": None}
     stand_in = Predictions(np.array([0, 1]), np.array([0.5, 0.5]))
     aside = [{**entry, "rows": summary.rows} for entry in summary.aside]

@@ -7,9 +7,7 @@ Every batch knows where it comes from, so that a refusal can name file, row grou
 from __future__ import annotations
 
 import glob
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -58,19 +56,8 @@ class Batches(Protocol):
         """A few batches from all over the table."""
 
 
-def hold_pages() -> None:
-    """Have Arrow's allocator keep freed memory for the next batch, where Arrow is not loaded yet.
-
-    It gives memory back within milliseconds otherwise, and taking it anew costs a third of decoding. The passes give
-    it back themselves as they near their ceiling.
-    """
-    if "pyarrow" not in sys.modules:
-        os.environ.setdefault("MIMALLOC_PURGE_DELAY", "60000")
-
-
 def batches_of(source: Any, batch_rows: int = BATCH_ROWS) -> Batches:
     """The batches of a path (a file, a folder, a pattern), or of a lazy frame or relation."""
-    hold_pages()
     if isinstance(source, (str, PathLike)):
         return _from_paths(fspath(source), batch_rows)
     from miscal.engines.lazy import lazy_batches

@@ -239,5 +239,5 @@ def too_many(name: str, most: int, place: str) -> Any:
         f"must have at most {most:,} levels",
         where=f"column '{name}'",
         got=f"{place} brings more",
-        hint="an identifier? leave it out with ignore, or allow more with most_levels",
+        hint="an identifier? leave it out with ignore, or allow more with max_levels",
     )

@@ -11,43 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
-from miscal.data.errors import refusal
+from miscal.data.sizes import LEAST
 from miscal.engines.batches import Batches, Chunk
 from miscal.engines.plan import Job, State
 from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
-LEAST = 384 * MEGABYTE
 PAGE = mmap.PAGESIZE
-UNITS = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-}
-
-
-def memory_bytes(text: Any) -> int:
-    """A ceiling such as "600MB" or "1GB" in bytes.
-
-    >>> memory_bytes("600MB")
-    600000000
-    """
-    given = str(text).strip().upper().replace(" ", "")
-    number = given.rstrip("KMGTIB")
-    try:
-        size = float(number) * UNITS[given[len(number) :]]
-    except (ValueError, KeyError):
-        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}") from None
-    if not size >= LEAST:
-        raise refusal("must be at least 400MB", where="'memory'", got=f"it is {text!r}")
-    return int(size)
 
 
 def batch_rows(memory: int, columns: int, threads: int) -> int:

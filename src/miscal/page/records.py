@@ -65,9 +65,10 @@ def _quiet(value: object) -> Quiet:
 
 @dataclass(frozen=True)
 class Compared:
-    """What changed against an earlier audit."""
+    """What changed against an earlier audit; `cells` is whether both kept sums of cells."""
 
     paired: bool
+    cells: bool
     table: Columns
     better: list[str]
     worse: list[str]
@@ -102,7 +103,8 @@ class Repaired:
     places: list[Mended]
 
 
-def _repaired(about: Mapping[str, Any], places: object) -> Repaired:
+def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
+    """How probabilities were repaired, and every place before and after."""
     change = mapping(about.get("log_loss_change"))
     score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
     low, high = ends(change.get("interval"))
@@ -166,8 +168,8 @@ class Document:
     @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
-        given = self.data.get("probability")
-        return [given] if isinstance(given, str) else [str(name) for name in items(given)]
+        listed, one = self.data.get("probability_columns"), self.data.get("probability")
+        return [str(name) for name in items(listed) or items(one) or [one] if name is not None]
 
     @property
     def real(self) -> list[Finding]:
@@ -249,6 +251,10 @@ def read_document(document: object) -> Document:
             str(kind): [read_entry(item, str(kind)) for item in items(results)]
             for kind, results in mapping(given.get("sections")).items()
         },
-        compared=Compared(bool(compared.get("paired")), Columns(compared.get("table")), *lists) if compared else None,
-        repaired=_repaired(mapping(about), given.get("repair")) if "repaired_by" in given else None,
+        compared=Compared(
+            bool(compared.get("paired")), compared.get("cells") is not False, Columns(compared.get("table")), *lists
+        )
+        if compared
+        else None,
+        repaired=read_repair(mapping(about), given.get("repair")) if "repaired_by" in given else None,
     )

@@ -47,9 +47,12 @@ class Ranges:
         return len(self.edges) - 1 + self.missing
 
     def labels(self) -> list[str]:
-        edges = [_number(edge) for edge in self.edges]
+        single = self.edges[0] == np.nextafter(self.edges[1], -np.inf)  # the lowest range holds one value
+        given = self.edges[1:] if single else self.edges
+        edges = [_number(edge) for edge in given]
         if len(set(edges)) < len(edges):
-            edges = [repr(float(edge)) for edge in self.edges]
+            edges = [repr(float(edge)) for edge in given]
+        edges = [edges[0], *edges] if single else edges
         names = [f"({low}, {high}]" for low, high in pairwise(edges)]
         names[0] = "[" + names[0][1:]
         return names + [MISSING] * self.missing

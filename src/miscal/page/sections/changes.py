@@ -83,11 +83,13 @@ def comparison(document: Document) -> Safe:
     if compared is None:
         return Safe("")
     how = "the same rows, so that chance is shared" if compared.paired else "different rows"
-    counts = f"{len(compared.better):,} better and {len(compared.worse):,} worse"
+    said = f": {len(compared.better):,} better and {len(compared.worse):,} worse beyond noise."
+    if not compared.cells:
+        said = ", by findings alone: its JSON has no sums of cells to compare."
     return section(
         "comparison",
         "Since the baseline",
-        lead(f"Against the baseline, judged on {how}: {counts} beyond noise."),
+        lead(f"Against the baseline, judged on {how}{said}"),
         _changed(compared),
         _list("New findings", compared.new),
         _list("Findings that are gone", compared.gone),

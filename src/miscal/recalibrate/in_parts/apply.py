@@ -13,11 +13,12 @@ import numpy as np
 
 from miscal.data import checks
 from miscal.data.errors import MiscalError, check_named, refusal
+from miscal.data.sizes import memory_bytes
 from miscal.data.sources import _logits, _sigmoid, _softmax
 from miscal.data.vectors import flat
 from miscal.engines.batches import Batches, Chunk, batches_of
 from miscal.engines.rows import _located
-from miscal.engines.stream import _ahead, batch_rows, memory_bytes
+from miscal.engines.stream import _ahead, batch_rows
 from miscal.recalibrate.base import Recalibrator
 
 DEFAULT = "1GB"

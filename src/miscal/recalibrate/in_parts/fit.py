@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import check_named, refusal
+from miscal.data.sizes import memory_bytes
 from miscal.engines.distinct import OUTCOME, SCORE, WEIGHT, DistinctPass
 from miscal.engines.keys import Given, Profile, Quantiles
 from miscal.engines.rows import Door
 from miscal.engines.runners import DEFAULT, restarted, runner_for
 from miscal.engines.scan import Scanned, scan
-from miscal.engines.stream import memory_bytes
 from miscal.metrics.streamed import sketch_pair
 from miscal.pooling.bins import uniform_edges
 from miscal.pooling.cells import Ranges

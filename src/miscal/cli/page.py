@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from miscal.cli.options import BASELINE, JSON, PAGE, PATH, suppress_below
+from miscal.cli.terminal import leave
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
 
@@ -13,16 +15,12 @@ __all__ = ["page"]
 
 
 @click.command()
-@click.argument("audits", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", default="report.html", show_default=True, type=click.Path(path_type=Path), help="Page to write.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="JSON to write.")
-@click.option("--save", "saved", type=click.Path(path_type=Path), help="File that keeps the merged audit.")
-@click.option("--baseline", type=click.Path(path_type=Path), help="An earlier audit (of --save) to compare with.")
-@click.option(
-    "--suppress-below",
-    type=click.IntRange(min=0),
-    help="Keep cells of fewer rows out of page, JSON and CSV.  [default: as when audited]",
-)
+@click.argument("audits", nargs=-1, required=True, type=PATH)
+@PAGE
+@JSON
+@click.option("--save", "saved", type=PATH, help="File that keeps the merged audit.")
+@BASELINE
+@suppress_below(None, "  [default: as when audited]")
 def page(
     audits: tuple[Path, ...], out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int | None,
@@ -32,7 +30,6 @@ def page(
     Files of the same name in different folders are called by their paths.
     """
     from miscal.auditing.record import Audit
-    from miscal.cli import leave
 
     prepared({"--out": out, "--json": json_path, "--save": saved}, baseline=baseline)
     for path in audits:

@@ -1,0 +1,110 @@
+"""The command `miscal check`: an audit that a pipeline can fail on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.cli.options import EVERY, JSON, MAX_LEVELS, MEMORY, PATH, TIME, audit_options, table_options
+from miscal.cli.terminal import progress_bar
+from miscal.data.errors import refusal
+from miscal.data.places import prepared
+
+__all__ = ["check"]
+GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_findings", "no_new_findings")
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@table_options()
+@TIME
+@EVERY
+@MEMORY
+@MAX_LEVELS
+@click.option("--config", type=PATH, help="TOML file of gates; else miscal.toml or pyproject.toml.")
+@click.option(
+    "--max-multicalibration-sigma", type=float, help="Largest error of a subpopulation, in deviations of noise."
+)
+@click.option("--max-expected", type=float, help="Largest expected calibration error along the score.")
+@click.option("--max-kuiper", type=float, help="Largest Kuiper calibration error.")
+@click.option("--max-gap", type=float, help="Largest |predicted - happened| over all rows.")
+@click.option("--max-field", multiple=True, help="Largest error over a column, such as state=0.02; repeat.")
+@click.option("--max-findings", type=int, help="Most findings beyond noise.")
+@click.option(
+    "--no-new-findings",
+    "--baseline",
+    "no_new_findings",
+    type=click.Path(),
+    help="An earlier audit (of --save or --json); findings it lacks fail.",
+)
+@click.option("--junit", type=PATH, help="JUnit XML to write.")
+@click.option("--annotations", is_flag=True, help="Print failures as workflow annotations.")
+@click.option("--out", type=PATH, help="Page to write.")
+@JSON
+@click.pass_context
+def check(
+    context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
+    json_path: Path | None, **options: Any,
+) -> None:  # fmt: skip
+    """Audit a table and exit with 1 if a gate fails, one line a failure."""
+    from miscal.auditing.audit import Audit, audit
+    from miscal.auditing.gates import annotation, judge
+    from miscal.auditing.gates import junit as as_junit
+    from miscal.page.json import write_text
+
+    gates = _gates(config, {name: options.pop(name) for name in GATES}, options.pop("max_field"))
+    read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
+    prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
+    baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
+    made = audit_options(options)
+    below = made.pop("suppress_below")  # judged by every cell, then hidden
+    with progress_bar() as progress:
+        found = audit(file, progress=progress, **made)
+    outcomes = judge(found.document, gates, baseline, below)
+    for outcome in outcomes:
+        if not outcome.passed:
+            click.echo(f"failed {outcome.name}: {outcome.line}")
+            if annotations:
+                click.echo(annotation(outcome, str(file)))
+    if junit is not None:
+        write_text(junit, as_junit(outcomes))
+    shown = found.suppressed(below) if below else found
+    if out is not None:
+        shown.to_html(out)
+    if json_path is not None:
+        shown.to_json(json_path)
+    failed = sum(not outcome.passed for outcome in outcomes)
+    if not failed:
+        click.echo(f"passed: {len(outcomes)} of {len(outcomes)} gates")
+    context.exit(1 if failed else 0)
+
+
+def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...]) -> Any:
+    """The gates of the file, and those of the options over them."""
+    from miscal.auditing.gates import Gates, gate_value, read_gates
+
+    known = read_gates(config)
+    given = {name: value for name, value in flags.items() if value is not None}
+    known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}") for name, value in given.items()}
+    known["max_field"] = {**known.get("max_field", {}), **gate_value("max_field", _limits(fields), "--max-field")}
+    gates = Gates(**known)
+    if gates == Gates():
+        hint = "give --max-expected, --max-field, ... or miscal.toml"
+        raise refusal("has no gate to check", where="check", hint=hint)
+    return gates
+
+
+def _limits(values: tuple[str, ...]) -> dict[str, float]:
+    """Read "state=0.02" as a column and its limit."""
+    made = {}
+    for value in values:
+        column, sign, limit = value.rpartition("=")
+        try:
+            made[column] = float(limit)
+        except ValueError:
+            sign = ""
+        if not sign or not column or not made[column] >= 0:
+            raise refusal("must look like column=0.02", where="--max-field", got=f"it is {value!r}")
+    return made

@@ -1,0 +1,100 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.data.errors import refusal
+
+Option = Callable[[Any], Any]
+PATH = click.Path(path_type=Path)
+
+LOGIT = click.option("--logit", is_flag=True, help="The probability columns hold logits.")
+POSITIVE = click.option("--positive", help="The label that is the event.")
+WEIGHT = click.option("--weight", help="Column of sampling weights.")
+COUNT = click.option("--count", help="Column of trials; the outcome then counts events.")
+CLUSTER = click.option("--cluster", help="Column of clusters: rows of one cluster are not independent.")
+BY = click.option("--by", multiple=True, help="Column to look at; repeat. All by default.")
+IGNORE = click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
+EFFORT = click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
+SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the simulations.")
+TIME = click.option("--time", help="Column of dates: judges each week or month, and what changed between them.")
+EVERY = click.option(
+    "--every",
+    type=click.Choice(["week", "month"]),
+    help="Period of --time; by how long the table lasts if not given.",
+)
+CEILING = click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")
+MEMORY = click.option("--memory", help="Read the table in parts and stay below this much memory, such as 600MB or 1GB.")
+MAX_LEVELS = click.option(
+    "--max-levels",
+    type=click.IntRange(min=1),
+    help="A field with more levels is refused, in a table read in parts.  [default: 1000000]",
+)
+PAGE = click.option("--out", default="report.html", show_default=True, type=PATH, help="Page to write.")
+JSON = click.option("--json", "json_path", type=PATH, help="JSON to write.")
+BASELINE = click.option("--baseline", type=PATH, help="An earlier audit (of --save or --json) to compare with.")
+
+
+def outcome(*, required: bool = False) -> Option:
+    """The column of the outcome."""
+    return click.option("--outcome", required=required, help="Column of the outcome.")
+
+
+def probability(*, required: bool = False) -> Option:
+    """The columns of the probability."""
+    return click.option("--probability", required=required, multiple=True, help="Column of the probability; repeat.")
+
+
+def suppress_below(default: int | None = 0, said: str = "", *, hidden: bool = False) -> Option:
+    """What is too small to be shown."""
+    words = "Keep cells of fewer rows out of page, JSON and CSV." + said
+    return click.option("--suppress-below", default=default, type=click.IntRange(min=0), help=words, hidden=hidden)
+
+
+def together(*options: Option) -> Option:
+    """Several options as one decorator, listed by --help in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def table_options(*, suppressing: bool = True) -> Option:
+    """What the columns of a table are and how widely to look."""
+    hidden = suppress_below(hidden=not suppressing)
+    return together(outcome(), probability(), LOGIT, POSITIVE, WEIGHT, COUNT, CLUSTER, BY, IGNORE, EFFORT, hidden, SEED)
+
+
+def table_path(path: Path) -> Path:
+    """The path of a table to write, refused where its ending names neither format."""
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{path}'")
+    return path
+
+
+def table_name(file: str | Path, word: str) -> Path:
+    """Where a table goes whose place is not given: here, as CSV if the table it comes from is one."""
+    path = Path(file)
+    return Path(f"{path.stem}-{word}{'.csv' if path.suffix.lower() == '.csv' else '.parquet'}")
+
+
+def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
+    """The columns of the probability as `miscal.read` takes them."""
+    return names[0] if len(names) == 1 else list(names) or None
+
+
+def audit_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a table as `miscal.audit` takes them."""
+    made = {name: value for name, value in options.items() if name != "max_levels" or value is not None}
+    made["probability"] = one_or_list(made["probability"])
+    made["by"] = list(made["by"]) or None
+    made["random_state"] = made.pop("seed")
+    return made

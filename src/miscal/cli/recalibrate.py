@@ -1,0 +1,150 @@
+"""The commands `miscal recalibrate`, `miscal fit` and `miscal apply`: a repair chosen, fitted, and put to new rows."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.cli.options import (
+    CEILING,
+    LOGIT,
+    PATH,
+    POSITIVE,
+    WEIGHT,
+    audit_options,
+    outcome,
+    probability,
+    table_name,
+    table_options,
+    table_path,
+)
+from miscal.cli.terminal import waiting, written
+from miscal.data.errors import refusal
+from miscal.data.places import prepared
+
+__all__ = ["apply", "fit", "recalibrate"]
+SHOWN = 15
+METHODS = {
+    "histogram": "HistogramBinning", "isotonic": "IsotonicCalibration", "scaling-binning": "ScalingBinning",
+    "platt": "PlattScaling", "beta": "BetaCalibration",
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@table_options(suppressing=False)
+@click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
+@click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
+@click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows fit, half test.")
+@click.option("--out", type=PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
+@click.option("--model", type=PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
+@click.option("--page", type=PATH, help="Page of before and after.  [default: FILE-repair.html]")
+@click.option("--json", "json_path", type=PATH, help="JSON of before and after.")
+def recalibrate(
+    file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
+    allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
+) -> None:  # fmt: skip
+    """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
+
+    Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
+    row fitted the repair or tested it; the repair as a model; and a page of before and after.
+    """
+    from miscal.auditing.repair_table import repair_table
+
+    if score_only and allowed:
+        raise refusal("excludes --allowed", where="--score-only", got="both are given")
+    out = table_path(out or table_name(file, "repaired"))
+    model, page = model or _beside(file, ".json"), page or _beside(file, ".html")
+    made = audit_options(options)
+    if made.pop("suppress_below", 0):
+        raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
+    if made["outcome"] is None or made["probability"] is None:
+        raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
+    prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
+    limited = () if score_only else list(allowed) or None
+    with waiting("Choosing, fitting and judging a repair"):
+        done = repair_table(file, allowed=limited, folds=folds, **made)
+    done.write(table=out, model=model, page=page, json=json_path)
+    _told(done.record)
+    click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))
+    named = [word for name in options["probability"] for word in ("--probability", name)]
+    again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
+    click.echo(f"Repair new rows: {again}")
+
+
+def _beside(file: Path, suffix: str) -> Path:
+    return Path(f"{file.stem}-repair{suffix}")
+
+
+def _columns(file: Path) -> str:
+    """What the columns are, for one who has not named any."""
+    from miscal.engines.batches import batches_of
+
+    names = list(batches_of(str(file)).kinds)
+    return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+
+
+def _told(record: Any) -> None:
+    from miscal.page.figures.gaps import left_first
+    from miscal.page.records import read_repair
+    from miscal.page.words import points
+
+    places = left_first(read_repair(record.about, record.places).places)
+    click.echo(f"{record.about['reason']}\n{record.sentence}")
+    for place in places[:SHOWN]:
+        gaps = f"{points(place.before.gap)} before, {points(place.after.gap)} after"
+        click.echo(f"  {place.verdict:<9} {place.where}: {gaps}")
+    if len(places) > SHOWN:
+        click.echo(f"  ... and {len(places) - SHOWN} more")
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("file")
+@probability(required=True)
+@LOGIT
+@click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
+@click.option("--out", type=PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")
+@CEILING
+def apply(
+    model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
+) -> None:
+    """Add recalibrated probabilities to a table, batch by batch."""
+    from miscal.recalibrate.in_parts.apply import apply_to, load_model
+
+    out = table_path(out or table_name(file, column))
+    prepared({"--out": out}, model=model)
+    rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
+    click.echo(f"{rows:,} rows. Table: {out}")
+
+
+@click.command()
+@click.argument("file")
+@click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
+@click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
+@click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")
+@outcome(required=True)
+@click.option("--probability", required=True, help="Column of the probability.")
+@LOGIT
+@POSITIVE
+@WEIGHT
+@click.option("--out", required=True, type=PATH, help="Model to write, such as model.json.")
+@CEILING
+def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
+    """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
+    from miscal import recalibrate as package
+    from miscal.data.writing import write_whole
+    from miscal.recalibrate.in_parts.fit import fit_to
+
+    prepared({"--out": out}, table=file)
+    if bins is not None and method not in ("histogram", "scaling-binning"):
+        raise refusal("is for histogram and scaling-binning", where="--bins", got=f"--method is {method}")
+    model = getattr(package, METHODS[method])(**({} if bins is None else {"bins": bins}))
+    if group:
+        model = package.GroupWise(model, columns=list(group))
+    fitted = fit_to(model, file, **options)
+    write_whole(out, fitted.to_json().encode())
+    click.echo(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")

@@ -1,0 +1,87 @@
+"""The commands `miscal tally` and `miscal merge`: all that an audit needs of a table, without its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from miscal.cli.options import (
+    BY,
+    CEILING,
+    COUNT,
+    IGNORE,
+    LOGIT,
+    MAX_LEVELS,
+    PATH,
+    POSITIVE,
+    WEIGHT,
+    one_or_list,
+    outcome,
+    probability,
+)
+from miscal.data.errors import refusal
+from miscal.data.places import prepared
+
+__all__ = ["merge", "tally"]
+
+
+@click.command()
+@click.argument("file")
+@click.option("--out", required=True, type=PATH, help="File to write, such as day1.tally.")
+@click.option("--like", type=PATH, help="Tally whose edges are used, so that both can be added.")
+@outcome(required=True)
+@probability(required=True)
+@LOGIT
+@POSITIVE
+@WEIGHT
+@COUNT
+@BY
+@IGNORE
+@CEILING
+@MAX_LEVELS
+def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
+    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    from miscal.auditing.large import runner_of
+    from miscal.auditing.streamed import MOST_LEVELS, summarise
+    from miscal.carriers.summary import Summary
+    from miscal.engines.rows import Door
+
+    prepared({"--out": out}, table=file, tally=like)
+    first = None if like is None else Summary.load(like)
+    by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
+    door = Door(probability=one_or_list(options.pop("probability")), **options)
+    if first is not None and not by:
+        by = (*first.variables, *first.fields)
+    seen = summarise(
+        runner_of(file, memory, door), door, by=list(by) or None, ignore=ignore, like=first,
+        most_levels=most or MOST_LEVELS, sample=0,
+    )  # fmt: skip
+    seen.summary.save(out)
+    click.echo(f"{seen.summary.rows:,} rows in {seen.passes} passes. Tally: {out}   edges {seen.summary.rule[:8]}")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--out", required=True, type=PATH, help="File to write, such as month.tally.")
+def merge(files: tuple[Path, ...], out: Path) -> None:
+    """Add tallies of different rows, such as those of the days of a month."""
+    from miscal.carriers.summary import Summary, added
+    from miscal.data.errors import MiscalError
+
+    prepared({"--out": out})
+    total = Summary.load(files[0])
+    seen = {total.fingerprint: files[0]}
+    for path in files[1:]:
+        part = Summary.load(path)
+        same = seen.setdefault(part.fingerprint, path)
+        if same is not path:
+            hint = "the same table? its rows would count twice"
+            raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
+        try:
+            total = added([total, part])
+        except MiscalError as error:
+            raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
+    total.save(out)
+    click.echo(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")

@@ -1,0 +1,149 @@
+"""What a command shows: the ranking as text, a bar while it works, and where its files are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from miscal.page.records import Document
+
+SHOWN = 12  # findings, clean columns and changes that are listed
+PATIENCE = 2.0  # seconds before a progress bar appears
+
+
+def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
+    """Show an audit and write what may be shown of it; the saved file alone keeps all of it."""
+    shown = found.shown()
+    show(shown)
+    shown.to_html(page)
+    if json_path is not None:
+        shown.to_json(json_path)
+    if saved is not None:
+        found.save(saved)
+    click.echo("\n" + written(Page=page, JSON=json_path, Audit=saved))
+
+
+def written(**files: Path | None) -> str:
+    """Where the files are that were written, in one line."""
+    return "   ".join(f"{what}: {path}" for what, path in files.items() if path)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that appears only when the work takes a while, and only on a terminal."""
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *_: None
+        return
+    start = time.monotonic()
+    bar = Progress(
+        TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    task = bar.add_task("")
+    started = False
+
+    def advance(what: str, done: int, total: int) -> None:
+        nonlocal started
+        if not started and time.monotonic() - start > PATIENCE:
+            bar.start()
+            started = True
+        bar.update(task, description=what, completed=done, total=total)
+
+    try:
+        yield advance
+    finally:
+        if started:
+            bar.stop()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A sign of life on a terminal, for work that cannot say how far it is."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
+
+
+def show(found: Any) -> None:
+    """Print the verdict, the ranking as a table, and what was not found."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from miscal.page import words
+    from miscal.page.records import read_document
+    from miscal.page.verdict import verdict
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print()
+    document = read_document(found.document)
+    said = verdict(document)
+    console.print(escape(said.sentence), style="bold")
+    if said.direction == "none":
+        console.print(escape(said.support[0]))
+    heads = document.heads
+    if heads:
+        table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
+        for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column("difference in events")
+        table.add_column("adjusted p", justify="right")
+        for finding in heads[:SHOWN]:
+            table.add_row(*(escape(text) for text in _row(finding, words)))
+        console.print(table)
+    if len(heads) > SHOWN:
+        console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
+    if document.explained:
+        by = "these" if len(heads) > 1 else "it"
+        console.print(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
+    if document.clean:
+        listed = ", ".join(place.where for place in document.clean[:SHOWN])
+        more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
+        console.print(escape(f"Tested and clean: {listed}{more}."))
+    for line in [*(f"Note: {note}" for note in document.notes), *_periods(document)]:
+        console.print(escape(line))
+    compared = document.compared
+    if compared is not None:
+        shown = ("better", "worse") if compared.cells else ("new", "gone")
+        console.print(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
+
+
+def _periods(document: Document) -> list[str]:
+    """How the periods stand, and the steps that changed."""
+    from miscal.page.period_words import changed_words, periods_said
+
+    lines = []
+    for result in document.of("period"):
+        said, left = changed_words(result, SHOWN), max(len(changed_words(result)) - SHOWN, 0)
+        more = [f"... and {left} smaller on the page."] if left else []
+        lines += [f"{result.name}: {periods_said(result)}", *said, *more]
+    return lines
+
+
+def _row(finding: Any, words: Any) -> list[str]:
+    off = words.events_off(finding.events_off)
+    bound = f" (at least {words.count(finding.at_least)})" if finding.at_least >= 1 else ""
+    return [
+        finding.where,
+        f"{finding.rows:,}",
+        words.percent(finding.predicted),
+        words.percent(finding.observed),
+        off + bound,
+        words.p_cell(finding.p_value),
+    ]

@@ -1,1 +1,0 @@
-"""Commands that live in files of their own; `cli` imports each when it is asked for."""
