@@ -15,6 +15,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
+from miscal.page.words import finite
 from miscal.pooling.cells import fingerprint
 from miscal.results import Table
 
@@ -161,10 +162,10 @@ def unpaired_p(one: Mapping[str, float], two: Mapping[str, float]) -> float:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ([f.to_dict() for f in audit.findings if f.real] for audit in (before, after))
-    rows, before_rows = (int(audit.document["data"]["rows"]) for audit in (after, before))
-    added = [f["where"] for f in new if not known(f, old, (rows, before_rows))]
-    return added, [f["where"] for f in old if not known(f, new, (before_rows, rows))]
+    old, new = ([finding for finding in audit.findings if finding.real] for audit in (before, after))
+    old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
+    added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
+    return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]
 
 
 def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:

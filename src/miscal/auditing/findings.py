@@ -46,6 +46,7 @@ class Finding:
     definition : an expression that picks the rows, for subpopulations
     condition : what picks the rows in each column, as data: {column, low, high, levels, missing}; a range holds its
         upper end, ends that are open are None
+    scope : the class or the part of the data that it is about, empty where that is all
     """
 
     code: str
@@ -69,6 +70,7 @@ class Finding:
     explains: int = 0
 
     condition: tuple[dict[str, Any], ...] = ()
+    scope: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -103,7 +105,7 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
-        made: dict[str, Any] = {name: text(values.get(name)) for name in ("code", "kind", "where")}
+        made: dict[str, Any] = {name: text(values.get(name)) for name in ("code", "kind", "where", "scope")}
         made |= {name: tuple(map(text, items(values.get(name)))) for name in ("columns", "levels")}
         for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight", "shrunken"):
             made[name] = finite(values.get(name))
@@ -115,5 +117,17 @@ class Finding:
             interval=ends(values.get("interval")),
             real=bool(values.get("real", True)),
             specific=bool(values.get("specific")),
-            condition=tuple(dict(mapping(each)) for each in items(values.get("condition"))),
+            condition=tuple(_condition(mapping(each)) for each in items(values.get("condition"))),
         )
+
+
+def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A condition after JSON."""
+    low, high = finite(given.get("low")), finite(given.get("high"))
+    return {
+        "column": text(given.get("column")),
+        "low": None if math.isnan(low) else low,
+        "high": None if math.isnan(high) else high,
+        "levels": [text(level) for level in items(given.get("levels"))],
+        "missing": bool(given.get("missing")),
+    }

@@ -116,8 +116,7 @@ class Audit:
         from miscal.auditing.suppress import suppressed
 
         document = suppressed(self.document, below)
-        kept = {item["where"]: item for item in document["findings"]}
-        return Audit(document, [Finding.from_dict(item) for item in kept.values()])
+        return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property
     def hidden_below(self) -> int:
