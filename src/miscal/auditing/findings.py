@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from miscal.page import words
-from miscal.page.reading import ends, items, mapping, text
-from miscal.page.words import finite
+from miscal.page.reading import READERS, items, mapping, read_record, text
 
 CODES = {
     "score": "MC101",
@@ -105,29 +101,26 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
-        made: dict[str, Any] = {name: text(values.get(name)) for name in ("code", "kind", "where", "scope")}
-        made |= {name: tuple(map(text, items(values.get(name)))) for name in ("columns", "levels")}
-        for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight", "shrunken"):
-            made[name] = finite(values.get(name))
-        made |= {name: int(np.nan_to_num(finite(values.get(name)))) for name in ("rows", "explains")}
-        made |= {name: text(values.get(name)) or None for name in ("parent", "definition")}
-        made["shrunken"] = None if math.isnan(made["shrunken"]) else made["shrunken"]
-        return cls(
-            **made,
-            interval=ends(values.get("interval")),
-            real=bool(values.get("real", True)),
-            specific=bool(values.get("specific")),
-            condition=tuple(_condition(mapping(each)) for each in items(values.get("condition"))),
-        )
+        return read_record(cls, {"real": True, **values})
+
+
+def _conditions(value: object) -> tuple[dict[str, Any], ...]:
+    return tuple(_condition(mapping(each)) for each in items(value))
 
 
 def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A condition after JSON."""
-    low, high = finite(given.get("low")), finite(given.get("high"))
+    """A condition after JSON; numbers have no levels."""
+    made = {key: READERS["float | None"](given.get(key)) for key in ("low", "high")}
+    levels = None if given.get("levels") is None else [text(level) for level in items(given["levels"])]
     return {
+        **given,
         "column": text(given.get("column")),
-        "low": None if math.isnan(low) else low,
-        "high": None if math.isnan(high) else high,
-        "levels": [text(level) for level in items(given.get("levels"))],
+        **made,
+        "levels": levels,
         "missing": bool(given.get("missing")),
     }
+
+
+READERS["tuple[dict[str, Any], ...]"] = _conditions
+READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
+READERS["list[Finding]"] = lambda value: [Finding.from_dict(mapping(item)) for item in items(value)]

@@ -118,7 +118,7 @@ def show(found: Any) -> None:
         console.print(escape(f"Tested and clean: {listed}{more}."))
     for line in [*(f"Note: {note}" for note in document.notes), *_periods(document)]:
         console.print(escape(line))
-    compared = document.compared
+    compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         console.print(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")

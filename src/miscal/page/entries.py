@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.page.markup import ellipsis
-from miscal.page.reading import Columns, Floats, floats, items, mapping, text
+from miscal.page.reading import Columns, Floats, floats, items, mapping, read_record, text
 from miscal.page.words import edge, finite, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
@@ -320,7 +320,4 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
 
 def read_entry(value: object, kind: str = "") -> Entry:
     """One result of a section."""
-    result = mapping(value)
-    numbers = (finite(result.get(key)) for key in ("value", "noise_floor", "p_value"))
-    beside = mapping(result.get("settings")), mapping(result.get("extra"))
-    return Entry(text(result.get("name")), kind, result.get("method"), *beside, Columns(result.get("table")), *numbers)
+    return read_record(Entry, value, kind=kind)

@@ -78,7 +78,7 @@ def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise refusal("cannot be read", where=f"'{path}'", got=str(error.strerror or error)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
         raise refusal("is not JSON", where=f"'{path}'", got=str(error), hint=hint) from error
     return checked(document)

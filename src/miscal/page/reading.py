@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 def checked(document: object) -> Mapping[str, Any]:
@@ -74,6 +77,12 @@ def floats(value: object) -> Floats:
     return np.where(np.isfinite(array), array, np.nan)
 
 
+def whole(value: object) -> int:
+    """A whole number, 0 where there is none."""
+    number = finite(value)
+    return 0 if math.isnan(number) else int(number)
+
+
 class Columns(dict[str, list[Any]]):
     """Columns of one length; one that the table does not have is a column of None.
 
@@ -89,3 +98,30 @@ class Columns(dict[str, list[Any]]):
 
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows
+
+
+#: How a field of a record is read, by what its annotation says.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "str": text,
+    "float": finite,
+    "int": whole,
+    "bool": bool,
+    "str | None": lambda value: text(value) or None,
+    "float | None": lambda value: None if math.isnan(finite(value)) else finite(value),
+    "list[str]": lambda value: [text(item) for item in items(value)],
+    "tuple[str, ...]": lambda value: tuple(text(item) for item in items(value)),
+    "tuple[float, float]": ends,
+    "Mapping[str, Any]": mapping,
+    "Columns": Columns,
+    "object": lambda value: value,
+}
+
+
+def read_record(record: type[T], value: object, /, **known: Any) -> T:
+    """A record whose fields are those of a mapping of the same names, each read as its annotation says.
+
+    known : what the mapping does not say, or says otherwise
+    """
+    given = {**mapping(value), **known}
+    made = {field.name: READERS[str(field.type)](given.get(field.name)) for field in fields(record)}  # type: ignore[arg-type]
+    return record(**made)

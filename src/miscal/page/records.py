@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page.entries import Entry, read_entry
-from miscal.page.reading import Columns, checked, ends, items, mapping, text
+from miscal.page.reading import READERS, Columns, checked, ends, items, mapping, read_record, text
 from miscal.page.words import finite
 
 
@@ -48,19 +48,14 @@ class Quiet:
     """A place in which nothing was found: clean, or too small to judge."""
 
     where: str
-    measure: Measure
-    rows: float
+    value: float
+    noise_floor: float
+    p_value: float
+    p_least: float
     detectable: float
-    said: str
-
-
-def _quiet(value: object) -> Quiet:
-    entry = mapping(value) if isinstance(value, Mapping) else {"where": value}
-    where = text(entry.get("where", entry.get("name")))
-    said = text(entry.get("reason") or entry.get("note"))
-    value, floor, p_value, least = (finite(entry.get(key)) for key in ("value", "noise_floor", "p_value", "p_least"))
-    measure = Measure(value, floor, p_value, least=least)
-    return Quiet(where, measure, finite(entry.get("rows")), finite(entry.get("detectable")), said)
+    rows: float
+    note: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -97,35 +92,16 @@ class Repaired:
     rows: float
     fitted_rows: float
     keeps_ranking: bool
-    score: dict[str, tuple[float, float]]
-    change: Measure
+    score: Mapping[str, Any]
+    log_loss_change: Measure
     candidates: Columns
     places: list[Mended]
 
 
 def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
     """How probabilities were repaired, and every place before and after."""
-    change = mapping(about.get("log_loss_change"))
     score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
-    low, high = ends(change.get("interval"))
-    return Repaired(
-        name=text(about.get("name")),
-        reason=text(about.get("reason")),
-        split=text(about.get("split")),
-        rows=finite(about.get("rows")),
-        fitted_rows=finite(about.get("fitted_rows")),
-        keeps_ranking=bool(about.get("keeps_ranking")),
-        score=score,
-        change=Measure(finite(change.get("value")), low=low, high=high),
-        candidates=Columns(about.get("candidates")),
-        places=[_mended(mapping(place)) for place in items(places)],
-    )
-
-
-def _mended(place: Mapping[str, Any]) -> Mended:
-    where, kind, verdict = (text(place.get(key)) for key in ("where", "kind", "verdict"))
-    before, after = (Finding.from_dict(mapping(place.get(when))) for when in ("before", "after"))
-    return Mended(where, kind, verdict, before, after)
+    return read_record(Repaired, about, score=score, places=places)
 
 
 @dataclass(frozen=True)
@@ -139,12 +115,12 @@ class Document:
     settings: Mapping[str, Any]
     score: Mapping[str, Measure]
     findings: list[Finding]
-    unlisted: float
+    unlisted: int
     notes: list[str]
     clean: list[Quiet]
     too_small: list[Quiet]
     sections: Mapping[str, list[Entry]]
-    compared: Compared | None
+    comparison: Compared | None
     repaired: Repaired | None
 
     @property
@@ -208,16 +184,37 @@ class Document:
         return *rates, gap if gap.known else replace(gap, value=rates[0] - rates[1])
 
 
-def _measures(score: Mapping[str, Any]) -> dict[str, Measure]:
-    """The numbers of the score: each a plain number with its details under "details", or a mapping of its own."""
-    details = mapping(score.get("details"))
-    made = {}
-    for name in {*score, *details} - {"details"}:
-        about = {**mapping(details.get(name)), **mapping(score.get(name))}
-        value = about.get("value") if isinstance(score.get(name), Mapping) else score.get(name)
-        floor, p_value, least = (finite(about.get(key)) for key in ("noise_floor", "p_value", "least"))
-        made[name] = Measure(finite(value), floor, p_value, *ends(about.get("interval")), least)
-    return made
+def _measure(value: object) -> Measure:
+    """A number: plain, or a mapping with its value, noise and interval."""
+    about = value if isinstance(value, Mapping) else {"value": value}
+    low, high = ends(about.get("interval"))
+    return read_record(Measure, about, low=low, high=high)
+
+
+def _measures(score: object) -> dict[str, Measure]:
+    """The numbers of the score, each with what "details" says of it."""
+    given = mapping(score)
+    details = mapping(given.get("details"))
+    numbers = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
+    return {
+        str(name): _measure({**mapping(details.get(name)), **numbers.get(name, {})})
+        for name in {*numbers, *details} - {"details"}
+    }
+
+
+READERS |= {
+    "Measure": _measure,
+    "list[Quiet]": lambda value: [
+        read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
+    ],
+    "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
+    "Mapping[str, Measure]": _measures,
+    "Mapping[str, list[Entry]]": lambda value: {
+        str(kind): [read_entry(item, str(kind)) for item in items(results)] for kind, results in mapping(value).items()
+    },
+    "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
+    "Repaired | None": lambda value: value,
+}
 
 
 def read_document(document: object) -> Document:
@@ -229,32 +226,5 @@ def read_document(document: object) -> Document:
     0.9
     """
     given = checked(document)
-    compared, about = mapping(given.get("comparison")), given.get("repaired_by")
-    lists = (
-        [str(place) for place in items(compared.get(word))] if compared else []
-        for word in ("better", "worse", "new", "gone")
-    )
-    unlisted = finite(given.get("unlisted"))
-    return Document(
-        version=text(given.get("version")),
-        schema=text(given["schema"]),
-        versions=mapping(given.get("versions")),
-        data=mapping(given.get("data")),
-        settings=mapping(given.get("settings")),
-        score=_measures(mapping(given.get("score"))),
-        findings=[Finding.from_dict(mapping(item)) for item in items(given.get("findings"))],
-        unlisted=0.0 if math.isnan(unlisted) else unlisted,
-        notes=[str(note) for note in items(given.get("notes"))],
-        clean=[_quiet(item) for item in items(given.get("clean"))],
-        too_small=[_quiet(item) for item in items(given.get("too_small"))],
-        sections={
-            str(kind): [read_entry(item, str(kind)) for item in items(results)]
-            for kind, results in mapping(given.get("sections")).items()
-        },
-        compared=Compared(
-            bool(compared.get("paired")), compared.get("cells") is not False, Columns(compared.get("table")), *lists
-        )
-        if compared
-        else None,
-        repaired=read_repair(mapping(about), given.get("repair")) if "repaired_by" in given else None,
-    )
+    repaired = read_repair(mapping(given["repaired_by"]), given.get("repair")) if "repaired_by" in given else None
+    return read_record(Document, given, repaired=repaired)

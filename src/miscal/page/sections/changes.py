@@ -79,7 +79,7 @@ def _table(result: Entry) -> Safe:
 
 def comparison(document: Document) -> Safe:
     """The section on an earlier audit: what got better, what got worse."""
-    compared = document.compared
+    compared = document.comparison
     if compared is None:
         return Safe("")
     how = "the same rows, so that chance is shared" if compared.paired else "different rows"

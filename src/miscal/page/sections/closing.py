@@ -27,11 +27,11 @@ def clean_section(document: Document) -> Safe:
         return Safe("")
     columns = [
         Column("Where", [place.where for place in places], kind="name"),
-        Column("Average error", [place.measure.value for place in places], words.percent),
-        Column("Noise alone", [place.measure.noise_floor for place in places], words.percent),
-        Column("p-value", [place.measure.p_value for place in places], least=[p.measure.least for p in places]),
+        Column("Average error", [place.value for place in places], words.percent),
+        Column("Noise alone", [place.noise_floor for place in places], words.percent),
+        Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places]),
         Column("Smallest gap it could have seen", [place.detectable for place in places], words.percent),
-        Column("Note", [place.said for place in places], kind="words"),
+        Column("Note", [place.note for place in places], kind="words"),
     ]
     listed = sheet("Tested and clean", _known(columns), fold=6)
     return section("clean", "Tested and clean", lead("No gap beyond noise was found here."), listed)
@@ -45,7 +45,7 @@ def too_small_section(document: Document) -> Safe:
     columns = [
         Column("Where", [place.where for place in places], kind="name"),
         Column("Rows", [place.rows for place in places], words.count),
-        Column("Why", [place.said for place in places], kind="words"),
+        Column("Why", [place.reason for place in places], kind="words"),
     ]
     listed = sheet("Too small to judge", _known(columns), search="Search places")
     shown = folded(f"Show {words.plural(len(places), 'place')}", listed)

@@ -33,7 +33,7 @@ def findings(document: Document) -> Safe:
         _legend() if families else None,
         body,
         _rest("Further findings", [f for family in families[MOST_CARDS:] for f in family]),
-        _unlisted(int(document.unlisted)),
+        _unlisted(document.unlisted),
         [tag("p", name(note, 600), class_="note") for note in document.notes],
         _rest("Largest gaps within noise", [finding for finding in document.findings if not finding.real]),
         _download(document.findings) if document.findings else None,

@@ -125,7 +125,7 @@ def _scores(done: Repaired) -> Safe | None:
         Column("Before", before, _four_digits),
         Column("After", after, _four_digits),
     ]
-    change = done.change
+    change = done.log_loss_change
     text = f"Log loss changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
