@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from miscal.auditing.findings import Finding
-from miscal.page import figures
 from miscal.page.entries import Cells, Walk, read_entry
+from miscal.page.figures import columns, gaps, periods, score
 from miscal.page.figures.axes import box, touches, width
+from miscal.page.figures.crossed import cumulative, deviation_reach
+from miscal.page.figures.marks import Figure
 from miscal.page.figures.score import crowded
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
@@ -43,7 +45,7 @@ PERIODS: dict[str, Any] = {
 }
 
 
-def of_entry(draw: Callable[..., figures.Figure]) -> Callable[[dict[str, Any]], figures.Figure]:
+def of_entry(draw: Callable[..., Figure]) -> Callable[[dict[str, Any]], Figure]:
     """Draw a result as it stands in the document."""
     return lambda result: draw(read_entry(result))
 
@@ -58,26 +60,18 @@ def walk_of(curve: dict[str, Any]) -> Walk:
     return walk
 
 
-reliability, variable, field_levels, field_funnel, period_gaps, period_rates = map(
-    of_entry,
-    (
-        figures.reliability,
-        figures.variable,
-        figures.field_levels,
-        figures.field_funnel,
-        figures.period_gaps,
-        figures.period_rates,
-    ),
-)
+reliability, variable = of_entry(score.reliability), of_entry(columns.variable)
+field_levels, field_funnel = of_entry(columns.field_levels), of_entry(columns.field_funnel)
+period_gaps, period_rates = of_entry(periods.period_gaps), of_entry(periods.period_rates)
 
 
-def gap_card(finding: dict[str, Any]) -> figures.Figure:
-    return figures.gap_card(Finding.from_dict(finding))
+def gap_card(finding: dict[str, Any]) -> Figure:
+    return gaps.gap_card(Finding.from_dict(finding))
 
 
-FIGURES: dict[str, tuple[Callable[..., figures.Figure], dict[str, Any]]] = {
+FIGURES: dict[str, tuple[Callable[..., Figure], dict[str, Any]]] = {
     "reliability": (reliability, SCORE),
-    "cumulative": (lambda result: figures.cumulative(read_entry(result).walk), SCORE),
+    "cumulative": (lambda result: cumulative(read_entry(result).walk), SCORE),
     "variable": (variable, VARIABLE),
     "field": (field_levels, FIELD),
     "funnel": (field_funnel, FIELD),
@@ -86,7 +80,7 @@ FIGURES: dict[str, tuple[Callable[..., figures.Figure], dict[str, Any]]] = {
 }
 
 
-def parsed(figure: figures.Figure) -> ElementTree.Element:
+def parsed(figure: Figure) -> ElementTree.Element:
     return ElementTree.fromstring(figure.svg)
 
 
@@ -137,7 +131,7 @@ def test_a_figure_of_nothing_says_so_and_does_not_fail(name: str, empty: dict[st
         {"predicted": [1e-6, 2e-6], "observed": [0.0, 1e-5], "rows": [1e9, 1e9], "low": [0, 1e-6], "high": [1e-6, 1]},
     ],
 )
-def test_degenerate_tables_are_drawn(draw: Callable[..., figures.Figure], table: dict[str, Any]) -> None:
+def test_degenerate_tables_are_drawn(draw: Callable[..., Figure], table: dict[str, Any]) -> None:
     figure = draw({"table": table, "name": "x"})
     assert "nan" not in figure.svg
     assert not figure.svg or parsed(figure) is not None
@@ -156,7 +150,7 @@ def test_the_adjusted_p_value_decides_over_the_raw_one() -> None:
 
 def test_the_kuiper_range_is_visible() -> None:
     walk = {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.03, 0.01], "band": [0.0, 0.002, 0.003]}
-    figure = figures.cumulative(walk_of(walk))
+    figure = cumulative(walk_of(walk))
     assert "3%" in figure.svg
     assert "Its range, 3.00%, is the Kuiper range" in figure.description
     brackets = [e for e in parsed(figure).iter("line") if e.attrib["class"] == "bracket"]
@@ -251,7 +245,7 @@ def test_a_coarse_histogram_gives_way_to_the_bins_on_a_logit_axis() -> None:
 
 def test_a_walk_without_a_band_is_drawn_and_the_exact_range_is_written() -> None:
     extra = {"cumulative": {"x": [0.0, 1.0], "y": [0.0, 0.02]}, "kuiper": 0.0213}
-    figure = figures.cumulative(read_entry({"extra": extra}).walk)
+    figure = cumulative(read_entry({"extra": extra}).walk)
     assert "2.13%" in figure.svg
     assert "band" not in figure.svg
     assert set(figure.table) == {"share_of_rows", "running_total"}
@@ -273,19 +267,19 @@ def test_running_totals_share_one_scale_in_deviations() -> None:
         {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.05, 0.1], "band": [0.0, 0.01, 0.0196]},  # ends 10 deviations up
         {"x": [0.0, 0.5, 1.0], "y": [0.0, -0.05, -0.1], "band": [0.0, 0.1, 0.196]},  # and 1 down, on its own noise
     ]
-    reach = figures.deviation_reach([walk_of(walk) for walk in walks])
+    reach = deviation_reach([walk_of(walk) for walk in walks])
     assert reach is not None
     assert reach == pytest.approx((-1.96, 10.0))
     ends = []
     for walk in walks:
-        figure = figures.cumulative(walk_of(walk), reach)
+        figure = cumulative(walk_of(walk), reach)
         assert "deviations of noise" in figure.svg
         assert figure.table["running_total"] == walk["y"]  # the data stay shares of the rows
         points = next(e for e in parsed(figure).iter("polyline") if "walk" in e.attrib["class"]).attrib["points"]
         first, last = (float(points.split()[k].split(",")[1]) for k in (0, -1))
         ends.append(first - last)
     assert ends[0] == pytest.approx(-10 * ends[1], abs=2.0)
-    unknown = figures.cumulative(walk_of({"x": [0.0, 1.0], "y": [0.0, 0.1]}), reach)
+    unknown = cumulative(walk_of({"x": [0.0, 1.0], "y": [0.0, 0.1]}), reach)
     assert "share of the rows" in unknown.svg  # without noise there is no deviation
 
 

@@ -22,6 +22,9 @@ from miscal.page.words import finite
 #: Findings and columns written out; the rest is counted.
 MOST = 20
 MOST_PERIODS = 60
+_PERIOD_HEADINGS = (
+    "Period", "Rows", "Predicted, happened", "Gap in points (interval; noise alone)", "Adjusted p", "Became",
+)  # fmt: skip
 
 
 def to_markdown(document: object) -> str:
@@ -102,20 +105,12 @@ def _periods(audit: Document) -> str:
 def _one_period(result: Entry) -> str:
     rows = [_period_row(result.cells, result, k) for k in range(len(result.cells))]
     left = len(rows) - MOST_PERIODS
-    headings = [
-        "Period",
-        "Rows",
-        "Predicted, happened",
-        "Gap in points (interval; noise alone)",
-        "Adjusted p",
-        "Became",
-    ]
     parts = [
         f"## {quoted(result.name or 'Along time')}",
         periods_said(result),
         "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
         spoken(result.note),
-        _table(headings, rows[:MOST_PERIODS]),
+        _table(_PERIOD_HEADINGS, rows[:MOST_PERIODS]),
         f"{words.plural(left, 'further period')} in the JSON." if left > 0 else "",
     ]
     return "\n\n".join(part for part in parts if part)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from miscal.page import words
-from miscal.page.figures import Figure
+from miscal.page.figures.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, name, tag
 from miscal.page.words import finite
 

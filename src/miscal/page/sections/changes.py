@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from miscal.page import figures, words
+from miscal.page import words
 from miscal.page.entries import Entry
+from miscal.page.figures.periods import period_gaps, period_rates
 from miscal.page.markup import Safe, join, name, tag
 from miscal.page.period_words import KIND, changed_words, periods_said
 from miscal.page.records import Compared, Document
@@ -35,7 +36,7 @@ def periods(document: Document) -> Safe:
 def _one(result: Entry, level: float) -> Safe:
     said = [_sentence(sentence) for sentence in changed_words(result, MOST_SAID)]
     left = len(changed_words(result)) - len(said)
-    drawn = [figure(figures.period_rates(result, level), _RATES), figure(figures.period_gaps(result, level), _GAPS)]
+    drawn = [figure(period_rates(result, level), _RATES), figure(period_gaps(result, level), _GAPS)]
     return tag(
         "div",
         tag("h3", name(result.part, 80)) if result.part else None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from miscal.page import figures, words
+from miscal.page import words
 from miscal.page.entries import LONGEST_NAME, Entry
+from miscal.page.figures.columns import field_funnel, field_levels, variable
+from miscal.page.figures.gaps import strength_bar
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import Column, figure, lead, section, sheet, slug
@@ -84,7 +86,7 @@ def _table(every: list[Entry], links: list[str]) -> Safe:
             Column("Column", [e.column for e in every], kind="name", links=links),
             Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
             Column("Average error", [e.value for e in every], words.percent),
-            Column("Bar of the average error", [figures.strength_bar(e.value, e.noise_floor, most) for e in every],
+            Column("Bar of the average error", [strength_bar(e.value, e.noise_floor, most) for e in every],
                    kind="markup"),
             Column("Noise alone", [e.noise_floor for e in every], words.percent),
             Column("p-value", [e.p_value for e in every], least=[e.least for e in every]),
@@ -99,13 +101,13 @@ def _table(every: list[Entry], links: list[str]) -> Safe:
 
 def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
     """The figure of a column, and the funnel of one with many levels."""
-    draw = figures.variable if entry.kind == "variable" else figures.field_levels
+    draw = variable if entry.kind == "variable" else field_levels
     caption = f"Off by {words.percent(entry.value)}"
     caption += "." if math.isnan(entry.noise_floor) else f", noise alone {words.percent(entry.noise_floor)}."
     searched = f"{entry.column} {_KINDS[entry.kind]} {entry.worst[0]}"
     made = [figure(draw(entry, level), caption, heading=entry.column, identity=identity, searched=searched)]
     if entry.kind == "field" and len(entry.cells) >= FUNNEL_FROM:
-        funnel = replace(figures.field_funnel(entry, level), table={})  # its data stand beside the levels
+        funnel = replace(field_funnel(entry, level), table={})  # its data stand beside the levels
         said = "Every level by its size. The shaded funnel is where noise alone puts 95 levels of 100."
         made.append(figure(funnel, said, heading=f"{entry.column}: all levels", searched=searched))
     return made

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from miscal.page import figures, words
+from miscal.page import words
 from miscal.page.entries import Entry
+from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
 from miscal.page.markup import Safe, name, tag
 from miscal.page.reading import Columns, text
 from miscal.page.records import Document
@@ -45,10 +46,10 @@ def subpopulations(document: Document) -> Safe:
 
 def _one(result: Entry) -> Safe:
     walks = result.walks[:MOST_DRAWN]
-    reach = figures.deviation_reach(walks)
+    reach = deviation_reach(walks)
     drawn = [
         figure(
-            figures.cumulative(walk, reach),
+            cumulative(walk, reach),
             _walk_words(result.table, walk.label),
             heading="The whole table" if walk.label == FULL else walk.label,
         )
@@ -110,7 +111,7 @@ def neighbourhoods(document: Document) -> Safe:
 def _map(result: Entry) -> Safe:
     said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
     heading = f"{f'{result.part}: ' if result.part else ''}{' and '.join(result.columns)}"
-    return figure(figures.neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
+    return figure(neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
 
 
 def groups(document: Document) -> Safe:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 
 from miscal.auditing.findings import Finding
-from miscal.page import figures, words
+from miscal.page import words
+from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import Column, data_block, folded, quiet, rates, section, sheet, slug
@@ -72,7 +73,7 @@ def _parent(finding: Finding, document: Document) -> Finding | None:
 
 def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
     """One axis for all cards when every gap stays visible on it."""
-    domain = figures.card_domain(shown)
+    domain = card_domain(shown)
     gaps = [abs(finding.gap) for finding in shown if not math.isnan(finding.gap)]
     return domain if min(gaps, default=0.0) > 0.04 * (domain[1] - domain[0]) else None
 
@@ -109,10 +110,10 @@ def _card(
 def _plot(finding: Finding, domain: tuple[float, float] | None, document: Document) -> Safe:
     """The two rates; for the whole table, whose rates stand at the top of the page, the gap along the score."""
     if finding.kind == "score" and finding.where == "the whole table" and document.of("score"):
-        drawn = figures.gap_by_score(document.of("score")[0], document.level)
+        drawn = gap_by_score(document.of("score")[0], document.level)
         if drawn.svg:
             return drawn.svg
-    return figures.gap_card(finding, domain).svg
+    return gap_card(finding, domain).svg
 
 
 def _alike(others: Sequence[Finding]) -> Safe | None:

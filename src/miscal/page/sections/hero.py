@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from miscal.auditing.findings import Finding
-from miscal.page import figures, words
+from miscal.page import words
+from miscal.page.figures.gaps import gap_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document, Measure
 from miscal.page.sections.repair import repair_sentence
@@ -45,7 +46,7 @@ def hero(document: Document) -> Safe:
     said = verdict(document)
     predicted, observed, gap = document.averages
     rates = {"predicted": predicted, "observed": observed, "interval": [gap.low, gap.high]}
-    drawn = figures.gap_card(Finding.from_dict({"where": "All rows", **rates}))
+    drawn = gap_card(Finding.from_dict({"where": "All rows", **rates}))
     judged, colon, numbers = said.sentence.partition(": ")
     lighter = tag("span", " ", numbers, class_="rates") if numbers else None
     return tag(

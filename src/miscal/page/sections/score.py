@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from miscal.page import figures, words
+from miscal.page import words
 from miscal.page.entries import Entry
+from miscal.page.figures.crossed import cumulative
+from miscal.page.figures.score import reliability
 from miscal.page.markup import Safe, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import figure, folded, section
@@ -37,19 +39,19 @@ def score(document: Document) -> Safe:
 
 
 def _figures(result: Entry, level: float) -> list[Safe]:
-    reliability = figure(
-        figures.reliability(result, level),
+    made = figure(
+        reliability(result, level),
         f"Each dot is one of {len(result.cells)} bins of the score. A dot on the diagonal is right. The shaded band is "
         "where a perfectly calibrated model's dots fall 95 times in 100. The bars show how the scores are spread.",
     )
     if result.walk is None:
-        return [reliability]
-    cumulative = figure(
-        figures.cumulative(result.walk),
+        return [made]
+    total = figure(
+        cumulative(result.walk),
         "Where the line climbs too much was predicted, where it falls too little. Noise alone keeps each point of it "
         "in the shaded band 95 times in 100. Its range is the Kuiper range.",
     )
-    return [reliability, cumulative]
+    return [made, total]
 
 
 def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
