@@ -418,3 +418,11 @@ def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple
     assert Page(page).of("h1")
     assert to_markdown(document).startswith("# ")
     judge(document, Gates(max_gap=0.1, max_multicalibration_sigma=3.0, max_findings=2), document)
+
+
+@pytest.mark.parametrize("part", ["data", "settings", "score", "findings", "sections"])
+@pytest.mark.parametrize("garbage", [None, 5, "x"])
+def test_a_baseline_with_a_part_of_another_kind_is_refused(tmp_path: Path, part: str, garbage: Any) -> None:
+    write_json(SAMPLE | {part: garbage}, tmp_path / "a.json")
+    with pytest.raises(MiscalError, match=f"is damaged; it has no '{part}'"):
+        miscal.Audit.load(tmp_path / "a.json")
