@@ -22,6 +22,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miscal
+from miscal.page.records import read_document
 from miscal.page.verdict import verdict
 
 # Columns that tell the outcome, or that no model should see, are dropped.
@@ -84,7 +85,7 @@ def main(out: Path, names: list[str]) -> None:
             print(f"  {line}")
         clean = [entry["where"] for entry in found.clean]
         print(f"  clean: {', '.join(clean)}", flush=True)
-        verdict_ = verdict(found.document).sentence
+        verdict_ = verdict(read_document(found.document)).sentence
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results[name] = {
             "rows": rows,

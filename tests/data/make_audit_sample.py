@@ -116,7 +116,7 @@ def main() -> None:
         collect(name, "field", [f"{name} {v}" for v in labels], table, findings, clean, small, fields[-1])
     findings.sort(key=lambda f: -min(map(abs, f["interval"])) * f["rows"])
     for number, finding in enumerate(findings):
-        finding["parent"] = findings[0]["code"] if number in (4, 6, 7, 9) else None
+        finding["parent"] = findings[0]["where"] if number in (4, 6, 7, 9) else None
         finding["specific"] = number % 3 != 2
     for where, gap in (("carrier FL × origin EWR", 0.021), ("seats 2 to 8", -0.034)):  # gaps that noise explains
         findings.append({**findings[-1], "where": where, "kind": "subpopulation", "rows": 160, "weight": 160.0, "gap": gap, "predicted": 0.2, "observed": 0.2 - gap,

@@ -111,7 +111,12 @@ def test_hostile_names_stay_text_in_xml() -> None:
 
 def test_the_multicalibration_gate_reads_the_worst_subpopulation() -> None:
     table = {"label": ["a and b"], "deviations": [6.1]}
-    document = {"score": {}, "findings": [], "sections": {"subpopulation": [{"table": table}]}}
+    document = {
+        "schema": "miscal.audit/1",
+        "score": {},
+        "findings": [],
+        "sections": {"subpopulation": [{"table": table}]},
+    }
     passed, failed = (judge(document, Gates(max_multicalibration_sigma=limit))[0] for limit in (7.0, 5.0))
     assert passed.passed
     assert not failed.passed

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import miscal
+from miscal.auditing.findings import Finding
 from miscal.auditing.suppress import coarsened
 from miscal.datasets import flights, planted
 from miscal.page.html import to_html
 from miscal.page.json import plain
+from miscal.page.records import read_document
 from miscal.page.sections.findings import _families, _spans, findings
 from miscal.page.verdict import verdict
 
@@ -64,13 +66,14 @@ def test_variables_have_a_curve_with_a_band_that_the_figure_draws(found: Any) ->
 
 def test_findings_of_the_same_columns_share_a_card() -> None:
     heads = [{"columns": ["a"], "where": "a 1"}, {"columns": ["b"], "where": "b"}, {"columns": ["a"], "where": "a 2"}]
-    assert [[f["where"] for f in family] for family in _families(heads)] == [["a 1", "a 2"], ["b"]]
+    families = _families([Finding.from_dict(head) for head in heads])
+    assert [[f.where for f in family] for family in families] == [["a 1", "a 2"], ["b"]]
     every = [
         {"columns": ["a"], "where": f"a {k}", "real": True, "rows": 10, "weight": 10.0, "predicted": 0.5,
          "observed": 0.2, "gap": 0.3, "interval": [0.1, 0.5], "events_off": 3.0, "p_value": 0.01, "code": "MC201"}
         for k in range(11)
     ]  # fmt: skip
-    made = findings({"findings": every, "unlisted": 3})
+    made = findings(read_document({"schema": "miscal.audit/1", "findings": every, "unlisted": 3}))
     assert made.count("<h3") == 1
     assert "10 more places of the same column" in made
     assert "and 2 more like it" in made
@@ -158,4 +161,4 @@ def test_the_verdict_says_first_what_is_most_wrong(
         "predicted": 0.2 + gap, "observed": 0.2, "gap": {"value": gap, "p_value": 0.001},
         "expected": {"value": expected, "p_value": 0.001}, "slope": {"value": sum(slope) / 2, "interval": list(slope)},
     }  # fmt: skip
-    assert verdict({"score": score}).sentence.startswith(opening)
+    assert verdict(read_document({"schema": "miscal.audit/1", "score": score})).sentence.startswith(opening)

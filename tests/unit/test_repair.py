@@ -17,8 +17,9 @@ from miscal.auditing.repair_table import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.data.writing import write_together
-from miscal.page.figures.repair import left_first
+from miscal.page.figures.gaps import left_first
 from miscal.page.html import to_html
+from miscal.page.records import read_repair
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
 from tests.commands import run
 
@@ -198,7 +199,7 @@ def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Resu
 
 def test_what_is_left_comes_first() -> None:
     places = [{"verdict": word} for word in ("gone", "new", "gone", "remaining", "smaller", "larger")]
-    found = [place["verdict"] for place in left_first(places)]
+    found = [place.verdict for place in left_first(read_repair({}, places).places)]
     assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
 
 

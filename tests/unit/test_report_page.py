@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import miscal
+from miscal.auditing.gates import Gates, judge
 from miscal.data import writing
 from miscal.data.errors import MiscalError
-from miscal.page.assets import asset
 from miscal.page.html import digest, to_html, write_html
 from miscal.page.json import dumps, plain, read_json, write_json, write_text
 from miscal.page.markdown import to_markdown
+from miscal.page.markup import asset
+from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
 from miscal.page.verdict import verdict
 
@@ -49,6 +53,11 @@ HOSTILE = [
     "long " * 2000,
     "",
 ]
+
+
+def audited(**parts: Any) -> Document:
+    """An audit of which only some parts are known."""
+    return read_document({"schema": "miscal.audit/1", **parts})
 
 
 class Page(HTMLParser):
@@ -210,14 +219,14 @@ def test_forbidden_words_are_not_on_the_page() -> None:
     ],
 )
 def test_the_verdict_in_one_sentence(score: dict[str, Any], findings: list[Any], sentence: str) -> None:
-    document = {"score": {"predicted": 0.241, "observed": 0.269, **score}, "findings": findings}
+    document = audited(score={"predicted": 0.241, "observed": 0.269, **score}, findings=findings)
     assert verdict(document).sentence == sentence
 
 
 def test_the_level_of_the_audit_decides() -> None:
     score = {"predicted": 0.2, "observed": 0.3, "gap": {"value": -0.1, "p_value": 0.03}}
-    assert verdict({"score": score}).direction == "under"
-    assert verdict({"score": score, "settings": {"level": 0.01}}).direction == "none"
+    assert verdict(audited(score=score)).direction == "under"
+    assert verdict(audited(score=score, settings={"level": 0.01})).direction == "none"
 
 
 def test_json_knows_no_nan() -> None:
@@ -239,7 +248,9 @@ def test_json_floats_come_back_exactly(tmp_path: Path, rng: np.random.Generator)
     assert read_json(tmp_path / "a.json")["numbers"] == numbers
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b'{"schema": "other"}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[]", b'{"schema": "other"}', b"[" * 100_000, b"1" * 9000]
+)
 def test_a_file_that_is_not_an_audit_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
@@ -307,7 +318,7 @@ def test_columns_come_by_their_largest_finding_and_clean_ones_last() -> None:
             finding(["f"], 0.5, 1e6, real=False),
         ],
     }
-    assert [entry.column for entry in entries(document)] == ["c", "b", "d", "e", "a", "f"]
+    assert [entry.column for entry in entries(audited(**document))] == ["c", "b", "d", "e", "a", "f"]
 
 
 def test_a_p_value_at_the_end_of_its_simulation_is_a_bound() -> None:
@@ -327,3 +338,91 @@ def test_a_p_value_at_the_end_of_its_simulation_is_a_bound() -> None:
     assert "p <= 0.002" in found.results[1].sentence()
     calm = miscal.audit({"y": rng.random(rows) < p, "p": p, "x": x}, outcome="y", probability="p", effort="quick")
     assert "p_least" not in calm.document["sections"]["variable"][0]["extra"]
+
+
+GARBAGE: list[Any] = [
+    None,
+    "x",
+    "²-³",
+    -1,
+    2.5,
+    True,
+    10**400,
+    [],
+    {},
+    [None],
+    [[1, [2]]],
+    {"a": {"b": []}},
+    [{"x": 1}],
+]
+
+
+def places_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where values stand in a document, the first few of each list."""
+    keys = (
+        list(value) if isinstance(value, dict) else list(range(min(len(value), 3))) if isinstance(value, list) else []
+    )
+    return [place for key in keys for place in ((*path, key), *places_of(value[key], (*path, key)))]
+
+
+def rich_document() -> dict[str, Any]:
+    """The sample with every part that a page can have."""
+    document = copy.deepcopy(SAMPLE)
+    document["sections"] |= {kind: document["sections"][kind][:2] for kind in ("variable", "field")}
+    document["findings"] = document["findings"][:6]
+    before = {"gap": 0.1, "interval": [0.05, 0.15], "rows": 90, "p_value": 0.01}
+    curve = {"label": "full population", "x": [0.0, 1.0], "y": [0.0, 0.1], "band": [0.0, 0.02]}
+    table = {"label": ["full population"], "rows": [9], "predicted": [0.1], "deviations": [4.0], "p_adjusted": [0.1]}
+    grid = {"x": [0, 1], "y": [0, 1], "gap": [[0.1]], "deviations": [[3.0]], "rows": [[5]]}
+    document["sections"]["subpopulation"] = [
+        {"table": table, "extra": {"cumulative": [curve], "null_mean": 2.0}, "settings": {"part": "June"}}
+    ]
+    document["sections"]["neighbourhood"] = [{"extra": {"grid": grid}, "settings": {"columns": ["u", "v"]}}]
+    document["sections"]["field"][0]["extra"]["differences"] = {"level": ["a"], "difference": [0.1], "rows": [5]}
+    document["sections"]["variable"][0]["extra"] |= {"integer": True, "worst": {"cell": 2}, "p_least": 0.001}
+    document["sections"]["variable"][1]["extra"] |= {"column_kind": "date", "worst": {"where": "x", "gap": 0.2}}
+    document["comparison"] = {
+        "paired": True, "better": ["a"], "worse": [], "new": ["n"], "gone": ["g"],
+        "table": {"where": ["a"], "verdict": ["better"], "gap_before": [0.1], "gap_after": [0.0], "p_adjusted": [0.01]},
+    }  # fmt: skip
+    document["repair"] = [{"where": "a", "kind": "field", "verdict": "gone", "before": before, "after": before}]
+    document["repaired_by"] = {
+        "name": "Platt", "reason": "r", "rows": 9, "fitted_rows": 9, "score": {"expected": [0.1, 0.01]},
+        "log_loss_change": {"value": -0.1, "interval": [-0.2, 0.0]}, "candidates": {"name": ["a", "b"], "by x": [1, 2]},
+    }  # fmt: skip
+    document["notes"] = ["note"]
+    return document
+
+
+RICH = rich_document()
+PLACES = places_of(RICH)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(GARBAGE)), min_size=1, max_size=4))
+def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple[Any, ...], Any]]) -> None:
+    document = copy.deepcopy(RICH)
+    for path, garbage in damages:
+        at: Any = document
+        try:
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = garbage
+        except (KeyError, IndexError, TypeError):  # gone by an earlier damage
+            continue
+    try:
+        page = to_html(document)
+    except MiscalError:
+        assert document.get("schema") != "miscal.audit/1"
+        return
+    assert Page(page).of("h1")
+    assert to_markdown(document).startswith("# ")
+    judge(document, Gates(max_gap=0.1, max_multicalibration_sigma=3.0, max_findings=2), document)
+
+
+@pytest.mark.parametrize("part", ["data", "settings", "score", "findings", "sections"])
+@pytest.mark.parametrize("garbage", [None, 5, "x"])
+def test_a_baseline_with_a_part_of_another_kind_is_refused(tmp_path: Path, part: str, garbage: Any) -> None:
+    write_json(SAMPLE | {part: garbage}, tmp_path / "a.json")
+    with pytest.raises(MiscalError, match=f"is damaged; it has no '{part}'"):
+        miscal.Audit.load(tmp_path / "a.json")

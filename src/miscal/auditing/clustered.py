@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import Tally
-from miscal.inference.adjust import adjusted_z
-from miscal.page.words import finite
-
-LEVEL = 0.05  # at which the intervals of every table hold
+from miscal.page.reading import floats
 
 
 def clustered(audit: Any) -> bool:
@@ -25,7 +21,7 @@ def clustered(audit: Any) -> bool:
 def spread_of(audit: Any, name: str) -> np.ndarray | None:
     """Variance over clusters relative to that over rows, at least 1, for each cell of a carrier; None without clusters.
 
-    The tables keep it: with clusters the interval of a cell is gap ± z·sqrt(ΣD²)/Σw, D a cluster's residual. The
+    The tables keep it: with clusters the standard error of a cell's gap is sqrt(ΣD²)/Σw, D a cluster's residual. The
     columns of a single class have no table; their rows are in the same cells, so the ratio is that of all classes.
     """
     result, tally = _result(audit.document, name), audit.carriers[name]
@@ -34,17 +30,11 @@ def spread_of(audit: Any, name: str) -> np.ndarray | None:
         result, tally = _result(audit.document, base), audit.carriers.get(base)
     if result is None or tally is None or "cluster" not in str(result.get("method")):
         return None
-    table = result["table"]
-    low, high, p_value = (np.array([finite(v) for v in table[key]]) for key in ("gap_low", "gap_high", "p_value"))
-    if low.size != tally.residual2.size:
+    error = floats(result["table"].get("error"))
+    if error.size != tally.residual2.size:
         return None
-    z = adjusted_z(max(int(np.isfinite(p_value).sum()), 1), LEVEL)
-    return _ratio((0.5 * (high - low) / z * tally.weight) ** 2, tally)
-
-
-def _ratio(noise: np.ndarray, tally: Tally) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = noise / tally.residual2
+        ratio = (error * tally.weight) ** 2 / tally.residual2
     return np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
 
 

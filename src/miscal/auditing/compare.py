@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,12 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
+from miscal.page.words import finite
 from miscal.pooling.cells import fingerprint
 from miscal.results import Table
+
+COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
+Sums = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,86 +88,80 @@ def compare(before: Any, after: Any) -> Comparison:
     data = [audit.document["data"] for audit in (before, after)]
     same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
     level = float(after.document["settings"].get("level", 0.05))
-    rows: dict[str, list[Any]] = {
-        name: [] for name in ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
-    }
-    for name, one in before.carriers.items():
-        two = after.carriers.get(name)
-        if two is None:
-            continue
-        spread = spread_of(before, name), spread_of(after, name)
-        if any(found is None and clustered(audit) for found, audit in zip(spread, (before, after), strict=True)):
-            continue  # how much noise clusters add to these cells is not kept, and rows alone would promise too much
-        for where, cells in _matched(name, one, two):
-            sums = _cell(one, cells[0], spread[0]), _cell(two, cells[1], spread[1])
-            if min(sums[0]["weight"], sums[1]["weight"]) <= 0:
-                continue
-            rows["where"].append(where)
-            rows["rows_before"].append(int(sums[0]["rows"]))
-            rows["rows"].append(int(sums[1]["rows"]))
-            rows["gap_before"].append(_gap(sums[0]))
-            rows["gap_after"].append(_gap(sums[1]))
-            rows["p_value"].append(paired_p(*sums) if same else unpaired_p(*sums))
-    gaps = np.abs(np.array(rows["gap_after"])) - np.abs(np.array(rows["gap_before"]))
-    adjusted = holm(np.array(rows["p_value"], dtype=float)) if rows["where"] else np.empty(0)
-    verdict = np.where(adjusted <= level, np.where(gaps < 0, "better", "worse"), "same")
-    table = Table({**rows, "change": gaps, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
+    parts = [_cells(before, after, name, paired=same) for name in before.carriers if name in after.carriers]
+    parts = [part for part in parts if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
+    adjusted = holm(rows["p_value"])
+    verdict = np.where(adjusted <= level, np.where(change < 0, "better", "worse"), "same")
+    table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
     return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed)
 
 
-def _matched(name: str, one: Tally, two: Tally) -> list[tuple[str, tuple[int, int]]]:
-    """Cells with the same name in both; ranges only where their edges are the same."""
+def _cells(before: Any, after: Any, name: str, *, paired: bool) -> dict[str, np.ndarray]:
+    """The cells of one carrier that both audits have, matched by name; ranges only where their edges are the same."""
+    one, two = before.carriers[name], after.carriers[name]
+    spread = spread_of(before, name), spread_of(after, name)
+    if any(found is None and clustered(audit) for found, audit in zip(spread, (before, after), strict=True)):
+        return {}  # how much noise clusters add to these cells is not kept, and rows alone would promise too much
     if one.cells.describe()["kind"] != "levels" and fingerprint(one.cells) != fingerprint(two.cells):
-        return []
-    column = name.split(":", 1)[1] if ":" in name else ""
-    place = {label: index for index, label in enumerate(two.cells.labels())}
-    return [
-        (f"{column} {label}".strip() if column else f"score {label}", (index, place[label]))
-        for index, label in enumerate(one.cells.labels())
-        if label in place
-    ]
+        return {}
+    column = name.partition(":")[2] or "score"
+    place = {label: index for index, label in enumerate(two.cells.labels()) if two.weight[index] > 0}
+    labels = one.cells.labels()
+    own = [index for index, label in enumerate(labels) if label in place and one.weight[index] > 0]
+    where = np.array([f"{column} {labels[index]}".strip() for index in own], dtype=object)
+    sums = _sums(one, own, spread[0]), _sums(two, [place[labels[index]] for index in own], spread[1])
+    p_value = paired_p(*sums) if paired else unpaired_p(*sums)
+    values = (where, *(part["rows"].astype(np.int64) for part in sums), *map(_gap, sums), p_value)
+    return dict(zip(COLUMNS, values, strict=True))
 
 
-def _cell(tally: Tally, cell: int, spread: np.ndarray | None) -> dict[str, float]:
-    """The sums of a cell; those that are noise are as much larger as rows of one cluster err together."""
+def _sums(tally: Tally, cells: list[int], spread: np.ndarray | None) -> Sums:
+    """The sums of cells; those that are noise are as much larger as rows of one cluster err together."""
     names = ("rows", "weight", "predicted", "observed", "variance", "residual2")
-    made = {name: float(getattr(tally, name)[cell]) for name in names}
-    times = 1.0 if spread is None else float(spread[cell])
+    made = {name: np.asarray(getattr(tally, name), dtype=np.float64)[cells] for name in names}
+    times = 1.0 if spread is None else spread[cells]
     return {**made, "variance": made["variance"] * times, "residual2": made["residual2"] * times}
 
 
-def _gap(cell: Mapping[str, float]) -> float:
-    return (cell["predicted"] - cell["observed"]) / cell["weight"]
+def _gap(sums: Sums) -> np.ndarray:
+    return np.asarray((sums["predicted"] - sums["observed"]) / sums["weight"])
 
 
-def paired_p(one: Mapping[str, float], two: Mapping[str, float]) -> float:
-    """P-value that two models are equally far from the truth on the same rows.
+def paired_p(one: Sums, two: Sums) -> np.ndarray:
+    """P-values that two models are equally far from the truth on the same rows.
 
     The model on the truth's side of the middle between both is nearer: the outcomes are tested against the middle.
 
-    >>> base = {"weight": 100.0, "observed": 30.0, "variance": 21.0}
-    >>> round(paired_p({**base, "predicted": 30.0}, {**base, "predicted": 60.0}), 3)
-    0.001
+    >>> base = {"weight": np.array([100.0]), "observed": np.array([30.0]), "variance": np.array([21.0])}
+    >>> paired_p({**base, "predicted": np.array([30.0])}, {**base, "predicted": np.array([60.0])}).round(3)
+    array([0.001])
     """
-    middle = 0.5 * (one["predicted"] + two["predicted"])
-    noise = math.sqrt(0.5 * (one["variance"] + two["variance"]))
-    if one["predicted"] == two["predicted"] or noise <= 0:
-        return 1.0
-    return math.erfc(abs(one["observed"] - middle) / noise / math.sqrt(2.0))
+    off = one["observed"] - 0.5 * (one["predicted"] + two["predicted"])
+    found = _normal_p(off, 0.5 * (one["variance"] + two["variance"]))
+    return np.where(one["predicted"] == two["predicted"], 1.0, found)
 
 
-def unpaired_p(one: Mapping[str, float], two: Mapping[str, float]) -> float:
-    """P-value that the gap is the same on two sets of rows."""
-    noise = math.sqrt(one["residual2"] / one["weight"] ** 2 + two["residual2"] / two["weight"] ** 2)
-    return math.erfc(abs(_gap(one) - _gap(two)) / noise / math.sqrt(2.0)) if noise > 0 else 1.0
+def unpaired_p(one: Sums, two: Sums) -> np.ndarray:
+    """P-values that the gap is the same on two sets of rows."""
+    return _normal_p(_gap(one) - _gap(two), sum(each["residual2"] / each["weight"] ** 2 for each in (one, two)))
+
+
+def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
+    """Two-sided p-values of normal values; 1 where there is no noise."""
+    from scipy.special import erfc
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(variance > 0, erfc(np.abs(value) / np.sqrt(2.0 * variance)), 1.0)
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ([f.to_dict() for f in audit.findings if f.real] for audit in (before, after))
-    rows, before_rows = (int(audit.document["data"]["rows"]) for audit in (after, before))
-    added = [f["where"] for f in new if not known(f, old, (rows, before_rows))]
-    return added, [f["where"] for f in old if not known(f, new, (before_rows, rows))]
+    old, new = ([finding for finding in audit.findings if finding.real] for audit in (before, after))
+    old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
+    added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
+    return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]
 
 
 def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:

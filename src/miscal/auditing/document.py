@@ -167,13 +167,13 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def overall_interval(score: Result) -> tuple[float, float]:
-    """95% interval of the gap over all rows."""
+def overall(score: Result) -> dict[str, Any]:
+    """Standard error of the gap over all rows, and its 95% interval."""
     tally = score.extra["tally"]
     gap = float(tally.events_off.sum() / tally.weight.sum())
     noise = tally.residual2 if score.settings.get("null") == "residual" else tally.variance
-    error = 1.96 * float(np.sqrt(noise.sum()) / tally.weight.sum())
-    return gap - error, gap + error
+    error = float(np.sqrt(noise.sum()) / tally.weight.sum())
+    return {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error}
 
 
 def score_numbers(score: Result) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def score_numbers(score: Result) -> dict[str, Any]:
             "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
             "kuiper": extra["kuiper_noise"],
             "smooth": extra.get("smooth_noise") or {},
-            "gap": {"interval": list(overall_interval(score))},
+            "gap": overall(score),
             **{
                 name: {
                     "interval": extra[name]["interval"],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
+
+from miscal.page import words
+from miscal.page.reading import READERS, items, mapping, read_record, text
 
 CODES = {
     "score": "MC101",
@@ -38,6 +40,9 @@ class Finding:
     shrunken : the gap less the luck of having been picked; what is said first
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
+    condition : what picks the rows in each column, as data: {column, low, high, levels, missing}; a range holds its
+        upper end, ends that are open are None
+    scope : the class or the part of the data that it is about, empty where that is all
     """
 
     code: str
@@ -60,6 +65,9 @@ class Finding:
     definition: str | None = None
     explains: int = 0
 
+    condition: tuple[dict[str, Any], ...] = ()
+    scope: str = ""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
@@ -71,32 +79,48 @@ class Finding:
         nearer = max(low, -high)
         return nearer * self.weight if nearer > 0 else 0.0
 
-    def __str__(self) -> str:
-        from miscal.page.words import count, events_off, p_value, percent
-
+    @property
+    def sentence(self) -> str:
+        """The rates, the rows, the events off and at least how many."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
-        text = events_off(shown)
-        beside = []
-        if count(abs(shown)) != count(abs(self.events_off)):
-            beside.append(f"{count(abs(self.events_off))} counted")
-        if self.at_least >= 1:
-            beside.append(f"at least {count(self.at_least)}")
-        return (
-            f"{self.where[:1].upper()}{self.where[1:]}: {percent(self.predicted)} predicted, "
-            f"{percent(self.observed)} happened. {count(self.rows)} rows, {text}"
-            f"{' (' + '; '.join(beside) + ')' if beside else ''}. "
-            f"{'Beyond' if self.real else 'Within'} noise ({p_value(self.p_value, 'adjusted p')})."
-        )
+        counted = words.count(abs(self.events_off))
+        beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
+        beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
+        bound = f" ({'; '.join(beside)})" if beside else ""
+        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        return f"{rates}. {words.count(self.rows)} rows, {words.events_off(shown)}{bound}."
+
+    @property
+    def judged(self) -> str:
+        """Whether it is beyond noise."""
+        return f"{'Beyond' if self.real else 'Within'} noise ({words.p_value(self.p_value, 'adjusted p')})."
+
+    def __str__(self) -> str:
+        return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Read back what `to_dict` gave, after JSON."""
-        made: dict[str, Any] = {item.name: values.get(item.name) for item in fields(cls)}
-        for name in ("columns", "levels"):
-            made[name] = tuple(made[name] or ())
-        low, high = made["interval"] or (None, None)
-        made["interval"] = (math.nan if low is None else low, math.nan if high is None else high)
-        for name in ("predicted", "observed", "gap", "events_off", "p_value", "weight"):
-            made[name] = math.nan if made[name] is None else float(made[name])
-        made["explains"] = int(made["explains"] or 0)
-        return cls(**made)
+        """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
+        return read_record(cls, {"real": True, **values})
+
+
+def _conditions(value: object) -> tuple[dict[str, Any], ...]:
+    return tuple(_condition(mapping(each)) for each in items(value))
+
+
+def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A condition after JSON; numbers have no levels."""
+    made = {key: READERS["float | None"](given.get(key)) for key in ("low", "high")}
+    levels = None if given.get("levels") is None else [text(level) for level in items(given["levels"])]
+    return {
+        **given,
+        "column": text(given.get("column")),
+        **made,
+        "levels": levels,
+        "missing": bool(given.get("missing")),
+    }
+
+
+READERS["tuple[dict[str, Any], ...]"] = _conditions
+READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
+READERS["list[Finding]"] = lambda value: [Finding.from_dict(mapping(item)) for item in items(value)]

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+
 from miscal.auditing.finding_identity import known
+from miscal.auditing.findings import Finding
 from miscal.data.errors import nearest, refusal
 from miscal.page import words
+from miscal.page.reading import floats
+from miscal.page.records import Document, read_document
 
 FILES = ("miscal.toml", "pyproject.toml")
 SHARES = ("max_expected", "max_kuiper", "max_gap")  # errors between probabilities, which are at most 1
@@ -117,77 +122,63 @@ def judge(
     document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any] | None = None, below: int = 0
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places of fewer than `below` rows stay unnamed."""
-    outcomes = [
-        _limit(f"max-{name}", f"{label} along the score", document["score"].get(name), getattr(gates, f"max_{name}"))
-        for name, label in (("expected", "the average error"), ("kuiper", "the Kuiper range"))
-        if getattr(gates, f"max_{name}") is not None
+    audit = read_document(document)
+    limits = [
+        ("max-expected", "the average error along the score", "expected", gates.max_expected),
+        ("max-kuiper", "the Kuiper range along the score", "kuiper", gates.max_kuiper),
+        ("max-gap", "the gap over all rows", "gap", gates.max_gap),
     ]
-    if gates.max_gap is not None:
-        gap = abs(float(document["score"]["gap"]))
-        outcomes.append(_limit("max-gap", "the gap over all rows", gap, gates.max_gap))
+    outcomes = [
+        _limit(name, label, abs(audit.measure(key).value), limit)
+        for name, label, key, limit in limits
+        if limit is not None
+    ]
     if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(document, gates.max_multicalibration_sigma, below))
-    outcomes += [_column(document, name, limit) for name, limit in gates.max_field.items()]
-    heads = [f for f in document["findings"] if f["real"] and not f.get("parent") and not ignored(f, gates)]
+        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, below))
+    outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
+    heads = [head for head in audit.heads if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        rows = int(document["data"]["rows"]), int(baseline["data"]["rows"])
-        outcomes += _new(heads, baseline, rows, below)
+        outcomes += _new(heads, audit.rows, read_document(baseline), below)
     return outcomes
 
 
-def ignored(finding: Mapping[str, Any], gates: Gates) -> bool:
-    """Whether a project said that it does not want to hear of this one, by its code or its place."""
-    return finding["code"] in gates.ignore or finding["where"] in gates.ignore
-
-
-def _limit(name: str, label: str, value: Any, limit: float) -> Outcome:
-    number = words.finite(value)
-    text = f"{label} is {words.percent(number)}, at most {words.percent(limit)} allowed"
-    return Outcome(name, not math.isnan(number) and number <= limit, text)
-
-
-def _multicalibration(document: Mapping[str, Any], limit: float, below: int) -> Outcome:
-    results = document["sections"].get("subpopulation") or []
-    name = "max-multicalibration-sigma"
-    if not results:
-        return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
-    tables = [result["table"] for result in results]
-    worst = [(max(_known(t["deviations"])), t["label"][0], words.finite(t.get("rows", [None])[0])) for t in tables]
-    value, where, rows = max(worst)
-    where = f"of fewer than {below} rows" if rows < below else where
-    text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
+def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
+    text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
     return Outcome(name, value <= limit, text)
 
 
-def _known(values: Iterable[Any]) -> list[float]:
-    return [number for number in map(words.finite, values) if not math.isnan(number)] or [0.0]
+def _multicalibration(audit: Document, limit: float, below: int) -> Outcome:
+    name = "max-multicalibration-sigma"
+    tables = [result.table for result in audit.of("subpopulation")]
+    if not tables:
+        return Outcome(name, False, "no subpopulations were searched; use --effort normal or deep")
+    worst = max(tables, key=lambda table: np.nanmax(floats(table["deviations"]), initial=0.0))
+    value = np.nanmax(floats(worst["deviations"]), initial=0.0)
+    first = {key: column[0] for key, column in worst.items() if column}
+    where = f"of fewer than {below} rows" if words.finite(first.get("rows")) < below else first.get("label")
+    text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
+    return Outcome(name, bool(value <= limit), text)
 
 
-def _column(document: Mapping[str, Any], name: str, limit: float) -> Outcome:
-    results = [*document["sections"].get("field", []), *document["sections"].get("variable", [])]
-    known = {str(result["settings"].get("column")): result for result in results}
+def _column(audit: Document, name: str, limit: float) -> Outcome:
+    known = {str(result.settings.get("column")): result for result in (*audit.of("field"), *audit.of("variable"))}
     if name not in known:
         raise refusal(f"has no result for column '{name}'", where="the audit", hint=nearest(name, known))
-    return _limit(f"max-field {name}", f"the average error over {name}", known[name]["value"], limit)
+    return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(
-    heads: list[Mapping[str, Any]], baseline: Mapping[str, Any], rows: tuple[int, int], below: int
-) -> list[Outcome]:
-    from miscal.auditing.findings import Finding
-
-    name, old = "no-new-findings", [f for f in baseline["findings"] if f["real"]]
-    hidden = int(baseline["settings"].get("suppress_below", 0))  # of such places the baseline does not say
-    fresh = [f for f in heads if f["rows"] >= hidden and not known(f, old, rows)]
+def _new(heads: list[Finding], rows: float, baseline: Document, below: int) -> list[Outcome]:
+    name = "no-new-findings"
+    hidden = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
+    old = baseline.real
+    fresh = [head for head in heads if not head.rows < hidden and not known(head, old, (rows, baseline.rows))]
     if not fresh:
         return [Outcome(name, True, "no finding that the baseline does not have")]
     small = f"a place of fewer than {below} rows"
-    return [
-        Outcome(name, False, f"new {f['code']}: {small if f['rows'] < below else Finding.from_dict(f)}") for f in fresh
-    ]
+    return [Outcome(name, False, f"new {each.code}: {small if each.rows < below else each}") for each in fresh]
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

@@ -17,9 +17,9 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.metrics.pooled import Noise, pooled_of
 from miscal.metrics.streamed import field_result, stream_noise, variable_result
+from miscal.page.words import finite
 from miscal.results import Result
 
-TWO_SIDED = 1.959963984540054
 ADDED = ("score", "variable", "field")
 
 
@@ -179,7 +179,10 @@ def _findings(audits: Mapping[str, Any], level: float) -> list[Finding]:
             p_value = min(1.0, finding.p_value * len(audits))
             real = bool(finding.real and p_value <= level)
             parent = f"{label}: {finding.parent}" if finding.parent else None
-            made = replace(finding, where=f"{label}: {finding.where}", parent=parent, p_value=p_value, real=real)
+            scope = f"{label}, {finding.scope}" if finding.scope else label
+            made = replace(
+                finding, where=f"{label}: {finding.where}", parent=parent, p_value=p_value, real=real, scope=scope
+            )
             if parent and heads:
                 heads[-1][1].append(made)
             else:
@@ -198,13 +201,12 @@ def _clean(results: list[Result], findings: list[Finding], level: float) -> list
     ]
 
 
-def _reach(audit: Any, null: str) -> float:
-    """Half the interval of a part's predicted less observed sum; of clusters it is known from the part's own alone."""
+def _error(audit: Any, null: str) -> float:
+    """Standard error of a part's predicted less observed sum; of clusters it is known from the part's own alone."""
     tally = audit.carriers["score"]
     if clustered(audit):
-        low, high = audit.document["score"]["details"]["gap"]["interval"]
-        return float(high - low) / 2 * float(tally.weight.sum())
-    return TWO_SIDED * math.sqrt(float((tally.residual2 if null == "residual" else tally.variance).sum()))
+        return finite(audit.document["score"]["details"]["gap"].get("error")) * float(tally.weight.sum())
+    return math.sqrt(float((tally.residual2 if null == "residual" else tally.variance).sum()))
 
 
 def _score(audits: Mapping[str, Any], results: list[Result]) -> dict[str, Any]:
@@ -214,12 +216,12 @@ def _score(audits: Mapping[str, Any], results: list[Result]) -> dict[str, Any]:
         sum(float(getattr(t, word).sum()) for t in tallies) for word in ("weight", "predicted", "observed")
     )
     gap = (predicted - observed) / weight
-    reach = math.hypot(*(_reach(audit, _null(audits)) for audit in audits.values())) / weight
+    error = math.hypot(*(_error(audit, _null(audits)) for audit in audits.values())) / weight
     made: dict[str, Any] = {
         "predicted": predicted / weight,
         "observed": observed / weight,
         "gap": gap,
-        "details": {"gap": {"interval": [gap - reach, gap + reach]}},
+        "details": {"gap": {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error}},
     }
     for result in results:
         if result.kind == "score":

@@ -81,9 +81,10 @@ class Audit:
         The JSON of `to_json` is read too. It has no tallies: compared with it, only findings and scores are.
         """
         from miscal.auditing.saving import load
+        from miscal.page.records import read_document
 
         document, carriers = load(path)
-        return cls(document, [Finding.from_dict(item) for item in document["findings"]], [], carriers)
+        return cls(document, read_document(document).findings, [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
         """Say what got better and what got worse in `other`, a later audit: of another model, or of another period.
@@ -116,8 +117,7 @@ class Audit:
         from miscal.auditing.suppress import suppressed
 
         document = suppressed(self.document, below)
-        kept = {item["where"]: item for item in document["findings"]}
-        return Audit(document, [Finding.from_dict(item) for item in kept.values()])
+        return Audit(document, [Finding.from_dict(item) for item in document["findings"]])
 
     @property
     def hidden_below(self) -> int:

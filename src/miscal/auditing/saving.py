@@ -23,7 +23,8 @@ HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
     "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
 )
-PARTS = ("data", "settings", "score", "findings", "clean", "too_small", "sections")
+PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean": list, "too_small": list,
+         "sections": dict}  # fmt: skip
 ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
@@ -32,14 +33,8 @@ def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathL
     arrays: dict[str, np.ndarray | None] = {}
     described = []
     for number, (name, tally) in enumerate(carriers.items()):
-        described.append(
-            {
-                "name": name,
-                "cells": tally.cells.describe(),
-                "columns": list(tally.columns),
-                "weighted": bool(tally.weighted),
-            }
-        )
+        about = {"cells": tally.cells.describe(), "columns": list(tally.columns), "weighted": bool(tally.weighted)}
+        described.append({"name": name, **about})
         arrays |= {f"{number}-{part}": getattr(tally, part) for part in ARRAYS}
     text = dumps({"document": document, "carriers": described})
     save_arrays(Path(path), SCHEMA, {"text": text}, arrays)
@@ -48,7 +43,7 @@ def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathL
 def load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
     """Read what `save` wrote; or the JSON of an audit, which has no tallies."""
     document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
-    lacking = [part for part in PARTS if part not in document]
+    lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
     if lacking:
         raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
     return document, carriers
@@ -70,16 +65,10 @@ def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Ta
         document = dict(checked(content["document"]))
         carriers = {}
         for number, entry in enumerate(content["carriers"]):
-            parts = {part: arrays.get(f"{number}-{part}") for part in ARRAYS}
-            carriers[entry["name"]] = Tally(
-                cells=cells_from(entry["cells"]),
-                counts=arrays[f"{number}-counts"],
-                limbs=parts["limbs"],
-                sums=parts["sums"],
-                columns=tuple(entry["columns"]),
-                impossible=parts["impossible"],
-                weighted=bool(entry["weighted"]),
-            )
+            made: dict[str, Any] = {part: arrays.get(f"{number}-{part}") for part in ARRAYS}
+            made |= {"counts": arrays[f"{number}-counts"], "cells": cells_from(entry["cells"])}
+            made |= {"columns": tuple(entry["columns"]), "weighted": bool(entry["weighted"])}
+            carriers[entry["name"]] = Tally(**made)
     except (KeyError, TypeError, ValueError) as error:
         raise refusal("is damaged", where=f"'{path}'", got=str(error)) from error
     return document, carriers

@@ -12,6 +12,7 @@ import numpy as np
 from miscal.auditing.notes import GIVEN_AWAY
 from miscal.data.errors import refusal
 from miscal.page.period_words import KIND
+from miscal.page.words import finite, plural
 
 KEPT = {"label", "level", "low", "high"}
 
@@ -29,18 +30,17 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     made["sections"] = {
         kind: [_result(result, below) for result in results] for kind, results in document["sections"].items()
     }
-    kept = [f for f in made["findings"] if f["rows"] >= below]
-    gone = {f["where"] for f in made["findings"]} - {f["where"] for f in kept}
-    for finding in kept:
-        if finding.get("parent") in gone:
-            finding["parent"] = None
-    made["findings"] = kept
+    kept = [finding for finding in made["findings"] if finding["rows"] >= below]
+    left = len(made["findings"]) - len(kept)
+    named = {finding["where"] for finding in kept}
+    made["findings"] = [{**f, "parent": f.get("parent") if f.get("parent") in named else None} for f in kept]
     small = made["too_small"]
     for entry in small:
         if 0 < entry.get("rows", below) < below:
             entry["rows"] = None
-    if gone:
-        small.append({"where": f"{len(gone)} findings", "rows": None, "reason": f"suppressed: fewer than {below} rows"})
+    if left:
+        reason = f"suppressed: fewer than {below} rows"
+        small.append({"where": plural(left, "finding"), "rows": None, "reason": reason})
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
@@ -74,7 +74,7 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
 def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
     made = copy.deepcopy(dict(result))
     table = made["table"]
-    counts = [_rows(rows) for rows in table.get("rows", [])]
+    counts = [finite(rows) for rows in table.get("rows", [])]
     hidden = hidden_cells(counts, below)
     _coarsen(made, counts, below)
     if hidden.any():
@@ -109,7 +109,7 @@ def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:
     """
     extra, table = made["extra"], made["table"]
     curves = extra.pop("cumulative", None)
-    weighted = [_rows(weight) for weight in table.get("weight", counts)] != counts
+    weighted = [finite(weight) for weight in table.get("weight", counts)] != counts
     if isinstance(curves, Mapping) and not weighted:
         extra["cumulative"] = coarsened(curves, float(np.nansum(counts)), below)
     elif isinstance(curves, list) and not weighted:
@@ -117,7 +117,7 @@ def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:
         kept = [(curve, sizes.get(curve.get("label"), math.nan)) for curve in curves]
         extra["cumulative"] = [coarsened(curve, rows, below) for curve, rows in kept if rows >= below]
     if isinstance(extra.get("worst"), list):
-        extra["worst"] = [item for item in extra["worst"] if not _rows(item.get("rows")) < below]
+        extra["worst"] = [item for item in extra["worst"] if not finite(item.get("rows")) < below]
     if isinstance(extra.get("too_small"), Mapping):
         extra.pop("too_small")
     if isinstance(extra.get("grid"), Mapping):
@@ -146,7 +146,7 @@ def coarsened(curve: Mapping[str, Any], rows: float, below: int) -> dict[str, An
 
 def _hidden_grid(grid: Mapping[str, Any], below: int) -> dict[str, Any]:
     """The map without the cells of few rows."""
-    small = [[0 < _rows(rows) < below for rows in line] for line in grid["rows"]]
+    small = [[0 < finite(rows) < below for rows in line] for line in grid["rows"]]
     made = dict(grid)
     for name in ("gap", "deviations", "rows"):
         made[name] = [
@@ -154,10 +154,6 @@ def _hidden_grid(grid: Mapping[str, Any], below: int) -> dict[str, Any]:
             for line, hidden in zip(grid[name], small, strict=True)
         ]
     return made
-
-
-def _rows(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def hidden_cells(rows: list[float], below: int) -> np.ndarray:

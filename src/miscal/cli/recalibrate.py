@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +88,17 @@ def _columns(file: Path) -> str:
 
 
 def _told(record: Any) -> None:
-    from miscal.page.figures.repair import left_first
-
-    click.echo(f"{record.about['reason']}\n{record.sentence}")
-    for place in left_first(record.places)[:SHOWN]:
-        click.echo("  " + _line(place))
-    if len(record.places) > SHOWN:
-        click.echo(f"  ... and {len(record.places) - SHOWN} more")
-
-
-def _line(place: Mapping[str, Any]) -> str:
+    from miscal.page.figures.gaps import left_first
+    from miscal.page.records import read_repair
     from miscal.page.words import points
 
-    gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
-    return f"{place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"
+    places = left_first(read_repair(record.about, record.places).places)
+    click.echo(f"{record.about['reason']}\n{record.sentence}")
+    for place in places[:SHOWN]:
+        gaps = f"{points(place.before.gap)} before, {points(place.after.gap)} after"
+        click.echo(f"  {place.verdict:<9} {place.where}: {gaps}")
+    if len(places) > SHOWN:
+        click.echo(f"  ... and {len(places) - SHOWN} more")
 
 
 @click.command()

@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from miscal.page.records import Document
 
 SHOWN = 12  # findings, clean columns and changes that are listed
 PATIENCE = 2.0  # seconds before a progress bar appears
@@ -84,16 +87,17 @@ def show(found: Any) -> None:
     from rich.table import Table
 
     from miscal.page import words
-    from miscal.page.verdict import explained, verdict
+    from miscal.page.records import read_document
+    from miscal.page.verdict import verdict
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print()
-    said = verdict(found.document)
+    document = read_document(found.document)
+    said = verdict(document)
     console.print(escape(said.sentence), style="bold")
     if said.direction == "none":
         console.print(escape(said.support[0]))
-    real = [finding for finding in found.findings if finding.real]
-    heads = [finding for finding in real if not finding.parent]
+    heads = document.heads
     if heads:
         table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
         for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
@@ -105,31 +109,30 @@ def show(found: Any) -> None:
         console.print(table)
     if len(heads) > SHOWN:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
-    others = explained(found.document)
-    if others:
+    if document.explained:
         by = "these" if len(heads) > 1 else "it"
-        console.print(f"{words.plural(others, 'other place is', 'other places are')} explained by {by}.")
-    if found.clean:
-        listed = ", ".join(item["where"] for item in found.clean[:SHOWN])
-        more = f" and {len(found.clean) - SHOWN} more" if len(found.clean) > SHOWN else ""
+        console.print(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
+    if document.clean:
+        listed = ", ".join(place.where for place in document.clean[:SHOWN])
+        more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
         console.print(escape(f"Tested and clean: {listed}{more}."))
-    for line in [*(f"Note: {note}" for note in found.document.get("notes", [])), *_periods(found.document)]:
+    for line in [*(f"Note: {note}" for note in document.notes), *_periods(document)]:
         console.print(escape(line))
-    compared = found.document.get("comparison")
-    if compared:
-        shown = ("better", "worse") if compared["cells"] else ("new", "gone")
-        console.print(f"Against the baseline: {', '.join(f'{len(compared[word])} {word}' for word in shown)}.")
+    compared = document.comparison
+    if compared is not None:
+        shown = ("better", "worse") if compared.cells else ("new", "gone")
+        console.print(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
 
 
-def _periods(document: dict[str, Any]) -> list[str]:
+def _periods(document: Document) -> list[str]:
     """How the periods stand, and the steps that changed."""
     from miscal.page.period_words import changed_words, periods_said
 
     lines = []
-    for result in document["sections"].get("period", []):
+    for result in document.of("period"):
         said, left = changed_words(result, SHOWN), max(len(changed_words(result)) - SHOWN, 0)
         more = [f"... and {left} smaller on the page."] if left else []
-        lines += [f"{result['name']}: {periods_said(result)}", *said, *more]
+        lines += [f"{result.name}: {periods_said(result)}", *said, *more]
     return lines
 
 

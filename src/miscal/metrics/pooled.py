@@ -196,6 +196,7 @@ def pooled_of(
         "gap": sums.gap,
         "gap_low": intervals.low,
         "gap_high": intervals.high,
+        "error": error,
         "band_low": band_low,
         "band_high": band_high,
         "events_off": sums.events_off,

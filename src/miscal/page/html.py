@@ -10,21 +10,17 @@ import base64
 import hashlib
 from os import PathLike
 
-from miscal.page.assets import asset
 from miscal.page.json import write_text
-from miscal.page.markup import Safe, ellipsis, join, tag
-from miscal.page.reading import Document, checked, mapping
-from miscal.page.sections.advice import advice
-from miscal.page.sections.changes import comparison
+from miscal.page.markup import Safe, asset, ellipsis, join, tag
+from miscal.page.records import Document, read_document
+from miscal.page.sections.changes import comparison, periods
 from miscal.page.sections.closing import clean_section, definitions, method, too_small_section
 from miscal.page.sections.columns import columns
 from miscal.page.sections.crossed import groups, neighbourhoods, subpopulations
 from miscal.page.sections.findings import findings
 from miscal.page.sections.hero import header, hero, key_numbers
-from miscal.page.sections.periods import periods
-from miscal.page.sections.repair import repair
+from miscal.page.sections.repair import advice, repair
 from miscal.page.sections.score import score
-from miscal.page.verdict import repaired
 
 #: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
 FIGURE_BYTES = 700_000
@@ -48,7 +44,7 @@ def to_html(document: object) -> str:
     >>> to_html({"schema": "miscal.audit/1"}).startswith("<!doctype html>")
     True
     """
-    audit = checked(document)
+    audit = read_document(document)
     parts = [
         ("findings", "Findings", findings(audit)),
         ("advice", "What to do", advice(audit)),
@@ -71,10 +67,7 @@ def to_html(document: object) -> str:
         header(audit),
         tag("nav", links, aria_label="Sections"),
         tag("main", hero(audit), key_numbers(audit), [content for _, _, content in parts]),
-        tag(
-            "footer",
-            f"Made by miscal {audit.get('version', '')}. This file is complete: it loads nothing and sends nothing.",
-        ),
+        tag("footer", f"Made by miscal {audit.version}. This file is complete: it loads nothing and sends nothing."),
         tag("div", id="tooltip", role="status", hidden=True),
     )
     return _shell(_title(audit), body)
@@ -86,9 +79,8 @@ def write_html(document: object, path: str | PathLike[str]) -> None:
 
 
 def _title(audit: Document) -> str:
-    data = mapping(audit.get("data"))
-    about = data.get("source") or data.get("outcome")
-    what = "Calibration repair" if repaired(audit) else "Calibration audit"
+    about = audit.source or audit.outcome
+    what = "Calibration repair" if audit.repaired else "Calibration audit"
     return f"{what} of {ellipsis(about, 80)}" if about else what
 
 

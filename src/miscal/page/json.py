@@ -15,7 +15,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.writing import write_whole
-from miscal.page.reading import Document, checked
+from miscal.page.reading import checked
 
 
 def plain(value: object) -> Any:
@@ -72,13 +72,13 @@ def write_json(document: object, path: str | PathLike[str]) -> None:
     write_text(path, dumps(document) + "\n")
 
 
-def read_json(path: str | PathLike[str]) -> Document:
+def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
     """Read an audit's dictionary back, or say what is wrong with the file."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise refusal("cannot be read", where=f"'{path}'", got=str(error.strerror or error)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         hint = "the JSON of an audit is what `miscal audit TABLE --json FILE` or Audit.to_json(FILE) writes"
         raise refusal("is not JSON", where=f"'{path}'", got=str(error), hint=hint) from error
     return checked(document)

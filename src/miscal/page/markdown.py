@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from miscal.auditing.measures import measure
+import numpy as np
+
+from miscal.auditing.findings import Finding
 from miscal.page import words
+from miscal.page.entries import Cells, Entry
 from miscal.page.markup import clean, ellipsis
 from miscal.page.period_words import KIND, changed_words, periods_said, signed_points
-from miscal.page.reading import Document, checked, items, mapping, padded
+from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
-from miscal.page.sections.findings import sentence, strength
-from miscal.page.sections.score import NUMBERS
+from miscal.page.sections.findings import strength
+from miscal.page.sections.score import HEADINGS, number_rows
 from miscal.page.verdict import verdict
 from miscal.page.words import finite
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
 MOST_PERIODS = 60
+_PERIOD_HEADINGS = (
+    "Period", "Rows", "Predicted, happened", "Gap in points (interval; noise alone)", "Adjusted p", "Became",
+)  # fmt: skip
 
 
 def to_markdown(document: object) -> str:
@@ -32,7 +37,7 @@ def to_markdown(document: object) -> str:
     >>> print(to_markdown({"schema": "miscal.audit/1"}).splitlines()[0])
     # There is no number to judge the predictions by.
     """
-    audit = checked(document)
+    audit = read_document(document)
     said = verdict(audit)
     blocks = [
         f"# {said.sentence}",
@@ -63,24 +68,12 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _numbers(audit: Document) -> str:
-    score = mapping(audit.get("score"))
-    known = [(label, write, measure(score, key)) for key, label, write, _ in NUMBERS]
-    rows = [
-        [
-            label,
-            write(number.value),
-            write(number.noise_floor),
-            words.interval(number.low, number.high, write) or words.NOTHING,
-            words.p_cell(number.p_value, number.least),
-        ]
-        for label, write, number in known
-        if number.known
-    ]
-    return _table(["Number", "Value", "Noise alone", "95% interval", "p-value"], rows) if rows else ""
+    rows = [[label, *cells] for label, _, cells in number_rows(audit)]
+    return _table(HEADINGS, rows) if rows else ""
 
 
 def _findings(audit: Document) -> str:
-    real = [f for f in map(mapping, items(audit.get("findings"))) if f.get("real", True)]
+    real = audit.real
     if not real:
         return ""
     listed = [_finding(number, finding) for number, finding in enumerate(real[:MOST], 1)]
@@ -88,9 +81,9 @@ def _findings(audit: Document) -> str:
     return "\n".join(["## Where it is wrong", "", *listed, *more])
 
 
-def _finding(number: int, finding: Mapping[str, Any]) -> str:
-    code = quoted(finding.get("code", ""), 20)
-    return f"{number}. **{quoted(finding.get('where', ''))}** ({code}): {sentence(finding)} {strength(finding)}"
+def _finding(number: int, finding: Finding) -> str:
+    place = f"**{quoted(finding.where)}** ({quoted(finding.code, 20)})"
+    return f"{number}. {place}: {finding.sentence} {strength(finding)}"
 
 
 def spoken(text: object, limit: int = 600) -> str:
@@ -106,46 +99,35 @@ def spoken(text: object, limit: int = 600) -> str:
 
 def _periods(audit: Document) -> str:
     """Every week or month, after the steps that changed."""
-    blocks = []
-    for result in map(mapping, items(mapping(audit.get("sections")).get(KIND))):
-        rows = _period_rows(mapping(result.get("table")))
-        left = len(rows) - MOST_PERIODS
-        headings = [
-            "Period",
-            "Rows",
-            "Predicted, happened",
-            "Gap in points (interval; noise alone)",
-            "Adjusted p",
-            "Became",
-        ]
-        parts = [
-            f"## {quoted(result.get('name', 'Along time'))}",
-            periods_said(result),
-            "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
-            spoken(mapping(result.get("extra")).get("note") or ""),
-            _table(headings, rows[:MOST_PERIODS]),
-            f"{words.plural(left, 'further period')} in the JSON." if left > 0 else "",
-        ]
-        blocks.append("\n\n".join(part for part in parts if part))
-    return "\n\n".join(blocks)
+    return "\n\n".join(map(_one_period, audit.of(KIND)))
 
 
-def _period_rows(table: Mapping[str, Any]) -> list[list[str]]:
-    labels = items(table.get("label"))
+def _one_period(result: Entry) -> str:
+    rows = [_period_row(result.cells, result, k) for k in range(len(result.cells))]
+    left = len(rows) - MOST_PERIODS
+    parts = [
+        f"## {quoted(result.name or 'Along time')}",
+        periods_said(result),
+        "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
+        spoken(result.note),
+        _table(_PERIOD_HEADINGS, rows[:MOST_PERIODS]),
+        f"{words.plural(left, 'further period')} in the JSON." if left > 0 else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
-    names = ("rows", "predicted", "observed", "gap", "gap_low", "gap_high", "noise", "p_adjusted", "verdict")
-    made = []
-    for label, many, predicted, observed, gap, low, high, noise, p, became in zip(
-        labels, *(padded(table, name, len(labels)) for name in names), strict=True
-    ):
-        shown = signed_points([finite(value) for value in (gap, low, high, noise)])
-        known = finite(gap) == finite(gap)
-        made.append([
-            quoted(label, 20), words.count(many), f"{words.percent(predicted)}, {words.percent(observed)}",
-            f"{shown[0]} ({shown[1]} to {shown[2]}; ±{shown[3].lstrip('+')})" if known else words.NOTHING,
-            words.p_cell(p), quoted(became or words.NOTHING, 20),
-        ])  # fmt: skip
-    return made
+
+def _period_row(periods: Cells, result: Entry, k: int) -> list[str]:
+    noise = finite(result.table["noise"][k])
+    gap, low, high, beside = signed_points([float(periods.gap[k]), periods.gap_low[k], periods.gap_high[k], noise])
+    known = np.isfinite(periods.gap[k])
+    return [
+        quoted(result.table["label"][k], 20),
+        words.count(periods.rows[k]),
+        f"{words.percent(periods.predicted[k])}, {words.percent(periods.observed[k])}",
+        f"{gap} ({low} to {high}; ±{beside.lstrip('+')})" if known else words.NOTHING,
+        words.p_cell(periods.p_value[k]),
+        quoted(result.table["verdict"][k] or words.NOTHING, 20),
+    ]
 
 
 def _columns(audit: Document) -> str:
@@ -153,11 +135,11 @@ def _columns(audit: Document) -> str:
     rows = [
         [
             quoted(entry.column, 60),
-            words.percent(entry.result.get("value")),
-            words.percent(entry.result.get("noise_floor")),
-            words.p_cell(entry.result.get("p_value"), entry.least),
-            quoted(entry.place, 60),
-            words.points(entry.gap),
+            words.percent(entry.value),
+            words.percent(entry.noise_floor),
+            words.p_cell(entry.p_value, entry.least),
+            quoted(entry.worst[0], 60),
+            words.points(entry.worst[1]),
         ]
         for entry in every[:MOST]
     ]
@@ -169,15 +151,8 @@ def _columns(audit: Document) -> str:
 
 
 def _rest(audit: Document) -> str:
-    clean_names = [
-        quoted(mapping(item).get("where", item if isinstance(item, str) else ""), 60)
-        for item in items(audit.get("clean"))
-    ]
-    small = len(items(audit.get("too_small")))
-    lines = (
-        [f"Tested and clean: {', '.join(clean_names[:MOST])}{' and more' if len(clean_names) > MOST else ''}."]
-        if clean_names
-        else []
-    )
+    names = ", ".join(quoted(place.where, 60) for place in audit.clean[:MOST])
+    small = len(audit.too_small)
+    lines = [f"Tested and clean: {names}{' and more' if len(audit.clean) > MOST else ''}."] if names else []
     lines += [f"Too small to judge: {words.plural(small, 'place')}."] if small else []
     return "\n\n".join(lines)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Iterable
+from importlib import resources
 from typing import TypeAlias
 
 #: Characters that HTML forbids or that would hide text: controls, lone surrogates, direction overrides.
@@ -105,3 +107,10 @@ def ellipsis(text: object, limit: int) -> str:
         return whole
     tail = (limit - 1) // 2
     return whole[: limit - 1 - tail] + "…" + whole[len(whole) - tail :]
+
+
+@functools.cache
+def asset(file: str) -> str:
+    """Style, script or glossary as it will stand inside the page, with plain line ends, which the hashes depend on."""
+    text = resources.files("miscal.page").joinpath(file).read_text(encoding="utf-8")
+    return "\n".join(text.splitlines()).strip()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
-from miscal.page.reading import items, mapping
+from miscal.page.entries import Entry
+from miscal.page.reading import floats
 from miscal.page.words import finite
 
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
 KIND = "period"  # of the section in the document
 CHANGED = ("worse", "better", "moved")
+_PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
+_BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
 
 
 def period_words(label: object) -> str:
@@ -22,11 +26,11 @@ def period_words(label: object) -> str:
     >>> period_words("2013-07"), period_words("2013-07-01")
     ('July 2013', '1 July 2013')
     """
-    parts = str(label).split("-")
-    if len(parts) not in (2, 3) or not all(part.isdigit() for part in parts) or not 1 <= int(parts[1]) <= 12:
+    found = _PERIOD.fullmatch(str(label))
+    if found is None:
         return str(label)
-    day = f"{int(parts[2])} " if len(parts) == 3 else ""
-    return f"{day}{MONTHS[int(parts[1]) - 1]} {parts[0]}"
+    year, month, day = found.groups()
+    return f"{f'{int(day)} ' if day else ''}{MONTHS[int(month) - 1]} {year}"
 
 
 def from_to(before: object, after: object) -> str:
@@ -55,9 +59,7 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
         return f"{start}: too few rows or events to compare."
     if verdict == "same":
         return f"{start} no change beyond noise ({_p(step['change_p_adjusted'])})."
-    what = {"worse": "the model got worse", "better": "the model got better"}.get(
-        verdict, "the error changed its direction"
-    )
+    what = f"the {'error' if verdict == 'moved' else 'model'} {_BECAME[verdict]}"
     p = step["change_p_adjusted" if verdict == "moved" else "size_p_adjusted"]
     names = ("gap_before", "gap", "change", "change_low", "change_high")
     before, after, change, low, high = signed_points([finite(step[name]) for name in names])
@@ -85,39 +87,25 @@ def signed_points(gaps: list[float]) -> list[str]:
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", words.MINUS) for text in made]
 
 
-def every_of(result: Mapping[str, Any]) -> str:
-    """Week or month, as the result says."""
-    word = mapping(result.get("extra")).get("every")
-    return word if word in ("week", "month") else "period"
-
-
-def periods_said(result: Mapping[str, Any]) -> str:
+def periods_said(periods: Entry) -> str:
     """How many periods are off beyond noise, and how many steps changed: the sentence that a section opens with."""
-    table = mapping(result.get("table"))
-    every = every_of(result)
-    level = finite(mapping(result.get("settings")).get("level"))
+    level = finite(periods.settings.get("level"))
     level = 0.05 if math.isnan(level) else level
-    p_values = [finite(p) for p in items(table.get("p_adjusted"))]
-    dated = sum(verdict != "no date" for verdict in items(table.get("verdict")))
-    off = sum(p <= level for p in p_values)
-    verdicts = [str(verdict) for verdict in items(table.get("verdict"))]
-    steps = sum(verdict in (*CHANGED, "same") for verdict in verdicts)
-    text = f"{words.plural(dated, every)}, {off} of them off beyond noise."
+    verdicts = periods.table["verdict"]
+    off = int((floats(periods.table["p_adjusted"]) <= level).sum())
+    dated = len(verdicts) - verdicts.count("no date")
+    text = f"{words.plural(dated, periods.every)}, {off} of them off beyond noise."
+    counts = {verdict: verdicts.count(verdict) for verdict in CHANGED}
+    steps = sum(counts.values()) + verdicts.count("same")
     if not steps:
         return f"{text} No two of them could be compared."
-    counts = [f"{verdicts.count(word)} {_became(word)}" for word in CHANGED if word in verdicts]
-    became = ", ".join(counts) if counts else "none changed beyond noise"
-    return f"{text} Of {words.plural(steps, 'step')} from one to the next: {became}."
+    became = ", ".join(f"{many} {_BECAME[verdict]}" for verdict, many in counts.items() if many)
+    return f"{text} Of {words.plural(steps, 'step')} from one to the next: {became or 'none changed beyond noise'}."
 
 
-def _became(word: str) -> str:
-    return f"got {word}" if word != "moved" else "changed its direction"
-
-
-def changed_words(result: Mapping[str, Any], most: int | None = None) -> list[str]:
+def changed_words(periods: Entry, most: int | None = None) -> list[str]:
     """The sentence of every step that changed beyond noise, in time; of the `most` largest where that is given."""
-    table = mapping(result.get("table"))
-    columns = zip(*(items(table.get(name)) for name in ("verdict", "change", "words")), strict=False)
+    columns = zip(*(periods.table[name] for name in ("verdict", "change", "words")), strict=True)
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
     return [text for size, text in found if size >= least[0]][:most]

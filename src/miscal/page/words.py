@@ -21,7 +21,7 @@ def finite(value: object) -> float:
         return math.nan
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
     return number if math.isfinite(number) else math.nan
 
@@ -167,3 +167,34 @@ def events_off(value: object) -> str:
         return NOTHING
     size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
     return f"{size} more predicted than happened" if off >= 0 else f"{size} more happened than predicted"
+
+
+def edge(value: float) -> str:
+    """Write an edge of a range.
+
+    Examples
+    --------
+    >>> edge(0.123456), edge(12345.6), edge(-5e-324)
+    ('0.1235', '12,346', '0')
+    """
+    if abs(value) < 1e-300:  # moved off 0 by the least possible amount, so that a tie at 0 has its own range
+        return "0"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def span(low: float, high: float, write: Callable[[float], str] = edge) -> str:
+    """Write a range; an end that is NaN is open.
+
+    Examples
+    --------
+    >>> span(0.0, 3.0), span(math.nan, 3.0), span(3.0, math.nan), span(7.0, 7.0)
+    ('0 to 3', 'up to 3', 'above 3', '7')
+    """
+    if math.isnan(low) and math.isnan(high):
+        return "missing"
+    if math.isnan(low):
+        return f"up to {write(high)}"
+    if math.isnan(high):
+        return f"above {write(low)}"
+    first, last = write(low), write(high)
+    return last if low >= high or first == last else f"{first} to {last}"

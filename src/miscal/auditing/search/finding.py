@@ -144,6 +144,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         code=CODES[place.kind],
         kind=place.kind,
         where=name,
+        scope=f"class {looked.name}" if looked.name else "",
         columns=place.names,
         levels=levels,
         rows=int(raw.rows[0]),
@@ -159,6 +160,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         definition=place.definition or None,
+        condition=place.condition or (group.condition(place.box) if group else ()),
     )
 
 

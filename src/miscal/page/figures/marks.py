@@ -29,6 +29,20 @@ class Figure:
     note: str = ""
 
 
+def drawn(
+    name: str,
+    title: str,
+    description: str,
+    size: tuple[float, float],
+    marks: Sequence[Safe],
+    table: dict[str, list[object]] | None = None,
+    note: str = "",
+) -> Figure:
+    """A figure of these marks; of none, what its description says."""
+    svg = drawing(name, title, description, *size, *marks) if marks else Safe("")
+    return Figure(name, title, description, svg, table or {}, note)
+
+
 def drawing(name: str, title: str, description: str, width: float, height: float, *marks: Safe) -> Safe:
     """Wrap marks as an image with a title and a description that a screen reader speaks."""
     return tag(
@@ -76,7 +90,9 @@ def line(x: ArrayLike, y: ArrayLike, class_: str) -> Safe:
 
 
 def segment(x1: float, y1: float, x2: float, y2: float, class_: str) -> Safe:
-    """A straight line between two points."""
+    """A straight line between two points; nothing where one is not known."""
+    if not math.isfinite(x1 + y1 + x2 + y2):
+        return Safe("")
     return tag("line", x1=pixel(x1), y1=pixel(y1), x2=pixel(x2), y2=pixel(y2), class_=class_)
 
 
@@ -109,7 +125,9 @@ def bar(x: float, y: float, width: float, height: float, class_: str, tip: str =
 
 
 def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
-    """A dot with a tooltip."""
+    """A dot with a tooltip; nothing where it has no place."""
+    if not math.isfinite(x + y):
+        return Safe("")
     return tag(
         "circle",
         tag("title", tip) if tip else None,

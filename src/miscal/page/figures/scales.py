@@ -120,3 +120,24 @@ def nice(low: float, high: float) -> tuple[float, float]:
     ticks = _linear_ticks(low, high, 5)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
+
+
+def known(*arrays: ArrayLike) -> Floats:
+    """All numbers of some arrays that are finite."""
+    every = np.concatenate([np.atleast_1d(np.asarray(array, dtype=np.float64)) for array in arrays])
+    return np.asarray(every[np.isfinite(every)])
+
+
+def rate_ends(*arrays: ArrayLike) -> tuple[float, float]:
+    """Round ends of an axis of rates: from 0 unless all are far from it.
+
+    Examples
+    --------
+    >>> rate_ends([0.1, 0.4]), rate_ends([0.31, 0.4])
+    ((0.0, 0.4), (0.3, 0.4))
+    """
+    drawn = known(*arrays)
+    if not len(drawn):
+        return 0.0, 1.0
+    least, most = float(drawn.min()), float(drawn.max())
+    return nice(0.0 if least < most / 2 else least, most)

@@ -2,96 +2,85 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
-from miscal.page.assets import asset
-from miscal.page.markup import Safe, clean, name, tag
-from miscal.page.reading import Document, items, mapping
-from miscal.page.sections.tables import Column, sheet
+from miscal.page.markup import Safe, asset, clean, name, tag
+from miscal.page.records import Document
+from miscal.page.sections.blocks import Column, folded, lead, section, sheet
 
+MOST_METHODS = 40
 _ASSUMED = (
     "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
     "drawn from the predictions themselves: whatever such draws show is noise."
 )
+_SMALL = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
 
 
 def clean_section(document: Document) -> Safe:
     """What was tested and found in order."""
-    entries = [_entry(item) for item in items(document.get("clean"))]
-    if not entries:
+    places = document.clean
+    if not places:
         return Safe("")
     columns = [
-        Column("Where", [e.get("where", e.get("name", "")) for e in entries], kind="name"),
-        Column("Average error", [e.get("value") for e in entries], words.percent),
-        Column("Noise alone", [e.get("noise_floor") for e in entries], words.percent),
-        Column("p-value", [e.get("p_value") for e in entries], least=[e.get("p_least") for e in entries]),
-        Column("Smallest gap it could have seen", [e.get("detectable") for e in entries], words.percent),
-        Column("Note", [e.get("note") or "" for e in entries], kind="words"),
+        Column("Where", [place.where for place in places], kind="name"),
+        Column("Average error", [place.value for place in places], words.percent),
+        Column("Noise alone", [place.noise_floor for place in places], words.percent),
+        Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places]),
+        Column("Smallest gap it could have seen", [place.detectable for place in places], words.percent),
+        Column("Note", [place.note for place in places], kind="words"),
     ]
-    return tag(
-        "section",
-        tag("h2", "Tested and clean"),
-        tag("p", "No gap beyond noise was found here.", class_="lead"),
-        sheet("Tested and clean", _known(columns), fold=6),
-        id="clean",
-    )
+    listed = sheet("Tested and clean", _known(columns), fold=6)
+    return section("clean", "Tested and clean", lead("No gap beyond noise was found here."), listed)
 
 
 def too_small_section(document: Document) -> Safe:
     """What could not be judged."""
-    entries = [_entry(item) for item in items(document.get("too_small"))]
-    if not entries:
+    places = document.too_small
+    if not places:
         return Safe("")
     columns = [
-        Column("Where", [e.get("where", e.get("name", "")) for e in entries], kind="name"),
-        Column("Rows", [e.get("rows") for e in entries], words.count),
-        Column("Why", [e.get("reason") or "" for e in entries], kind="words"),
+        Column("Where", [place.where for place in places], kind="name"),
+        Column("Rows", [place.rows for place in places], words.count),
+        Column("Why", [place.reason for place in places], kind="words"),
     ]
-    listed = tag(
-        "details",
-        tag("summary", f"Show {words.plural(len(entries), 'place')}"),
-        sheet("Too small to judge", _known(columns), search="Search places"),
-    )
-    lead = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
-    return tag("section", tag("h2", "Too small to judge"), tag("p", lead, class_="lead"), listed, id="too-small")
-
-
-def _entry(item: object) -> Mapping[str, Any]:
-    return item if isinstance(item, Mapping) else {"where": str(item)}
+    listed = sheet("Too small to judge", _known(columns), search="Search places")
+    shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
+    return section("too-small", "Too small to judge", lead(_SMALL), shown)
 
 
 def _known(columns: list[Column]) -> list[Column]:
     """Columns that hold anything."""
-    return [c for c in columns if any(value not in (None, "") for value in c.values)]
+    return [c for c in columns if any(v != "" and not (isinstance(v, float) and math.isnan(v)) for v in c.values)]
 
 
 def method(document: Document) -> Safe:
     """How it was done: data, settings, methods, versions."""
-    data, settings = mapping(document.get("data")), mapping(document.get("settings"))
-    facts = {"miscal": document.get("version"), "schema": document.get("schema"), **_prefixed("data", data), **settings}
-    facts |= _prefixed("version of", mapping(document.get("versions")))
-    listed = [tag("div", tag("dt", name(key, 60)), tag("dd", name(_plain(value), 300))) for key, value in facts.items()]
-    used = _methods(document)
-    return tag(
-        "section",
-        tag("h2", "How it was done"),
-        tag("p", _ASSUMED, class_="lead"),
-        tag("details", tag("summary", "Data, settings, versions"), tag("dl", listed, class_="facts-list")),
-        tag("details", tag("summary", "Methods"), tag("dl", used, class_="facts-list")) if used else None,
-        id="method",
+    facts = {"miscal": document.version, "schema": document.schema}
+    facts |= {f"data {key}": value for key, value in document.data.items()}
+    facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
+    used = dict.fromkeys(
+        (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results
+        if result.method
+    )  # fmt: skip
+    return section(
+        "method",
+        "How it was done",
+        lead(_ASSUMED),
+        folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
+        folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
     )
 
 
-def _prefixed(word: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{word} {key}": value for key, value in values.items()}
+def _facts(facts: list[tuple[str, str]], key_limit: int, limit: int) -> Safe:
+    listed = [tag("div", tag("dt", name(key, key_limit)), tag("dd", name(value, limit))) for key, value in facts]
+    return tag("dl", listed, class_="facts-list")
 
 
-def _plain(value: object) -> str:
-    if value is None:
-        return words.NOTHING
+def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
@@ -100,25 +89,13 @@ def _plain(value: object) -> str:
         return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(item) for item in value) or words.NOTHING
-    return clean(value)
-
-
-def _methods(document: Document) -> list[Safe]:
-    """The method of each kind of result, once."""
-    seen: dict[str, None] = {}
-    for kind, results in mapping(document.get("sections")).items():
-        for result in map(mapping, items(results)):
-            if result.get("method"):
-                seen[f"{kind}\n{_plain(result['method'])}"] = None
-    pairs = [entry.split("\n", 1) for entry in seen][:40]
-    return [tag("div", tag("dt", name(kind, 40)), tag("dd", name(text, 400))) for kind, text in pairs]
+    return words.NOTHING if value is None else clean(value)
 
 
 def definitions() -> Safe:
     """The words of the page, with what each trade calls them."""
-    words_ = tomllib.loads(asset("glossary.toml"))["word"]
     listed = [
         tag("div", tag("dt", word["name"]), tag("dd", word["meaning"]), tag("dd", word["trades"], class_="quiet"))
-        for word in words_
+        for word in tomllib.loads(asset("glossary.toml"))["word"]
     ]
-    return tag("section", tag("h2", "What the words mean"), tag("dl", listed, class_="glossary"), id="words")
+    return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

@@ -1,124 +1,155 @@
-"""The section of a repair: what became of every finding on unseen rows, and how the repair was chosen."""
+"""What to do: the commands that mend what was found; and what a repair made of every finding, on unseen rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import shlex
 
 from miscal.page import words
-from miscal.page.figures.repair import gap_pairs
-from miscal.page.markup import Safe, name, tag
-from miscal.page.reading import Document, items, mapping
-from miscal.page.sections.figures import figure
-from miscal.page.sections.tables import Column, sheet
+from miscal.page.figures.gaps import gap_pairs
+from miscal.page.markup import Child, Safe, clean, name, tag
+from miscal.page.reading import items
+from miscal.page.records import Document, Mended, Repaired
+from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
 
+MOST_COLUMNS = 4
 VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
 SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
     "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
 }  # fmt: skip
+_KEPT = {"--positive": "positive", "--weight": "weight_column", "--count": "count_column", "--cluster": "cluster"}
+_SCORE = (
+    "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
+)
+_GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
+_CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
+
+
+def advice(document: Document) -> Safe:
+    """What to do; empty where the page is about a repair already, or the table's columns have no names."""
+    if document.repaired is not None or not document.outcome or not document.probabilities:
+        return Safe("")
+    steps: list[tuple[Child, str]] = []
+    if any(finding.kind == "score" for finding in document.heads):
+        steps.append((_SCORE, _repair(document, "--score-only")))
+    columns = dict.fromkeys(column for head in document.heads if head.specific for column in head.columns)
+    chosen = list(columns)[:MOST_COLUMNS]
+    if chosen:
+        shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
+        text = ["Let the repair see ", *shown, ": places that the score alone cannot mend are defined by them."]
+        steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
+    if not steps:
+        steps.append(("Nothing is off beyond noise on these rows: there is nothing to mend.", ""))
+    steps.append((_GATE, _command("check", document, "--no-new-findings", "report.json")))
+    listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
+    return section("advice", "What to do", tag("ol", listed, class_="steps"))
+
+
+def _repair(document: Document, *words: str) -> str:
+    return _command("recalibrate", document, *words, "--out", "repaired.parquet", "--page", "repair.html")
+
+
+def _command(verb: str, document: Document, *words: str) -> str:
+    """A command line that a shell takes as it stands; names are quoted."""
+    data, source = document.data, document.source
+    options = ["--outcome", document.outcome]
+    options += [word for column in document.probabilities for word in ("--probability", column)]
+    options += [word for option, key in _KEPT.items() if data.get(key) for word in (option, str(data[key]))]
+    options += ["--logit"] if data.get("logit") else []
+    options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
+    file = source if source.lower().endswith((".csv", ".parquet", ".feather", ".arrow")) else "FILE"
+    return clean(shlex.join(["miscal", verb, file, *options, *words]))
 
 
 def repair(document: Document) -> Safe:
-    """The section; empty when the document holds no repair."""
-    if "repaired_by" not in document:
+    """What a repair did; empty when the document holds none."""
+    done = document.repaired
+    if done is None:
         return Safe("")
-    about = mapping(document.get("repaired_by"))
-    places = [mapping(place) for place in items(document.get("repair"))]
-    return tag(
-        "section",
-        tag("h2", "Before and after the repair"),
-        tag("p", repair_sentence(about, places), class_="lead"),
-        tag("p", name(about["reason"], 600), class_="lead") if about.get("reason") else None,
-        figure(gap_pairs(places), _caption()) if places else None,
-        _listed(places),
-        _scores(about),
-        _candidates(mapping(about.get("candidates"))),
-        tag(
-            "p", "All else on this page is of the repaired probabilities, on the rows that judge them.", class_="quiet"
-        ),
-        id="repair",
+    return section(
+        "repair",
+        "Before and after the repair",
+        lead(repair_sentence(done)),
+        lead(name(done.reason, 600)) if done.reason else None,
+        figure(gap_pairs(done.places), _CAPTION) if done.places else None,
+        _listed(done.places) if done.places else None,
+        _scores(done),
+        _candidates(done),
+        quiet("All else on this page is of the repaired probabilities, on the rows that judge them."),
     )
 
 
-def repair_sentence(about: Mapping[str, Any], places: Sequence[Mapping[str, Any]]) -> str:
+def repair_sentence(done: Repaired) -> str:
     """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
-    counts = {verdict: sum(place.get("verdict") == verdict for place in places) for verdict in VERDICTS}
-    before = sum(counts.values()) - counts["new"]
-    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count and verdict != "new")
-    what = f"Of {words.plural(before, 'place')} wrong beyond noise: {found}" if before else "Nothing was wrong before"
-    fitted = words.count(about.get("fitted_rows"))
-    unseen = f"{about.get('name')} was fitted on {fitted} rows and judged on {words.count(about.get('rows'))} others."
-    if "folds" in str(about.get("split", "")):
-        unseen = (
-            f"{about.get('name')} was fitted on {fitted} rows; each row is judged by a repair that has not seen it "
-            f"({about.get('split')})."
-        )
-    return f"{what}; {counts['new']} new. {unseen}"
+    verdicts = [place.verdict for place in done.places]
+    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+    new = counts.pop("new")
+    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    before = words.plural(sum(counts.values()), "place")
+    what = f"Of {before} wrong beyond noise: {found}" if found else "Nothing was wrong before"
+    fitted = f"{done.name} was fitted on {words.count(done.fitted_rows)} rows"
+    judged = f" and judged on {words.count(done.rows)} others."
+    if "folds" in done.split:
+        judged = f"; each row is judged by a repair that has not seen it ({done.split})."
+    return f"{what}; {new} new. {fitted}{judged}"
 
 
-def _caption() -> str:
-    return "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
-
-
-def _listed(places: Sequence[Mapping[str, Any]]) -> Safe | None:
-    if not places:
-        return None
-
-    def of(when: str, key: str) -> list[object]:
-        return [mapping(place.get(when)).get(key) for place in places]
-
+def _listed(places: list[Mended]) -> Safe:
     columns = [
-        Column("Where", [place.get("where", "") for place in places], kind="name"),
-        Column("Rows", [mapping(p.get("after")).get("rows", mapping(p.get("before")).get("rows")) for p in places],
-               words.count),
-        Column("Gap before", of("before", "gap"), words.points),
-        Column("Gap after", of("after", "gap"), words.points),
+        Column("Where", [place.where for place in places], kind="name"),
+        Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
+        Column("Gap before", [place.before.gap for place in places], words.points),
+        Column("Gap after", [place.after.gap for place in places], words.points),
         Column("Interval after", [_interval(place) for place in places], kind="words"),
-        Column("Verdict", [place.get("verdict", "") for place in places], kind="words"),
-    ]  # fmt: skip
-    summary = f"All {words.plural(len(places), 'place')}"
-    return tag("details", tag("summary", summary), sheet("Before and after", columns, search="Search places"))
+        Column("Verdict", [place.verdict for place in places], kind="words"),
+    ]
+    return folded(
+        f"All {words.plural(len(places), 'place')}", sheet("Before and after", columns, search="Search places")
+    )
 
 
-def _interval(place: Mapping[str, Any]) -> str:
-    low, high = [*items(mapping(place.get("after")).get("interval")), None, None][:2]
-    return words.interval(low, high, lambda value: words.points(value).removesuffix(" points")) or words.NOTHING
+def _interval(place: Mended) -> str:
+    return (
+        words.interval(*place.after.interval, lambda value: words.points(value).removesuffix(" points"))
+        or words.NOTHING
+    )
 
 
-def _scores(about: Mapping[str, Any]) -> Safe | None:
-    known = [(label, items(mapping(about.get("score")).get(key))) for key, label in SCORES.items()]
-    known = [(label, pair) for label, pair in known if len(pair) == 2]
+def _scores(done: Repaired) -> Safe | None:
+    known = [(label, *done.score[key]) for key, label in SCORES.items() if key in done.score]
     if not known:
         return None
+    labels, before, after = zip(*known, strict=True)
     columns = [
-        Column("All rows", [label for label, _ in known], kind="name"),
-        Column("Before", [pair[0] for _, pair in known], lambda value: words.number(value, 4)),
-        Column("After", [pair[1] for _, pair in known], lambda value: words.number(value, 4)),
+        Column("All rows", labels, kind="name"),
+        Column("Before", before, _four_digits),
+        Column("After", after, _four_digits),
     ]
-    change = mapping(about.get("log_loss_change"))
-    low, high = [*items(change.get("interval")), None, None][:2]
-    text = f"Log loss changes by {words.number(change.get('value'), sign=True)} ({words.interval(low, high)})."
-    ranking = "The ranking of rows is kept." if about.get("keeps_ranking") else "The ranking of rows changes."
-    return tag("div", sheet("The score before and after", columns), tag("p", f"{text} {ranking}", class_="quiet"))
+    change = done.log_loss_change
+    text = f"Log loss changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
+    ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
+    return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
 
 
-def _candidates(table: Mapping[str, Any]) -> Safe | None:
+def _candidates(done: Repaired) -> Safe | None:
     """Every candidate with what it cost on rows it had not seen."""
-    names = items(table.get("name"))
-    if len(names) < 2:
+    table = done.candidates
+    if len(table["name"]) < 2:
         return None
     columns = [
-        Column("Candidate", names, kind="name"),
-        Column("Log loss", items(table.get("log_loss")), lambda value: words.number(value, 4)),
-        Column("Against doing nothing", items(table.get("log_loss_difference")), _signed),
-        Column("at best", items(table.get("difference_low")), _signed),
-        Column("at worst", items(table.get("difference_high")), _signed),
-        *[Column(f"Error {key}", items(table[key]), words.percent) for key in list(table) if key.startswith("by ")][:6],
+        Column("Candidate", table["name"], kind="name"),
+        Column("Log loss", table["log_loss"], _four_digits),
+        Column("Against doing nothing", table["log_loss_difference"], _signed),
+        Column("at best", table["difference_low"], _signed),
+        Column("at worst", table["difference_high"], _signed),
+        *[Column(f"Error {key}", table[key], words.percent) for key in table if key.startswith("by ")][:6],
     ]
-    summary = f"How it was chosen: {words.plural(len(names), 'candidate')}"
-    return tag("details", tag("summary", summary), sheet("Candidates", columns))
+    return folded(f"How it was chosen: {words.plural(table.rows, 'candidate')}", sheet("Candidates", columns))
 
 
 def _signed(value: object) -> str:
     return words.number(value, sign=True)
+
+
+def _four_digits(value: object) -> str:
+    return words.number(value, 4)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from miscal.auditing.measures import level, measure
-from miscal.page import figures, words
+from miscal.page import words
+from miscal.page.entries import Entry
+from miscal.page.figures.crossed import cumulative
+from miscal.page.figures.score import reliability
 from miscal.page.markup import Safe, tag
-from miscal.page.reading import Document, cells, items, mapping
-from miscal.page.sections.figures import figure
+from miscal.page.records import Document
+from miscal.page.sections.blocks import figure, folded, section
 
-_Writer = Callable[[object], str]
 _LOSS = "lower is better; calibration and sharpness together"
 #: Key of the dictionary, label, how to write it, what it means.
-NUMBERS: tuple[tuple[str, str, _Writer, str], ...] = (
+NUMBERS: tuple[tuple[str, str, Callable[[object], str], str], ...] = (
     ("expected", "Average error along the score", words.percent, "mean of |predicted − happened| over bins"),
     ("maximum", "Largest error of a bin", words.percent, "the worst bin of the score"),
     ("smooth", "Smooth calibration error", words.percent, "the same without bins"),
@@ -28,65 +28,53 @@ NUMBERS: tuple[tuple[str, str, _Writer, str], ...] = (
     ("log_loss", "Logarithmic loss", words.number, _LOSS),
     ("auc", "Ranking: chance that events score higher", words.number, "0.5 is chance, 1 is perfect"),
 )  # fmt: skip
+HEADINGS = ("Number", "Value", "Noise alone", "95% interval", "p-value")
 
 
 def score(document: Document) -> Safe:
-    """The section on the score."""
-    results = [mapping(item) for item in items(mapping(document.get("sections")).get("score"))]
-    alpha = level(document)
-    return tag(
-        "section",
-        tag("h2", "Along the score"),
-        tag("div", _figures(results[0], alpha), class_="pair") if results else None,
-        [_further(result, alpha) for result in results[1:]],
-        _numbers(mapping(document.get("score"))),
-        id="score",
+    """The section on the score; further scores of the same audit, classes for instance, are folded away."""
+    pairs = [tag("div", _figures(result, document.level), class_="pair") for result in document.of("score")]
+    further = [folded(result.name, pair) for result, pair in zip(document.of("score")[1:], pairs[1:], strict=True)]
+    return section("score", "Along the score", pairs[:1], further, _numbers(document))
+
+
+def _figures(result: Entry, level: float) -> list[Safe]:
+    made = figure(
+        reliability(result, level),
+        f"Each dot is one of {len(result.cells)} bins of the score. A dot on the diagonal is right. The shaded band is "
+        "where a perfectly calibrated model's dots fall 95 times in 100. The bars show how the scores are spread.",
     )
-
-
-def _further(result: Mapping[str, Any], alpha: float) -> Safe:
-    """Another score of the same audit, a class for instance, folded away."""
-    return tag(
-        "details", tag("summary", str(result.get("name", ""))), tag("div", _figures(result, alpha), class_="pair")
-    )
-
-
-def _figures(result: Mapping[str, Any], alpha: float) -> list[Safe]:
-    many = len(cells(result))
-    reliability = figure(
-        figures.reliability(result, alpha),
-        f"Each dot is one of {many} bins of the score. A dot on the diagonal is right. The shaded band is where a "
-        "perfectly calibrated model's dots fall 95 times in 100. The bars show how the scores are spread.",
-    )
-    if not figures.has_cumulative(result):
-        return [reliability]
-    cumulative = figure(
-        figures.cumulative(result),
+    if result.walk is None:
+        return [made]
+    total = figure(
+        cumulative(result.walk),
         "Where the line climbs too much was predicted, where it falls too little. Noise alone keeps each point of it "
         "in the shaded band 95 times in 100. Its range is the Kuiper range.",
     )
-    return [reliability, cumulative]
+    return [made, total]
 
 
-def _numbers(score_: Mapping[str, Any]) -> Safe:
-    known = [(entry, measure(score_, entry[0])) for entry in NUMBERS]
-    known = [(entry, number) for entry, number in known if number.known]
-    if not known:
+def number_rows(document: Document) -> list[tuple[str, str, list[str]]]:
+    """Label, meaning and cells of every number of the score that is known."""
+    return [
+        (label, meaning, [
+            write(number.value), write(number.noise_floor),
+            words.interval(number.low, number.high, write) or words.NOTHING,
+            words.p_cell(number.p_value, number.least),
+        ])
+        for key, label, write, meaning in NUMBERS
+        if (number := document.measure(key)).known
+    ]  # fmt: skip
+
+
+def _numbers(document: Document) -> Safe:
+    rows = [
+        tag("tr", tag("th", label, tag("small", meaning), scope="row"), map(_cell, cells, HEADINGS[1:]))
+        for label, meaning, cells in number_rows(document)
+    ]
+    if not rows:
         return Safe("")
-    rows: list[Safe] = []
-    for (_, label, write, meaning), number in known:
-        rows.append(
-            tag(
-                "tr",
-                tag("th", label, tag("small", meaning), scope="row"),
-                tag("td", write(number.value), class_="number strong", data_label="Value"),
-                _cell("Noise alone", write(number.noise_floor)),
-                _cell("95% interval", words.interval(number.low, number.high, write) or words.NOTHING),
-                _cell("p-value", words.p_cell(number.p_value, number.least)),
-            )
-        )
-    headings = ["Number", "Value", "Noise alone", "95% interval", "p-value"]
-    head = [tag("th", word, scope="col", class_="number" if word != "Number" else None) for word in headings]
+    head = [tag("th", word, scope="col", class_="number" if word != "Number" else None) for word in HEADINGS]
     table = tag(
         "table",
         tag("caption", "The whole model in numbers"),
@@ -96,5 +84,6 @@ def _numbers(score_: Mapping[str, Any]) -> Safe:
     return tag("div", tag("div", table, class_="scroller"), class_="sheet-block")
 
 
-def _cell(label: str, text: str) -> Safe:
-    return tag("td", text, class_="number none" if text == words.NOTHING else "number", data_label=label)
+def _cell(text: str, label: str) -> Safe:
+    emphasis = " strong" if label == "Value" else " none" if text == words.NOTHING else ""
+    return tag("td", text, class_=f"number{emphasis}", data_label=label)

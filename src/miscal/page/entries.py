@@ -1,0 +1,323 @@
+"""One result in a section of an audit, read once: its cells, running totals, curves and maps.
+
+Results come from JSON as often as from memory, and may be damaged or somebody else's: whatever is not what the schema
+says becomes nothing here (NaN, no text, no rows), so that nobody need check again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.page.markup import ellipsis
+from miscal.page.reading import Columns, Floats, floats, items, mapping, read_record, text
+from miscal.page.words import edge, finite, span
+
+#: Characters of a user's name that page and figures carry; the JSON has it whole.
+LONGEST_NAME = 160
+REACH = 1.96  # deviations that the band reaches at the end of a running total
+_BRACKETS = re.compile(r"^[\[(].*, .*[\])]$")
+_NUMBERS = ("rows", "weight", "predicted", "observed", "gap", "gap_low", "gap_high", "band_low", "band_high", "low",
+            "high", "p_value")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The rows of a result's table: one entry per bin, range or level; columns that are absent are NaN.
+
+    `gap` is predicted minus observed; `low`, `high` are the edges of a range; `gap_low`, `gap_high` the simultaneous
+    interval of the gap; `band_low`, `band_high` the range in which a calibrated model's observed rate would fall;
+    `p_value` is the adjusted one where there is one.
+    """
+
+    label: list[str]
+    rows: Floats
+    weight: Floats
+    predicted: Floats
+    observed: Floats
+    gap: Floats
+    gap_low: Floats
+    gap_high: Floats
+    band_low: Floats
+    band_high: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def size(self) -> Floats:
+        """Weight, or rows where there is none."""
+        return np.where(np.isnan(self.weight), self.rows, self.weight)
+
+    def take(self, index: NDArray[np.intp]) -> Cells:
+        """Keep some cells, in the order given."""
+        return Cells([self.label[i] for i in index], *(getattr(self, key)[index] for key in _NUMBERS))
+
+    def observed_interval(self) -> tuple[Floats, Floats]:
+        """The interval of the gap, around what happened: predicted minus the gap's bounds."""
+        return np.maximum(self.predicted - self.gap_high, 0.0), np.minimum(self.predicted - self.gap_low, 1.0)
+
+    def beyond(self, level: float) -> NDArray[np.bool_]:
+        """Cells beyond noise: by the adjusted p-value, else the interval of the gap, else the band."""
+        by_interval = (self.gap_low > 0) | (self.gap_high < 0)
+        by_band = (self.observed < self.band_low) | (self.observed > self.band_high)
+        without_p = np.where(np.isnan(self.gap_low), by_band, by_interval)
+        return np.asarray(np.where(np.isnan(self.p_value), without_p, self.p_value <= level), dtype=bool)
+
+    def strength(self) -> Floats:
+        """What orders cells: events off at least (the interval's nearer end) where positive, then raw events off."""
+        weight = np.nan_to_num(self.size, nan=1.0)
+        least = np.where(self.gap >= 0, self.gap_low, -self.gap_high) * weight
+        raw = np.nan_to_num(np.abs(self.gap)) * weight
+        # The raw ones stand below every bound, in their own order.
+        return np.asarray(np.where(least > 0, least, -1.0 / (1.0 + raw)), dtype=np.float64)
+
+    def table(self) -> dict[str, list[object]]:
+        """The columns that hold anything, as lists, for the data behind a figure."""
+        known = {key: getattr(self, key) for key in _NUMBERS if not np.isnan(getattr(self, key)).all()}
+        return {"label": list(self.label), **listed(known)}
+
+
+def listed(columns: Mapping[str, Floats]) -> dict[str, list[object]]:
+    """Arrays as lists for the data behind a figure, None where nothing is known."""
+    return {
+        name: [float(value) if math.isfinite(value) else None for value in column] for name, column in columns.items()
+    }
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A running total of predicted minus happened, over rows in the order of the score, with the band of its noise.
+
+    share : of the weight up to a point;  total : the sum so far over all weight;  score : at that point
+    size : the exact range, which a walk of few points may not quite reach
+    """
+
+    label: str
+    share: Floats
+    total: Floats
+    score: Floats
+    low: Floats
+    high: Floats
+    size: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of noise at the end of the walk; NaN where there is no band."""
+        return float(self.high[-1] - self.low[-1]) / (2 * REACH)
+
+    @property
+    def top(self) -> float:
+        """The highest point, 0 at least."""
+        return max(float(self.total.max()), 0.0)
+
+    @property
+    def bottom(self) -> float:
+        """The lowest point, 0 at most."""
+        return min(float(self.total.min()), 0.0)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A plane of two columns: the edges, and for each cell (lowest y first) its gap, deviations and rows."""
+
+    x: Floats
+    y: Floats
+    gap: Floats
+    deviations: Floats
+    rows: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One result in a section of the audit.
+
+    table : its columns as they are;  cells : the same read as cells with rates
+    column : the column or columns that it is about;  columns : those of a neighbourhood
+    part : of the data, in a merged audit;  least : the smallest p-value that its simulations can give, if it is that
+    """
+
+    name: str
+    kind: str
+    method: object
+    settings: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    table: Columns
+    value: float
+    noise_floor: float
+    p_value: float
+
+    @property
+    def least(self) -> float:
+        return finite(self.extra.get("p_least"))
+
+    @property
+    def part(self) -> str:
+        return text(self.settings.get("part"))
+
+    @property
+    def columns(self) -> list[str]:
+        return [str(name) for name in items(self.settings.get("columns"))]
+
+    @property
+    def column(self) -> str:
+        given = (self.extra.get("column"), *(self.settings.get(key) for key in ("column", "variable", "field")))
+        named = next((value for value in given if value is not None), None) or " × ".join(self.columns)
+        return ellipsis(named or self.name, LONGEST_NAME)
+
+    @property
+    def is_date(self) -> bool:
+        """Whether its numbers are days since 1970."""
+        return bool(self.extra.get("column_kind") == "date")
+
+    @property
+    def integer(self) -> bool:
+        """Whether the column holds whole numbers only, so that its ranges name the first and the last of them."""
+        return bool(self.extra.get("integer"))
+
+    @property
+    def every(self) -> str:
+        """Week or month, as the result of periods says."""
+        word = self.extra.get("every")
+        return word if word in ("week", "month") else "period"
+
+    @property
+    def note(self) -> str:
+        return text(self.extra.get("note"))
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The table as cells; ranges are named in words."""
+        table = self.table
+        columns = {name: floats(table[name]) for name in _NUMBERS}
+        adjusted = floats(table["p_adjusted"])
+        columns["p_value"] = adjusted if "p_adjusted" in table else columns["p_value"]
+        columns["gap"] = np.where(np.isnan(columns["gap"]), columns["predicted"] - columns["observed"], columns["gap"])
+        names = [_name(item) for item in table["label" if "label" in table else "level"]]
+        known = "label" in table or "level" in table
+        # A label such as "(1, 2]" only repeats the edges, which read better in words.
+        label = [
+            own if known and own and not _BRACKETS.match(own) else words
+            for own, words in zip(names, self._ranges(columns["low"], columns["high"]), strict=True)
+        ]
+        return Cells(label, **columns)
+
+    def _ranges(self, low: Floats, high: Floats) -> list[str]:
+        """Ranges in words: of whole numbers the first and the last, of dates the first and the last day."""
+        if self.integer:
+            starts = np.floor(low) + 1
+            starts[:1] = np.where(np.isfinite(low[:1]), np.ceil(low[:1]) + 0.0, starts[:1])
+            low = starts
+        if self.is_date:  # a range that ends just before the first moment of a day ends on the day before
+            after = np.ceil(high)
+            high = np.where((after > high) & (after - high < 1e-6), after - 1.0, high)
+        return [span(*pair, self.write_edge) for pair in zip(low.tolist(), high.tolist(), strict=True)]
+
+    @property
+    def write_edge(self) -> Callable[[float], str]:
+        """How to write an edge of this column: as a date where it is one."""
+        if self.is_date:
+            return lambda days: str(np.datetime64(int(np.floor(days + 1e-6)), "D"))
+        return edge
+
+    @cached_property
+    def worst(self) -> tuple[str, float]:
+        """The place where a column is worst and its gap: as the result says, else the strongest of its cells."""
+        given, every = mapping(self.extra.get("worst")), self.cells
+        cell = given.get("cell")
+        if given and not isinstance(cell, int):
+            return text(given.get("where", given.get("label"))), finite(given.get("gap"))
+        if not len(every) or np.isnan(every.gap).all():
+            return "", math.nan
+        if not isinstance(cell, int) or not 0 <= cell < len(every):
+            cell = int(np.argmax(np.where(np.isnan(every.gap), -np.inf, every.strength())))
+        return every.label[cell], float(every.gap[cell])
+
+    @property
+    def strength(self) -> float:
+        """Value over its noise floor: what orders the columns in which nothing was found."""
+        if self.noise_floor > 0:
+            return self.value / self.noise_floor
+        return -1.0 if math.isnan(self.value) else self.value
+
+    @cached_property
+    def walk(self) -> Walk | None:
+        """The running total along the score."""
+        return _walk(mapping(self.extra.get("cumulative")), finite(self.extra.get("kuiper")))
+
+    @cached_property
+    def walks(self) -> list[Walk]:
+        """The running totals of subpopulations."""
+        every = [_walk(mapping(curve), math.nan) for curve in items(self.extra.get("cumulative"))]
+        return [walk for walk in every if walk is not None]
+
+    @cached_property
+    def curve(self) -> dict[str, Floats]:
+        """The smooth curve of what happened with its band; empty where the audit has none."""
+        given = mapping(self.extra.get("curve"))
+        curve = {name: floats(given.get(name)) for name in ("value", "observed", "observed_low", "observed_high")}
+        return curve if len({len(v) for v in curve.values()}) == 1 and len(curve["value"]) > 1 else {}
+
+    @property
+    def curve_rows(self) -> float:
+        """Rows drawn at random for the curve; 0 where it is of all rows."""
+        rows = finite(self.extra.get("curve_rows"))
+        return rows if self.curve and rows > 0 else 0.0
+
+    @property
+    def histogram(self) -> tuple[Floats, Floats]:
+        """Edges and rows of the distribution of the score; both empty where there is none."""
+        given = mapping(self.extra.get("histogram"))
+        edges, rows = floats(given.get("edges")), floats(given.get("rows"))
+        return (edges, rows) if len(rows) and len(edges) == len(rows) + 1 else (edges[:0], rows[:0])
+
+    @property
+    def grid(self) -> Grid | None:
+        """The map of a neighbourhood."""
+        given = mapping(self.extra.get("grid"))
+        x, y = floats(given.get("x")), floats(given.get("y"))
+        planes = [[floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")]
+        fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes)
+        return Grid(x, y, *map(np.array, planes)) if len(x) > 1 and len(y) > 1 and fits else None
+
+    @property
+    def differences(self) -> Columns:
+        """Each level against the rest of its column."""
+        return Columns(self.extra.get("differences"))
+
+
+def _name(item: object) -> str:
+    return "missing" if item is None or (isinstance(item, float) and np.isnan(item)) else ellipsis(item, LONGEST_NAME)
+
+
+def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
+    """A running total, of the points that are numbers; None where there are none."""
+    share, total = floats(given.get("x")), floats(given.get("y"))
+    known = np.flatnonzero(np.isfinite(share) & np.isfinite(total)) if len(share) == len(total) else share[:0]
+    if not len(known):
+        return None
+
+    def beside(key: str) -> Floats:
+        values = floats(given.get(key))
+        return (values if len(values) == len(share) else np.full(len(share), np.nan))[known]
+
+    half, low, high = beside("band"), beside("band_low"), beside("band_high")
+    total = total[known]
+    exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
+    low, high = np.where(np.isnan(low), -half, low), np.where(np.isnan(high), half, high)
+    return Walk(text(given.get("label")), share[known], total, beside("score"), low, high, exact)
+
+
+def read_entry(value: object, kind: str = "") -> Entry:
+    """One result of a section."""
+    return read_record(Entry, value, kind=kind)

@@ -1,0 +1,169 @@
+"""The small figures: a finding's two rates on one line, the gap along the score, a bar, and gaps before and after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from miscal.auditing.findings import Finding
+from miscal.page import words
+from miscal.page.entries import Entry
+from miscal.page.figures import axes, marks
+from miscal.page.figures.marks import Figure
+from miscal.page.figures.scales import Scale, nice
+from miscal.page.figures.score import tip, way
+from miscal.page.markup import Safe, ellipsis, tag
+from miscal.page.records import Mended
+
+_PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
+_LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")
+
+
+def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Figure:
+    """Draw predicted (ring) and happened (dot) on one axis, the gap between them as a bar, its interval as a whisker.
+
+    The whisker lies around what happened: predicted minus the gap's bounds. `domain` makes several cards share an axis.
+    """
+    predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
+    title = f"{ellipsis(finding.where, 100)}: predicted and happened"
+    if math.isnan(predicted) or math.isnan(observed):
+        return marks.drawn("gap", title, "There is nothing to draw.", (320, 66), [])
+    x = Scale(*(domain or card_domain([finding])), 10.0, 310.0)
+    within = not finding.real or low <= 0 <= high
+    class_ = "noise" if within else "over" if predicted > observed else "under"
+    a, b, y = x.at(predicted), x.at(observed), 32.0
+    drawn = [
+        *axes.upright(x, 20, 44, 70.0),
+        marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"),
+        marks.segment(x.at(predicted - high), y, x.at(predicted - low), y, f"whisker {class_}"),
+        marks.point(a, y, "ring", f"{words.percent(predicted)} predicted", 5.5),
+        marks.point(b, y, class_, f"{words.percent(observed)} happened", 5.5),
+        *_names(a, b),
+        axes.bottom(x, 44.0, "", axes.rates, 70.0),
+    ]
+    rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
+    description = f"{rates}, gap {words.points(predicted - observed)}."
+    return marks.drawn("gap", title, description, (320, 66), drawn, {"predicted": [predicted], "observed": [observed]})
+
+
+def _names(predicted: float, observed: float) -> list[Safe]:
+    """The words over the two marks, pushed outward so that they never touch one another."""
+    first, second = ("predicted", "happened") if predicted <= observed else ("happened", "predicted")
+    left, right = min(predicted, observed), max(predicted, observed)
+    if right - left < 64:
+        centre = (left + right) / 2
+        left, right = centre - 32, centre + 32
+    shift = max(0.0, 34 - left) - max(0.0, right - 286)
+    left, right = (left + shift, right + shift) if right - left < 220 else (max(left, 34), min(right, 286))
+    return [marks.text(left, 15, first, "tick", "middle"), marks.text(right, 15, second, "tick", "middle")]
+
+
+def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
+    """A range of rates that holds every finding's predicted, happened and interval."""
+    ends = [
+        min(max(rate, 0.0), 1.0)
+        for finding in findings
+        for rate in (finding.predicted, finding.observed, *(finding.predicted - end for end in finding.interval))
+        if not math.isnan(rate)
+    ]
+    if not ends:
+        return 0.0, 1.0
+    low, high = nice(min(ends), max(ends))
+    return max(low, 0.0), min(high, 1.0)
+
+
+def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
+    """Draw the gap of each bin of the score as a bar: up is predicted too high, down too low."""
+    bins = score.cells
+    title, size = "Predicted minus happened, from the lowest scores to the highest", (320, 106)
+    if not np.isfinite(bins.gap).any():
+        return marks.drawn("gap", title, "There is nothing to draw.", size, [])
+    gaps = np.nan_to_num(bins.gap)
+    y = Scale(*nice(min(float(gaps.min()), 0.0), max(float(gaps.max()), 0.0)), 84.0, 18.0)
+    edges = np.linspace(44.0, 310.0, len(bins) + 1)
+    beyond = bins.beyond(level)
+    drawn = [axes.left(y, 44.0, 310.0, spacing=30.0)]
+    for i, gap in enumerate(gaps.tolist()):
+        top, bottom = sorted((y.at(0.0), y.at(gap)))
+        box = edges[i] + 1, top, edges[i + 1] - edges[i] - 2, max(bottom - top, 0.6)
+        drawn.append(marks.bar(*box, f"column {way(gap, beyond[i])}", tip(bins, i, "score ")))
+    drawn += [
+        marks.segment(44.0, y.at(0.0), 310.0, y.at(0.0), "zero"),
+        marks.text(44, 10, "Predicted minus happened, by score", "tick"),
+        marks.text(44, 100, "lowest scores", "tick"),
+        marks.text(310, 100, "highest", "tick", "end"),
+    ]
+    description = f"{len(bins)} bins of the score, {int(beyond.sum())} of them beyond noise."
+    return marks.drawn("gap", title, description, size, drawn)
+
+
+def strength_bar(value: float, floor: float, most: float) -> Safe:
+    """A bar as long as the value, with a tick where noise alone would put it: for a table's cell."""
+    if math.isnan(value) or not most > 0:
+        return Safe("")
+    scale = Scale(0.0, most, 0.0, 84.0)
+    drawn = [
+        marks.bar(0, 3, max(scale.at(value), 1.0), 6, "between accent" if value > floor else "between noise"),
+        marks.segment(scale.at(floor), 0, scale.at(floor), 12, "floor"),
+    ]
+    return tag("svg", drawn, viewBox="0 0 86 12", class_="strength", aria_hidden="true")
+
+
+def left_first(places: Iterable[Mended]) -> list[Mended]:
+    """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
+    order = {verdict: i for i, verdict in enumerate(_LEFT_FIRST)}
+    return sorted(places, key=lambda place: order.get(place.verdict, 0))
+
+
+def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
+    """Draw each place's gap before (ring) and after (dot, with its simultaneous interval) on one axis through zero."""
+    shown = [place for place in places if not math.isnan(place.before.gap) or not math.isnan(place.after.gap)]
+    shown = left_first(shown)[:most]
+    bottom = _TOP + _ROW * len(shown)
+    title, size = "Predicted minus happened, before and after the repair", (_PAIRS_WIDTH, bottom + 26)
+    if not shown:
+        return marks.drawn("repair", title, "No place was wrong beyond noise.", size, [])
+    x = Scale(*_reach(shown), _LEFT, _RIGHT)
+    drawn = [
+        *axes.upright(x, _TOP, bottom, 64.0),
+        marks.segment(x.at(0.0), _TOP - 6, x.at(0.0), bottom, "zero"),
+        marks.point(_LEFT + 6, 12, "ring", radius=4.5),
+        marks.text(_LEFT + 16, 16, "before", "tick"),
+        marks.point(_LEFT + 76, 12, "noise", radius=4.5),
+        marks.text(_LEFT + 86, 16, "after (grey: within noise), with its interval", "tick"),
+    ]
+    for row, place in enumerate(shown):
+        drawn += _pair(place, _TOP + _ROW * (row + 0.5), x)
+    drawn.append(axes.bottom(x, bottom, "", axes.signed, 64.0))
+    verdicts = [place.verdict for place in places]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("gone", "smaller", "new"))
+    note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""
+    table: dict[str, list[object]] = {
+        key: [getattr(place, key) for place in places] for key in ("where", "kind", "verdict")
+    }
+    for when in ("before", "after"):
+        table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
+    return marks.drawn("repair", title, f"{counts}, of {len(places)} places.", size, drawn, table, note)
+
+
+def _reach(shown: Sequence[Mended]) -> tuple[float, float]:
+    """Zero and every gap, and intervals up to half as far again."""
+    gaps = [gap for place in shown for gap in (place.before.gap, place.after.gap) if not math.isnan(gap)]
+    limit = 1.5 * max(*map(abs, gaps), 1e-6)
+    every = [0.0, *gaps, *(end for place in shown for end in place.after.interval if abs(end) <= limit)]
+    return nice(min(every), max(every))
+
+
+def _pair(place: Mended, y: float, x: Scale) -> list[Safe]:
+    before, after, (low, high) = place.before.gap, place.after.gap, place.after.interval
+    class_ = "noise" if low <= 0.0 <= high else "over" if after > 0 else "under"
+    return [
+        marks.text(_NAMES, y + 4, place.where, "tick", "end", limit=36),
+        marks.segment(x.at(before), y, x.at(after), y, "tie"),
+        marks.segment(x.at(low), y, x.at(high), y, f"whisker {class_}"),
+        marks.point(x.at(before), y, "ring", f"before: {words.points(before)}", 4.5),
+        marks.point(x.at(after), y, class_, f"after: {words.points(after)}", 4.5),
+        marks.text(_RIGHT + 12, y + 4, place.verdict, "tick"),
+    ]

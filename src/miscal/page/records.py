@@ -1,0 +1,230 @@
+"""An audit's dictionary, read once into records: what page, figures, markdown and gates rely on.
+
+As with results, what is not what the schema says becomes nothing here, so that nobody need check again. Nothing is
+computed that the dictionary does not hold, apart from sums over its own tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.findings import Finding
+from miscal.page.entries import Entry, read_entry
+from miscal.page.reading import READERS, Columns, checked, ends, items, mapping, read_record, text
+from miscal.page.words import finite
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number with what it takes to judge it; NaN where the audit has nothing."""
+
+    value: float = math.nan
+    noise_floor: float = math.nan
+    p_value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    least: float = math.nan
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number at all."""
+        return not math.isnan(self.value)
+
+    def beyond(self, level: float, null: float = 0.0) -> bool:
+        """Whether it is beyond noise: by its p-value, else because the interval leaves the null value out."""
+        if not math.isnan(self.p_value):
+            return self.p_value <= level
+        return self.low > null or self.high < null
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """A place in which nothing was found: clean, or too small to judge."""
+
+    where: str
+    value: float
+    noise_floor: float
+    p_value: float
+    p_least: float
+    detectable: float
+    rows: float
+    note: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What changed against an earlier audit; `cells` is whether both kept sums of cells."""
+
+    paired: bool
+    cells: bool
+    table: Columns
+    better: list[str]
+    worse: list[str]
+    new: list[str]
+    gone: list[str]
+
+
+@dataclass(frozen=True)
+class Mended:
+    """One place before and after a repair; all NaN where an audit did not look there."""
+
+    where: str
+    kind: str
+    verdict: str
+    before: Finding
+    after: Finding
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """How probabilities were repaired, and what became of every place."""
+
+    name: str
+    reason: str
+    split: str
+    rows: float
+    fitted_rows: float
+    keeps_ranking: bool
+    score: Mapping[str, Any]
+    log_loss_change: Measure
+    candidates: Columns
+    places: list[Mended]
+
+
+def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
+    """How probabilities were repaired, and every place before and after."""
+    score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
+    return read_record(Repaired, about, score=score, places=places)
+
+
+@dataclass(frozen=True)
+class Document:
+    """An audit; `data`, `settings` and `versions` are as in the dictionary, to be listed."""
+
+    version: str
+    schema: str
+    versions: Mapping[str, Any]
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    score: Mapping[str, Measure]
+    findings: list[Finding]
+    unlisted: int
+    notes: list[str]
+    clean: list[Quiet]
+    too_small: list[Quiet]
+    sections: Mapping[str, list[Entry]]
+    comparison: Compared | None
+    repaired: Repaired | None
+
+    @property
+    def level(self) -> float:
+        """The level at which the audit judged, 5% unless its settings say otherwise."""
+        chosen = finite(self.settings.get("level"))
+        return 0.05 if math.isnan(chosen) else chosen
+
+    @property
+    def rows(self) -> float:
+        return finite(self.data.get("rows"))
+
+    @property
+    def source(self) -> str:
+        return text(self.data.get("source"))
+
+    @property
+    def outcome(self) -> str:
+        return text(self.data.get("outcome"))
+
+    @property
+    def probabilities(self) -> list[str]:
+        """The columns of probabilities, one or one a class."""
+        listed, one = self.data.get("probability_columns"), self.data.get("probability")
+        return [str(name) for name in items(listed) or items(one) or [one] if name is not None]
+
+    @property
+    def real(self) -> list[Finding]:
+        """The findings beyond noise, in the audit's order."""
+        return [finding for finding in self.findings if finding.real]
+
+    @property
+    def heads(self) -> list[Finding]:
+        """Those beyond noise that no other explains."""
+        return [finding for finding in self.real if not finding.parent]
+
+    @property
+    def explained(self) -> int:
+        """How many places the heads explain: those that they count, of which not every one need be listed."""
+        return max(sum(head.explains for head in self.heads), len(self.real) - len(self.heads))
+
+    def of(self, kind: str) -> list[Entry]:
+        """The results of a section."""
+        return self.sections.get(kind, [])
+
+    def measure(self, name: str) -> Measure:
+        """One number of the score."""
+        return self.score.get(name, Measure())
+
+    @cached_property
+    def averages(self) -> tuple[float, float, Measure]:
+        """Mean predicted, mean observed and the gap between them, from the score or from the first score table."""
+        predicted, observed, gap = (self.measure(name) for name in ("predicted", "observed", "gap"))
+        rates = predicted.value, observed.value
+        if not (predicted.known and observed.known) and self.of("score"):
+            bins = self.of("score")[0].cells
+            weight = np.nan_to_num(bins.size)
+            if weight.sum() > 0:
+                one, two = (np.average(rate, weights=weight) for rate in (bins.predicted, bins.observed))
+                rates = float(one), float(two)
+        return *rates, gap if gap.known else replace(gap, value=rates[0] - rates[1])
+
+
+def _measure(value: object) -> Measure:
+    """A number: plain, or a mapping with its value, noise and interval."""
+    about = value if isinstance(value, Mapping) else {"value": value}
+    low, high = ends(about.get("interval"))
+    return read_record(Measure, about, low=low, high=high)
+
+
+def _measures(score: object) -> dict[str, Measure]:
+    """The numbers of the score, each with what "details" says of it."""
+    given = mapping(score)
+    details = mapping(given.get("details"))
+    numbers = {name: value if isinstance(value, Mapping) else {"value": value} for name, value in given.items()}
+    return {
+        str(name): _measure({**mapping(details.get(name)), **numbers.get(name, {})})
+        for name in {*numbers, *details} - {"details"}
+    }
+
+
+READERS |= {
+    "Measure": _measure,
+    "list[Quiet]": lambda value: [
+        read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
+    ],
+    "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
+    "Mapping[str, Measure]": _measures,
+    "Mapping[str, list[Entry]]": lambda value: {
+        str(kind): [read_entry(item, str(kind)) for item in items(results)] for kind, results in mapping(value).items()
+    },
+    "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
+    "Repaired | None": lambda value: value,
+}
+
+
+def read_document(document: object) -> Document:
+    """Read an audit's dictionary, or refuse what is none.
+
+    Examples
+    --------
+    >>> read_document({"schema": "miscal.audit/1", "score": {"slope": 0.9, "findings": "none"}}).measure("slope").value
+    0.9
+    """
+    given = checked(document)
+    repaired = read_repair(mapping(given["repaired_by"]), given.get("repair")) if "repaired_by" in given else None
+    return read_record(Document, given, repaired=repaired)

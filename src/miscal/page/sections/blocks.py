@@ -1,0 +1,172 @@
+"""What sections are built of: figures with the data behind them, and tables that a script can sort and search."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from miscal.page import words
+from miscal.page.figures.marks import Figure
+from miscal.page.markup import Child, Safe, clean, ellipsis, name, tag
+from miscal.page.words import finite
+
+MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
+MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
+MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
+
+
+def slug(text: object, prefix: str) -> str:
+    """An identifier that can stand in an address: the prefix, which makes it the only one, and what letters there are.
+
+    Examples
+    --------
+    >>> slug("Wind speed", "variable-3")
+    'variable-3-wind-speed'
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", str(text)[:80].lower()).strip("-")[:40]
+    return f"{prefix}-{words}" if words else prefix
+
+
+def figure(
+    drawn: Figure, caption: str = "", *, heading: str = "", identity: str | None = None, searched: str = ""
+) -> Safe:
+    """Wrap a drawing; one that has nothing to show becomes its own description."""
+    body = drawn.svg or quiet(drawn.description)
+    words = " ".join(part for part in (caption, drawn.note) if part)
+    return tag(
+        "figure",
+        tag("figcaption", tag("h4", name(heading or drawn.title, 80)), tag("p", words) if words else None),
+        body,
+        _tools(drawn) if drawn.table else None,
+        id=identity,
+        data_search=searched.lower() or None,
+    )
+
+
+def _tools(drawn: Figure) -> Safe:
+    return tag(
+        "div",
+        tag("button", "Data as table", type="button", class_="show", aria_expanded="false"),
+        tag("button", "Data as CSV", type="button", class_="csv"),
+        data_block(drawn.title, drawn.table),
+        tag("div", class_="sheet", hidden=True),
+        class_="tools",
+    )
+
+
+def data_block(title: str, table: dict[str, list[object]]) -> Safe:
+    """Columns of data for the script to show or to save: a data block, which browsers never run."""
+    columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
+    longest = max((len(column) for column in table.values()), default=0)
+    content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_DATA else 0}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # Inside a script element only these three can end it or start a comment.
+    harmless = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return tag("script", Safe(harmless), type="application/json")
+
+
+def _entry(item: object) -> object:
+    if isinstance(item, str):
+        return ellipsis(item, 400)
+    if item is None or isinstance(item, int):
+        return item
+    number = finite(item)
+    return None if math.isnan(number) else float(f"{number:.6g}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading with its values: numbers with the way to write them, names (the user's text), or plain words."""
+
+    heading: str
+    values: Sequence[object]
+    write: Callable[[object], str] = words.number
+    kind: Literal["number", "name", "words", "markup"] = "number"
+    links: Sequence[str] = field(default_factory=tuple)
+    least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
+
+
+def rates(column: Callable[[str], Sequence[object]]) -> list[Column]:
+    """Rows, both rates and the gap of the cells of a result, by the names of its columns."""
+    return [
+        Column("Rows", column("rows"), words.count),
+        Column("Predicted", column("predicted"), words.percent),
+        Column("Happened", column("observed"), words.percent),
+        Column("Gap", column("gap"), words.points),
+    ]
+
+
+def section(identity: str, title: str, *children: Child) -> Safe:
+    """A section of the page under its heading."""
+    return tag("section", tag("h2", title), *children, id=identity)
+
+
+def lead(*children: Child) -> Safe:
+    """What a section opens with."""
+    return tag("p", *children, class_="lead")
+
+
+def quiet(*children: Child) -> Safe:
+    """A remark."""
+    return tag("p", *children, class_="quiet")
+
+
+def folded(summary: str, *children: Child) -> Safe:
+    """What is one click away."""
+    return tag("details", tag("summary", summary), *children)
+
+
+def sheet(
+    caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
+) -> Safe:
+    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them."""
+    many = max((len(column.values) for column in columns), default=0)
+    shown = min(many, MOST_ROWS)
+    rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
+    table = tag(
+        "table",
+        tag("caption", caption, class_="unseen"),
+        tag("thead", tag("tr", [_heading(column) for column in columns])),
+        tag("tbody", rows, data_fold=fold, data_many=MANY if fold else None),
+        class_="sortable",
+        id=identity,
+    )
+    return tag(
+        "div",
+        _search(search) if search and many > 5 else None,
+        tag("div", table, class_="scroller"),
+        quiet(f"The first {shown:,} of {many:,}; all are in the JSON.") if shown < many else None,
+        class_="sheet-block",
+    )
+
+
+def _search(label: str) -> Safe:
+    box = tag("input", type="search", placeholder=label, aria_label=label, autocomplete="off", spellcheck="false")
+    return tag("p", box, tag("span", class_="found", role="status"), class_="search")
+
+
+def _heading(column: Column) -> Safe:
+    class_ = column.kind if column.kind in ("number", "words") else None
+    if column.kind == "markup":
+        return tag("th", tag("span", column.heading, class_="unseen"), scope="col", class_="bar")
+    return tag("th", tag("button", column.heading, type="button"), scope="col", aria_sort="none", class_=class_)
+
+
+def _cell(column: Column, i: int) -> Safe:
+    value = column.values[i]
+    if column.kind == "markup":
+        return tag("td", value if isinstance(value, Safe) else None, class_="bar")
+    if column.kind == "name":
+        link = column.links[i] if i < len(column.links) else ""
+        shown = name(value, 80)
+        return tag("th", tag("a", shown, href=f"#{link}") if link else shown, scope="row")
+    if column.kind == "words":
+        return tag("td", name(value, 100), class_="words", data_label=column.heading)
+    number = finite(value)
+    key = None if math.isnan(number) else f"{number:.9g}"
+    text = words.p_cell(value, column.least[i]) if i < len(column.least) else column.write(value)
+    return tag("td", text, class_="number", data_label=column.heading, data_key=key)
