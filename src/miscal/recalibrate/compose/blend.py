@@ -120,13 +120,15 @@ class Blend(Recalibrator):
         return self._map_beside(probability, Columns({}))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        from scipy.special import expit
+
         total = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
             assert member is not None
             own = member.predict_proba(probability, columns if member.uses_columns else None)
             total += weight * logs_of(own)
         if probability.ndim == 1:
-            return pairs(_logistic(total[:, 1] - total[:, 0]))
+            return pairs(expit(total[:, 1] - total[:, 0]))
         return softmax(total)[0]
 
     def _keeps_ranking(self) -> bool:
@@ -160,11 +162,6 @@ class Blend(Recalibrator):
 
     def _summary(self) -> str:
         return self.shares()
-
-
-def _logistic(x: Floats) -> Floats:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
 
 
 def _fitted(each: Recalibrator, sample: Sample) -> Recalibrator:

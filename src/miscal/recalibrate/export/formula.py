@@ -1,7 +1,8 @@
 """A fitted map as a small formula of the probability and of columns, which Python, SQL and ONNX can each read.
 
 A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
-writes its own in `_formula`.
+writes its own in `_formula`. A node is a function of one row: its probability, its plain values, and what stands under
+names.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ def kind_of(levels: Iterable[Any]) -> type | None:
 class Probability:
     """The probability that came in."""
 
-    def value(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        """Of one row: its probability, its plain values, and what stands under names."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return p
 
 
@@ -55,9 +55,8 @@ class Held:
     low: float
     high: float
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        return min(max(self.inner.value(p, row, at), self.low), self.high)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return min(max(self.inner(p, row, at), self.low), self.high)
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,8 @@ class Log:
     inner: Node
     of_rest: bool = False
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        inner = self.inner.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
         return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
@@ -80,11 +78,10 @@ class Linear:
     terms: tuple[tuple[float, Node], ...]
     intercept: float
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:
         total = self.intercept
         for factor, inner in self.terms:
-            total += factor * inner.value(p, row, at)
+            total += factor * inner(p, row, at)
         return total
 
 
@@ -94,9 +91,8 @@ class Sigmoid:
 
     inner: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        x = self.inner.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
         small = math.exp(-abs(x))
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
@@ -109,9 +105,8 @@ class Steps:
     edges: tuple[float, ...]
     values: tuple[float | None, ...]
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        score = self.inner.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score = self.inner(p, row, at)
         found = self.values[bisect_left(self.edges, score)]
         return score if found is None else found
 
@@ -125,9 +120,8 @@ class Line:
     values: tuple[float, ...]
     continued: bool = False
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        score, knots, values, last = self.inner.value(p, row, at), self.knots, self.values, len(self.knots) - 1
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score, knots, values, last = self.inner(p, row, at), self.knots, self.values, len(self.knots) - 1
         place = bisect_right(knots, score) - 1
         if last == 0 or (not self.continued and not 0 <= place < last):
             return values[0 if place < 0 else last]
@@ -143,9 +137,8 @@ class Ratio:
     inner: Node
     rate: float
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        inner = self.inner.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
         return inner / (inner + (1.0 - inner) / self.rate)
 
 
@@ -156,9 +149,8 @@ class Then:
     first: Node
     second: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        return self.second.value(self.first.value(p, row, at), row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.second(self.first(p, row, at), row, at)
 
 
 @dataclass(frozen=True)
@@ -170,8 +162,7 @@ class Number:
     high: float
     missing: float
 
-    def value(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         given = row[self.name]
         if given is None:
             return self.missing
@@ -189,8 +180,7 @@ class Level:
     missing: float
     unseen: float
 
-    def value(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         given = row[self.name]
         if given is None:
             return self.missing
@@ -213,10 +203,9 @@ class Cut:
     left: Node
     right: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        chosen = self.left if self.column.value(p, row, at) <= self.threshold else self.right
-        return chosen.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        chosen = self.left if self.column(p, row, at) <= self.threshold else self.right
+        return chosen(p, row, at)
 
 
 @dataclass(frozen=True)
@@ -226,9 +215,8 @@ class Polynomial:
     inner: Node
     factors: tuple[float, ...]
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        x = self.inner.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
         total, power = 0.0, 1.0
         for factor in self.factors:
             power *= x
@@ -244,13 +232,12 @@ class Match:
     cases: Mapping[tuple[Any, ...], Node]
     otherwise: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:
         key = tuple([row[name] for name in self.names])
         for given, kind in zip(key, self.kinds, strict=True):
             if given is not None and type(given) is not kind:
                 raise General
-        return self.cases.get(key, self.otherwise).value(p, row, at)
+        return self.cases.get(key, self.otherwise)(p, row, at)
 
     @cached_property
     def kinds(self) -> list[type | None]:
@@ -266,10 +253,9 @@ class Mixed:
     inside: Node
     outside: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        share = self.share.value(p, row, at)
-        return share * self.inside.value(p, row, at) + (1.0 - share) * self.outside.value(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        share = self.share(p, row, at)
+        return share * self.inside(p, row, at) + (1.0 - share) * self.outside(p, row, at)
 
 
 @dataclass(frozen=True)
@@ -279,11 +265,10 @@ class Known:
     levels: tuple[tuple[str, tuple[Any, ...]], ...]
     inside: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:
         if any(row[name] not in levels for name, levels in self.levels):
             raise General  # the table's way refuses, and says which level
-        return self.inside.value(p, row, at)
+        return self.inside(p, row, at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,11 +285,11 @@ class Network:
     furthest: float
     layers: tuple[Any, ...]
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row; numbers are in single precision, as in training."""
-        parts = [table[int(level.value(p, row, at))] for level, table in self.looked_up]
-        found = [Number(name, -LARGEST, LARGEST, math.nan).value(p, row, at) for name, _, _ in self.numbers]
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        parts = [table[int(level(p, row, at))] for level, table in self.looked_up]
+        found = [Number(name, -LARGEST, LARGEST, math.nan)(p, row, at) for name, _, _ in self.numbers]
         scaled = [(value - centre) * scale for value, (_, centre, scale) in zip(found, self.numbers, strict=True)]
+        # In single precision, as in training.
         held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
         x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
         for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
@@ -328,9 +313,8 @@ class Named:
     inner: Node
     body: Node
 
-    def value(self, p: float, row: Row, at: Names) -> float:
-        """Of one row."""
-        return self.body.value(p, row, at | {self.name: self.inner.value(p, row, at)})
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.body(p, row, at | {self.name: self.inner(p, row, at)})
 
 
 @dataclass(frozen=True)
@@ -339,8 +323,7 @@ class Name:
 
     name: str
 
-    def value(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        """Of one row."""
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return at[self.name]
 
 

@@ -34,7 +34,7 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            event = formula.value(float(y_prob), {name: _plain(value) for name, value in (x or {}).items()}, {})
+            event = formula(float(y_prob), {name: _plain(value) for name, value in (x or {}).items()}, {})
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
