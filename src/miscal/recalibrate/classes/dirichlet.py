@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import BLOCK, Rows, logs_of, softmax, summed, thinned
+from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import SEPARATED
 from miscal.recalibrate.fitting.newton import Evaluate, minimise
 from miscal.recalibrate.state import Field
 
+MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
 MOST_DENSE = 1200  # parameters: beyond it the Hessian is not formed
 
 
@@ -93,6 +97,13 @@ class DirichletCalibration(Recalibrator):
             part = slice(start, start + BLOCK)
             out[part] = softmax(logs_of(matrix[part]) @ self.coefficients_.T + self.intercepts_)[0]
         return out
+
+    def _formula(self) -> Formula:
+        return softmax_of(self.coefficients_, self.intercepts_)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if 2 < n_classes <= MOST_CLASSES else {}
 
     def _summary(self) -> str:
         return f"{self.coefficients_.size + self.intercepts_.size} parameters"

@@ -9,6 +9,7 @@ import numpy as np
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import BLOCK, Rows, logs_of, softmax, summed, thinned
+from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.fitting.logistic import SEPARATED
 from miscal.recalibrate.fitting.newton import Evaluate, minimise
 from miscal.recalibrate.state import Field
@@ -70,6 +71,9 @@ class VectorScaling(Recalibrator):
             part = slice(start, start + BLOCK)
             out[part] = softmax(logs_of(matrix[part]) * self.slopes_ + self.shifts_)[0]
         return out
+
+    def _formula(self) -> Formula:
+        return softmax_of(np.diag(self.slopes_), self.shifts_)
 
     def _summary(self) -> str:
         return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"

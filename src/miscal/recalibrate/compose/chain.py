@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, ClassVar
 
 from sklearn.base import clone
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.export.formula import Formula, Probability, Then
 from miscal.recalibrate.state import Field
 
 
@@ -82,6 +84,18 @@ class Chain(Recalibrator):
 
     def _keeps_ranking(self) -> bool:
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
+
+    def _formula(self) -> Formula:
+        steps: list[Any] = [Probability(), *(step.formula() for step in self.steps_)]
+        found: Formula = reduce(Then, steps)
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.score.platt import PlattScaling
+
+        return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
 
     def _summary(self) -> str:
         return ", then ".join(type(step).__name__ for step in self.steps_)

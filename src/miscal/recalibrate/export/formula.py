@@ -1,99 +1,156 @@
-"""A fitted binary map as a small formula of the probability, which Python, SQL and ONNX can each read.
+"""A fitted map as a small formula of the probability and of columns, which Python, SQL and ONNX can each read.
 
-A formula is a tree of the nodes below. Only recalibrators of the score, and trees of such, have one.
+A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
+writes its own in `_formula`. A node is a function of one row: its probability, its plain values, and what stands under
+names.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from miscal.data.errors import refusal
-from miscal.recalibrate.base import Recalibrator
+from miscal.data.errors import MiscalError, refusal
 
 LOGIT_CLIP = 1e-12
+LARGEST = 1.7976931348623157e308
+
+Floats = npt.NDArray[np.float64]
+
+
+Row = Mapping[str, Any]  # words and truth values as they are, numbers as floats, None where missing
+Names = dict[str, float]
+
+
+class General(Exception):
+    """One row has a value of another type than fit had, and needs the way of a table; not an error."""
+
+
+def kind_of(levels: Iterable[Any]) -> type | None:
+    """The one type that levels have in a row: str, bool or float; None where they are of none or of several."""
+    kinds = {float if type(level) is int else type(level) for level in levels if level is not None}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 @dataclass(frozen=True)
 class Probability:
     """The probability that came in."""
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        return p
+
 
 @dataclass(frozen=True)
 class Held:
     """A node held between two bounds."""
 
-    inner: Any
+    inner: Node
     low: float
     high: float
 
-
-@dataclass(frozen=True)
-class Moved:
-    """Exact 0 and 1 moved inwards by `clip`, nothing else."""
-
-    inner: Any
-    clip: float
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return min(max(self.inner(p, row, at), self.low), self.high)
 
 
 @dataclass(frozen=True)
 class Log:
     """Natural logarithm of the node, or of one minus it."""
 
-    inner: Any
+    inner: Node
     of_rest: bool = False
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
+        return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
 @dataclass(frozen=True)
 class Linear:
     """intercept + Σ factor · node."""
 
-    terms: tuple[tuple[float, Any], ...]
+    terms: tuple[tuple[float, Node], ...]
     intercept: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        total = self.intercept
+        for factor, inner in self.terms:
+            total += factor * inner(p, row, at)
+        return total
 
 
 @dataclass(frozen=True)
 class Sigmoid:
     """1 / (1 + exp(-node))."""
 
-    inner: Any
+    inner: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
+        small = math.exp(-abs(x))
+        return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
 @dataclass(frozen=True)
 class Steps:
     """values[number of edges strictly below the node]; None leaves the node as it is."""
 
-    inner: Any
+    inner: Node
     edges: tuple[float, ...]
     values: tuple[float | None, ...]
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score = self.inner(p, row, at)
+        found = self.values[bisect_left(self.edges, score)]
+        return score if found is None else found
 
 
 @dataclass(frozen=True)
 class Line:
     """Linear between knots; beyond them constant, or along the end slopes."""
 
-    inner: Any
+    inner: Node
     knots: tuple[float, ...]
     values: tuple[float, ...]
     continued: bool = False
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score, knots, values, last = self.inner(p, row, at), self.knots, self.values, len(self.knots) - 1
+        place = bisect_right(knots, score) - 1
+        if last == 0 or (not self.continued and not 0 <= place < last):
+            return values[0 if place < 0 else last]
+        place = min(max(place, 0), last - 1)
+        slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
+        return values[place] + slope * (score - knots[place])
 
 
 @dataclass(frozen=True)
 class Ratio:
     """node / (node + (1 - node) / rate)."""
 
-    inner: Any
+    inner: Node
     rate: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
+        return inner / (inner + (1.0 - inner) / self.rate)
 
 
 @dataclass(frozen=True)
 class Then:
     """The formula `second` of what `first` gives."""
 
-    first: Any
-    second: Any
+    first: Node
+    second: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.second(self.first(p, row, at), row, at)
 
 
 @dataclass(frozen=True)
@@ -105,51 +162,100 @@ class Number:
     high: float
     missing: float
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        given = row[self.name]
+        if given is None:
+            return self.missing
+        if type(given) is not float:
+            raise General
+        return min(max(float(given), self.low), self.high)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """A number for each level of a column, for missing values and for levels not among them."""
 
     name: str
-    values: tuple[tuple[Any, float], ...]
+    values: Mapping[Any, float]
     missing: float
     unseen: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        given = row[self.name]
+        if given is None:
+            return self.missing
+        if type(given) is not self.kind:
+            raise General
+        return self.values.get(given, self.unseen)
+
+    @cached_property
+    def kind(self) -> type | None:
+        """The one type that its levels have in a row."""
+        return kind_of(self.values)
 
 
 @dataclass(frozen=True)
 class Cut:
     """`left` where a column (Number, Level or another node) is at most the threshold, else `right`."""
 
-    column: Any
+    column: Node
     threshold: float
-    left: Any
-    right: Any
+    left: Node
+    right: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        chosen = self.left if self.column(p, row, at) <= self.threshold else self.right
+        return chosen(p, row, at)
 
 
 @dataclass(frozen=True)
 class Polynomial:
     """Σ factors[i] · node^(i + 1)."""
 
-    inner: Any
+    inner: Node
     factors: tuple[float, ...]
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
+        total, power = 0.0, 1.0
+        for factor in self.factors:
+            power *= x
+            total += factor * power
+        return total
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Match:
     """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
 
     names: tuple[str, ...]
-    cases: tuple[tuple[tuple[Any, ...], Any], ...]
-    otherwise: Any
+    cases: Mapping[tuple[Any, ...], Node]
+    otherwise: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        key = tuple([row[name] for name in self.names])
+        for given, kind in zip(key, self.kinds, strict=True):
+            if given is not None and type(given) is not kind:
+                raise General
+        return self.cases.get(key, self.otherwise)(p, row, at)
+
+    @cached_property
+    def kinds(self) -> list[type | None]:
+        """The type that the levels of each column have in a row."""
+        return [kind_of(levels) for levels in zip(*self.cases, strict=True)]
 
 
 @dataclass(frozen=True)
 class Mixed:
     """share · inside + (1 - share) · outside."""
 
-    share: Any
-    inside: Any
-    outside: Any
+    share: Node
+    inside: Node
+    outside: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        share = self.share(p, row, at)
+        return share * self.inside(p, row, at) + (1.0 - share) * self.outside(p, row, at)
 
 
 @dataclass(frozen=True)
@@ -157,14 +263,19 @@ class Known:
     """`inside` where every column has one of its levels (None: missing), else nothing: the policy is an error."""
 
     levels: tuple[tuple[str, tuple[Any, ...]], ...]
-    inside: Any
+    inside: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        if any(row[name] not in levels for name, levels in self.levels):
+            raise General  # the table's way refuses, and says which level
+        return self.inside(p, row, at)
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
-    embedded : (name, levels, table) with the table's rows for unseen levels, missing values, then the levels
+    embedded : (name, levels, table): rows of the table for unseen levels, missing values, then the levels in order
     numbers : (name, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
@@ -174,14 +285,36 @@ class Network:
     furthest: float
     layers: tuple[Any, ...]
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        parts = [table[int(level(p, row, at))] for level, table in self.looked_up]
+        found = [Number(name, -LARGEST, LARGEST, math.nan)(p, row, at) for name, _, _ in self.numbers]
+        scaled = [(value - centre) * scale for value, (_, centre, scale) in zip(found, self.numbers, strict=True)]
+        # In single precision, as in training.
+        held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
+        x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
+        for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
+            x = np.maximum(weight @ x + bias, 0.0)
+        return float((self.layers[-2] @ x + self.layers[-1])[0])
+
+    @cached_property
+    def looked_up(self) -> list[tuple[Level, Any]]:
+        """Each embedded column as the row of its table."""
+        places = [{level: 2.0 + i for i, level in enumerate(levels)} for _, levels, _ in self.embedded]
+        return [
+            (Level(name, own, 1.0, 0.0), table) for (name, _, table), own in zip(self.embedded, places, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Named:
     """A value under a name, for `body` to use as often as it likes."""
 
     name: str
-    value: Any
-    body: Any
+    inner: Node
+    body: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.body(p, row, at | {self.name: self.inner(p, row, at)})
 
 
 @dataclass(frozen=True)
@@ -190,131 +323,120 @@ class Name:
 
     name: str
 
-
-Node = Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-Beside = Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
-
-
-def formula(recalibrator: Recalibrator) -> Node:
-    """The formula of a fitted binary recalibrator, or a refusal that says why there is none."""
-    if not recalibrator.is_fitted():
-        raise refusal("is not fitted", where=type(recalibrator).__name__, hint="call fit(y_prob, y) first")
-    if recalibrator.n_classes_ != 2:
-        raise refusal("is written for two classes", where="a formula", got=f"this map has {recalibrator.n_classes_}")
-    return Probability() if recalibrator.identity_ else map_of(recalibrator, 0)
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        return at[self.name]
 
 
-def map_of(recalibrator: Recalibrator, which: int) -> Node:
-    """The formula of one map of a fitted recalibrator of the score: the only one, or that of a class."""
-    name = type(recalibrator).__name__
-    if name not in _BUILDERS:
-        raise refusal("has no formula of the score alone", where=name, hint="ship its JSON: to_json() and from_json()")
-    return _BUILDERS[name](recalibrator, which)
+Node = (
+    Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
+    | Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Of several classes: P = softmax(slopes @ ln p + shifts), p held at 1e-12 or more."""
+
+    slopes: Floats  # (K, K)
+    shifts: Floats  # (K,)
+
+
+@dataclass(frozen=True)
+class Each:
+    """One formula a class, of its own probability; rows divided by their sums, or not."""
+
+    maps: tuple[Node, ...]
+    divided: bool = True
+
+
+Formula = Node | Softmax | Each
+
+
+def no_formula(name: str, why: str, instead: str) -> MiscalError:
+    """The refusal of a recalibrator that has no formula."""
+    return refusal("has no formula", where=name, got=f"it {why}", hint=instead)
+
+
+# ------------------------------------------------------------------------------------------------ parts of formulas
+def held_score() -> Held:
+    """The probability held within [1e-12, 1 - 1e-12]."""
+    return Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
 
 
 def logit() -> Linear:
-    """Ln p - ln(1 - p), p held within [1e-12, 1 - 1e-12]."""
-    held = Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
-    return Linear(((1.0, Log(held)), (-1.0, Log(held, of_rest=True))), 0.0)
+    """Ln p - ln(1 - p) of the held probability."""
+    return Linear(log_terms(held_score(), 1.0, 1.0), 0.0)
 
 
-def _platt(made: Any, which: int) -> Node:
-    score: Any = Probability() if made.on == "probability" else logit()
-    return Sigmoid(Linear(((float(made.coefficients_[which, 0]), score),), float(made.intercepts_[which])))
+def _off_the_ends(clip: float) -> Cut:
+    """The probability, exactly 0 and 1 moved inwards by `clip` and nothing else."""
+    below_one = Cut(Probability(), math.nextafter(1.0, 0.0), Probability(), Linear((), 1.0 - clip))
+    return Cut(Probability(), 0.0, Linear((), clip), below_one)
 
 
-def _temperature(made: Any, _: int) -> Node:
-    return Sigmoid(Linear(((float(made.inverse_temperature_), logit()),), 0.0))
+def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
+    """Terms of own · ln p - rest · ln(1 - p)."""
+    return (own, Log(inner)), (-rest, Log(inner, of_rest=True))
 
 
-def _beta(made: Any, which: int) -> Node:
-    score = Moved(Probability(), float(made.clip))
-    a, b = (float(value) for value in made.coefficients_[which])
-    return Sigmoid(Linear(((a, Log(score)), (-b, Log(score, of_rest=True))), float(made.intercepts_[which])))
+def curve(features: Any, factors: Sequence[float], intercept: float, beside: Sequence[Node] = ()) -> Sigmoid:
+    """A logistic curve of features of the score (their kind and clip), with parts of columns beside them."""
+    terms: tuple[tuple[float, Node], ...]
+    if features.kind == "logit":
+        terms = log_terms(held_score(), factors[0], factors[0])
+    elif features.kind == "beta":
+        terms = log_terms(_off_the_ends(features.clip), factors[0], factors[1])
+    else:
+        terms = ((factors[0], Probability()),)
+    return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
 
-def _steps(inner: Any, edges: np.ndarray, values: np.ndarray) -> Steps:
-    kept = tuple(None if value < 0 else float(value) for value in values)
-    return Steps(inner, tuple(float(edge) for edge in edges[1:-1]), kept)
-
-
-def _histogram(made: Any, which: int) -> Node:
-    return _steps(Probability(), made.edges_[which], made.values_[which])
-
-
-def _scaling_binning(made: Any, which: int) -> Node:
-    slope, intercept = float(made.coefficients_[which, 0]), float(made.intercepts_[which])
-    return _steps(Sigmoid(Linear(((slope, logit()),), intercept)), made.edges_[which], made.values_[which])
-
-
-def _isotonic(made: Any, which: int) -> Node:
-    if made.out_of_bounds == "raise":
-        hint = "use out_of_bounds='clip'"
-        raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-    return Line(Probability(), tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which])))
-
-
-def _line_plot(made: Any, which: int) -> Node:
-    knots, values = tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which]))
-    return Sigmoid(Line(logit(), knots, values, continued=made.outside == "slope"))
-
-
-def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
-    """Two classes' softmax of slopes @ (ln(1 - p), ln p) + shifts, as one sigmoid."""
-    rest, event = (slopes[1] - slopes[0]).tolist()
-    own, other = logs_of_classes(Probability())
-    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
-
-
-def logs_of_classes(event: Any) -> tuple[Log, Log]:
+def logs_of_classes(event: Node) -> tuple[Log, Log]:
     """Ln p and ln(1 - p), each of p and 1 - p held at 1e-12 or more: 1 - (1 - 1e-12) would be 0.99998e-12."""
     rest = Linear(((-1.0, event),), 1.0)
     return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
 
 
-def square(coefficients: np.ndarray) -> np.ndarray:
-    """A matrix of which only the diagonal may be given, as (1, K)."""
-    return np.diag(coefficients[0]) if len(coefficients) == 1 else coefficients
+def softmax_of(slopes: Floats, shifts: Floats) -> Sigmoid | Softmax:
+    """Softmax of slopes @ ln p + shifts; of two classes (ln(1 - p), ln p) one sigmoid."""
+    if len(shifts) > 2:
+        return Softmax(slopes, shifts)
+    rest, event = (slopes[1] - slopes[0]).tolist()
+    own, other = logs_of_classes(Probability())
+    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
 
 
-def _kernel(made: Any, which: int) -> Node:
-    slope, intercept = made.coefficients_[which].tolist()
-    return Sigmoid(Linear(((slope, logit()),), intercept))
+def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
+    """The values of right-closed bins; a negative one leaves the node as it is."""
+    kept = tuple(None if value < 0 else value for value in values.tolist())
+    return Steps(inner, tuple(edges[1:-1].tolist()), kept)
 
 
-def _chain(made: Any, _: int) -> Node:
-    found = formula(made.steps_[0])
-    for step in made.steps_[1:]:
-        found = Then(found, formula(step))
+def cut_columns(codings: Sequence[Any], missing: Callable[[Any], float]) -> list[Node]:
+    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
+    found: list[Node] = []
+    for coding in codings:
+        if coding.nominal:
+            places = {level: float(i) for i, level in enumerate(coding.levels) if level is not None}
+            found.append(Level(coding.name, places, coding.low, coding.high))
+        else:
+            found.append(Number(coding.name, coding.low, coding.high, missing(coding)))
     return found
 
 
-def _blend(made: Any, _: int) -> Node:
-    terms: list[tuple[float, Any]] = []
-    for weight, member in zip(made.weights_.tolist(), made.members_, strict=True):
-        own, other = logs_of_classes(formula(member))
-        terms += [(weight, own), (-weight, other)]
-    return Sigmoid(Linear(tuple(terms), 0.0))
-
-
-def _sampling(made: Any, _: int) -> Node:
-    return Ratio(Probability(), float(made.rate))
-
-
-_BUILDERS = {
-    "Identity": lambda *_: Probability(),
-    "PlattScaling": _platt,
-    "TemperatureScaling": _temperature,
-    "BetaCalibration": _beta,
-    "HistogramBinning": _histogram,
-    "ScalingBinning": _scaling_binning,
-    "IsotonicCalibration": _isotonic,
-    "IsotonicLinePlotScaling": _line_plot,
-    "SamplingCorrection": _sampling,
-    "VectorScaling": lambda made, _: _softmax(np.diag(made.slopes_), made.shifts_),
-    "DirichletCalibration": lambda made, _: _softmax(made.coefficients_, made.intercepts_),
-    "StructuredScaling": lambda made, _: _softmax(square(made.coefficients_), made.intercepts_),
-    "KernelCalibration": _kernel,
-    "Chain": _chain,
-    "Blend": _blend,
-}
+def tree_of(arrays: Sequence[list[Any]], root: int, columns: Sequence[Node], leaf: Callable[[int], Node]) -> Node:
+    """A tree of cuts from the arrays column, threshold, left, right; nodes are built from the last."""
+    column, threshold, left, right = arrays
+    waiting, order = [root], []
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if left[node] >= 0:
+            waiting += [left[node], right[node]]
+    made: dict[int, Node] = {}
+    for node in reversed(order):
+        if left[node] < 0:
+            made[node] = leaf(node)
+        else:
+            made[node] = Cut(columns[column[node]], threshold[node], made[left[node]], made[right[node]])
+    return made[root]

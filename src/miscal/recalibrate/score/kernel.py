@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features
 from miscal.recalibrate.state import Field
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
@@ -94,6 +95,12 @@ class KernelCalibration(Recalibrator):
         if self.base == "temperature":
             return True
         return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+
+    def _formula(self) -> nodes.Formula:
+        if self.n_classes_ > 2 and self.base == "temperature":
+            return nodes.Softmax(self.coefficients_[0, 0] * np.eye(self.n_classes_), np.zeros(self.n_classes_))
+        maps = tuple(nodes.curve(Features("logit"), [slope], start) for slope, start in self.coefficients_.tolist())
+        return maps[0] if self.n_classes_ == 2 else nodes.Each(maps)
 
     def _summary(self) -> str:
         if self.base == "temperature":

@@ -1,0 +1,78 @@
+"""One row at a time, for a service: the nodes of a formula evaluated on plain floats, microseconds a call.
+
+Values that are not plain, or of another type than fit had, take the general way: a table of one row, which converts, or
+refuses in words.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from miscal.data.errors import MiscalError, refusal
+from miscal.recalibrate.export.formula import Floats, Formula, General, Row
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.base import Recalibrator
+
+# Beside the recalibrators, not in them: predicting changes none. Each stands with the labels of the fit it belongs to.
+_formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary()
+
+
+def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
+    """The recalibrated probabilities of one row."""
+    formula = formula_of(recalibrator)
+    if not isinstance(y_prob, (int, float)):
+        checked = recalibrator.checked([list(y_prob)])
+        if checked.ndim == 2:
+            return _general(recalibrator, checked, x)
+        y_prob = float(checked[0])
+    if not 0.0 <= y_prob <= 1.0:
+        raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
+    if formula is not None and (x is not None or not recalibrator.uses_columns):
+        try:
+            event = formula(float(y_prob), {name: _plain(value) for name, value in (x or {}).items()}, {})
+        except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
+            pass
+        else:
+            return 1.0 - event, event
+    return _general(recalibrator, np.array([float(y_prob)]), x)
+
+
+def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:
+    """A table of one row."""
+    row = {name: [value] for name, value in x.items()} if x is not None else None
+    return tuple(recalibrator.mapped(checked, row)[0].tolist())
+
+
+def formula_of(recalibrator: Recalibrator) -> Any:
+    """The formula of a map of two classes; None where there is none."""
+    labels, formula = _formulas.get(recalibrator, (None, None))
+    if labels is None or labels is not getattr(recalibrator, "classes_", None):
+        recalibrator.check_fitted()
+        labels, formula = _formulas[recalibrator] = recalibrator.classes_, _written(recalibrator)
+    return formula
+
+
+def _written(recalibrator: Recalibrator) -> Formula | None:
+    if recalibrator.n_classes_ > 2:
+        return None
+    try:
+        return recalibrator.formula()
+    except MiscalError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """A row's value as formulas take it: numbers as floats, None where missing; others stay what they are."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None if math.isnan(value) else _ODD
+    if type(value) is int:
+        return float(value) if abs(value) < 2**53 else _ODD
+    return value
+
+
+_ODD = object()  # of a type that no column has
