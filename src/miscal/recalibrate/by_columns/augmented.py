@@ -11,7 +11,7 @@ from miscal.data.errors import warn
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design, DesignFit
-from miscal.recalibrate.fitting.logistic import SEPARATED, Binary, Features
+from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import Field, label_array
 
@@ -80,16 +80,15 @@ class _Augmented(Recalibrator):
         self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
         self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
         self.centres_, scales = design.moments(sample)
-        maps = 1 if sample.n_classes == 2 else sample.n_classes
-        found = sample.class_weights()
-        self.kept_ = np.zeros(1, dtype=bool) if maps == 1 else (found <= 0) | (found >= found.sum())
-        self.coefficients_ = np.zeros((maps, self._features().count + design.width))
-        self.intercepts_ = np.zeros(maps)
-        for k in np.flatnonzero(~self.kept_):
-            score = sample.probability if maps == 1 else sample.probability[:, k]
-            happened = (sample.outcome == (1 if maps == 1 else k)).astype(np.uint8)
-            rows = Binary(score, happened, sample.weight_or_empty)
-            fit = DesignFit(rows, self._features(), design, sample.columns, (self.centres_, scales), float(self.l2))
+        problems = list(binaries(sample))
+        self.kept_ = np.array([rows is None for rows in problems])
+        self.coefficients_ = np.zeros((len(problems), self._features().count + design.width))
+        self.intercepts_ = np.zeros(len(problems))
+        ready = design.ready(sample.columns)
+        for k, rows in enumerate(problems):
+            if rows is None:
+                continue
+            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), float(self.l2))
             self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=self._positive())
             if separated:
                 warn(SEPARATED)

@@ -78,7 +78,7 @@ def advanced(
     arrays: dict[str, Any], ends: Integers, scales: Floats, numbers: Floats, logit: Floats, which: int
 ) -> Floats:
     """Add the trees of one round to the logit and scale it."""
-    from miscal.kernels.forest import add_trees
+    from miscal.kernels.fitting import add_trees
 
     features, result = np.vstack([numbers, logit]), logit.copy()
     first = int(ends[which - 1]) if which else 0

@@ -7,14 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from miscal.data.errors import warn
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.classes.softmax import BLOCK, Rows, logs_of, softmax, summed, thinned
+from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.classes.softmax import fitted, softmax_map
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import SEPARATED
-from miscal.recalibrate.fitting.newton import Evaluate, minimise
 from miscal.recalibrate.state import Field
-
-MOST_DENSE = 1200  # parameters: beyond it the Hessian is not formed
 
 
 class DirichletCalibration(Recalibrator):
@@ -70,73 +67,20 @@ class DirichletCalibration(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         classes = sample.n_classes
-        free_rows = classes - 1 if self.reference else classes
-        penalty = np.full((free_rows, classes + 1), 2.0 * float(self.l2))
+        whole = np.eye(classes, classes + 1)
+        start = 0.5 * (whole[:-1] - whole[-1] if self.reference else whole)  # half way to leaving all as it is
+        penalty = np.full(start.shape, 2.0 * float(self.l2))
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta = np.zeros(penalty.size)
-        thin = thinned(sample)
-        if thin is not None:
-            theta, separated = _solved(Rows(thin), theta, penalty)
-            theta = np.zeros(penalty.size) if separated else theta
-        theta, separated = _solved(Rows(sample), theta, penalty)
+        theta, separated = fitted(sample, start, penalty, np.zeros(start.shape))
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
         full = np.zeros((classes, classes + 1))
-        full[:free_rows] = theta.reshape(free_rows, classes + 1)
+        full[: len(theta)] = theta
         self.coefficients_ = full[:, :-1].copy()
         self.intercepts_ = full[:, -1].copy()
 
     def _map(self, probability: Floats) -> Floats:
-        matrix = pairs(probability) if probability.ndim == 1 else probability
-        out = np.empty(matrix.shape)
-        for start in range(0, len(matrix), BLOCK):
-            part = slice(start, start + BLOCK)
-            out[part] = softmax(logs_of(matrix[part]) @ self.coefficients_.T + self.intercepts_)[0]
-        return out
+        return softmax_map(probability, self.coefficients_, self.intercepts_)
 
     def _summary(self) -> str:
         return f"{self.coefficients_.size + self.intercepts_.size} parameters"
-
-
-def _solved(rows: Rows, start: Floats, penalty: Floats) -> tuple[Floats, bool]:
-    if penalty.size > MOST_DENSE:
-        from miscal.recalibrate.classes.dirichlet_large import large_fit
-
-        return large_fit(rows, start, penalty), False
-    best = minimise(_evaluator(rows, penalty.shape[0]), start, penalty.reshape(-1), 1.0)
-    return best.theta, best.separated
-
-
-def block_of(rows: Rows, theta: Floats, start: int, stop: int) -> tuple[Floats, Floats, Floats, float, Floats]:
-    """Features with a last column of ones, probabilities and weighted residuals of the free classes, loss, weights."""
-    logs, happened, weight = rows.block(start, stop)
-    features = np.concatenate([logs, np.ones((len(logs), 1))], axis=1)
-    free = len(theta)
-    scores = np.zeros((len(logs), rows.classes))
-    scores[:, :free] = features @ theta.T
-    likely, log_sum = softmax(scores)
-    weight = weight / rows.total
-    loss = float(weight @ (log_sum - (scores * happened).sum(axis=1)))
-    off = (likely - happened)[:, :free] * weight[:, None]
-    return features, likely[:, :free], off, loss, weight
-
-
-def _evaluator(rows: Rows, free: int) -> Evaluate:
-    width = rows.classes + 1
-
-    def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
-        matrix = theta.reshape(free, width)
-
-        def work(start: int, stop: int) -> tuple[float, Floats, Floats]:
-            features, likely, off, loss, weight = block_of(rows, matrix, start, stop)
-            both = (likely[:, :, None] * features[:, None, :]).reshape(len(features), -1)
-            hessian = -both.T @ (both * weight[:, None])
-            for k in range(free):
-                own = slice(k * width, (k + 1) * width)
-                hessian[own, own] += features.T @ (features * (weight * likely[:, k])[:, None])
-            return loss, (off.T @ features).reshape(-1), hessian
-
-        loss, gradient, hessian = summed(rows.size, work)
-        return float(loss), gradient, hessian
-
-    return evaluate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve, fit_positive
+from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
 from miscal.recalibrate.score.platt import _Curve
 
 
@@ -57,8 +57,7 @@ class BetaCalibration(_Curve):
         return Features("beta", float(self.clip))
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        fit = fit_positive if self.constraint == "positive" else fit_curve
-        return fit(rows, self._features(), float(self.l2))
+        return fit_curve(rows, self._features(), float(self.l2), positive=self.constraint == "positive")
 
     def _keeps_ranking(self) -> bool:
         if not self.is_fitted():

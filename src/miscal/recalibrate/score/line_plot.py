@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.vectors import locked
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate.base import Floats
@@ -119,12 +120,10 @@ class IsotonicLinePlotScaling(OneVsRest):
         return self._pairs(probability, 0)
 
     def _pairs(self, score: Floats, which: int) -> Floats:
-        from miscal.kernels.line_plot import line_map
-
         line = Line.of(score, self.knots_[which], clamp=self.outside == "clamp")
         out = np.empty((len(score), 2))
         values = locked(self.values_[which])
-        over_blocks(len(score), lambda i, j: line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
+        over_blocks(len(score), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
         return out
 
     def _keeps_ranking(self) -> bool:
@@ -147,11 +146,11 @@ class Line:
     @classmethod
     def of(cls, score: Floats, knots: Floats, *, clamp: bool) -> Line:
         """Find the places of scores."""
-        from miscal.kernels.line_plot import line_places
-
         rows, fixed = locked(score), locked(knots)
         place, part = np.empty(len(score), np.int32), np.empty(len(score))
-        over_blocks(len(score), lambda i, j: line_places(rows[i:j], LOGIT_CLIP, fixed, clamp, place[i:j], part[i:j]))
+        over_blocks(
+            len(score), lambda i, j: kernels.line_places(rows[i:j], LOGIT_CLIP, fixed, clamp, place[i:j], part[i:j])
+        )
         return cls(place, part)
 
 
@@ -174,14 +173,12 @@ class LineFit:
 
     def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        from miscal.kernels.line_plot import line_pass
-
         values = locked(np.cumsum(theta))
         line, rows = self.line, self.rows
 
         def work(i: int, j: int) -> Floats:
             out = np.zeros((4, len(theta)))
-            line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], rows.weight[i:j], values, out)
+            kernels.line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], rows.weight[i:j], values, out)
             return out
 
         loss, gradient, diagonal, side = np.sum(over_blocks(len(rows.score), work), axis=0)

@@ -9,16 +9,15 @@ import numpy as np
 
 from miscal.data.errors import warn
 from miscal.data.vectors import locked
-from miscal.kernels import newton as logistic_kernels
-from miscal.kernels import newton_softmax as kernels
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Features, unpacked
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Features
 from miscal.recalibrate.state import Field
 
 LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
 
-Derivatives = Callable[[float], tuple[float, float, float]]  # loss, slope and curvature at a power
+Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
 
 
 class TemperatureScaling(Recalibrator):
@@ -62,16 +61,7 @@ class TemperatureScaling(Recalibrator):
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
 
     def _map(self, probability: Floats) -> Floats:
-        if probability.ndim == 1:
-            return Features("logit").map(probability, np.array([self.inverse_temperature_]), 0.0)
-        out = np.empty(probability.shape)
-        rows = locked(probability)
-
-        def work(start: int, stop: int) -> None:
-            kernels.temperature_map(rows[start:stop], LOGIT_CLIP, self.inverse_temperature_, out[start:stop])
-
-        over_blocks(len(probability), work)
-        return out
+        return powered(probability, self.inverse_temperature_)
 
     def _keeps_ranking(self) -> bool:
         return True
@@ -80,27 +70,36 @@ class TemperatureScaling(Recalibrator):
         return f"temperature {self.temperature_:.3g}"
 
 
+def powered(probability: Floats, power: float) -> Floats:
+    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
+    if probability.ndim == 1:
+        return Features("logit").map(probability, np.array([power]), 0.0)
+    out = np.empty(probability.shape)
+    rows = locked(probability)
+    over_blocks(len(rows), lambda i, j: kernels.temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
+    return out
+
+
 def _derivatives(sample: Sample) -> Derivatives:
     weight, probability = locked(sample.weight_or_empty), locked(sample.probability)
     outcome = locked(sample.outcome.astype(np.uint8 if sample.n_classes == 2 else np.int64, copy=False))
     nothing, one = np.zeros(1), np.ones(1)
 
-    def binary(start: int, stop: int, power: float) -> Floats:
+    def binary(start: int, stop: int, power: float) -> tuple[float, float]:
         arguments = (*Features("logit").arguments, nothing, one, np.array([0.0, power]))
-        part, y = probability[start:stop], outcome[start:stop]
-        loss, gradient, hessian = unpacked(logistic_kernels.score_pass(part, y, weight[start:stop], *arguments))
-        return np.array([loss, gradient[1], hessian[1, 1]])
+        sums = kernels.score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
+        return sums[1, 1], sums[3, 1]
 
-    def several(start: int, stop: int, power: float) -> Floats:
+    def several(start: int, stop: int, power: float) -> tuple[float, float]:
         part, y = probability[start:stop], outcome[start:stop]
         return kernels.temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
 
     one_pass = binary if sample.n_classes == 2 else several
 
-    def derivatives(power: float) -> tuple[float, float, float]:
+    def derivatives(power: float) -> tuple[float, float]:
         parts = over_blocks(sample.rows, lambda start, stop: one_pass(start, stop, power))
-        loss, slope, curvature = np.sum(parts, axis=0)
-        return float(loss), float(slope), float(curvature)
+        slope, curvature = np.sum(parts, axis=0)
+        return float(slope), float(curvature)
 
     return derivatives
 
@@ -113,7 +112,7 @@ def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[floa
     """
     low, high, power = LOWEST, HIGHEST, start
     for _ in range(200):
-        _, slope, curvature = derivatives(power)
+        slope, curvature = derivatives(power)
         low, high = (power, high) if slope < 0 else (low, power)
         if abs(slope) <= 1e-15 * total and curvature <= 1e-15 * total:
             return power, False  # flat to the last digit: all outcomes are certain already
