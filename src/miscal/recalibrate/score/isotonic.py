@@ -64,8 +64,9 @@ class IsotonicCalibration(OneVsRest):
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         from miscal.kernels.fitting import rising_rates
+        from miscal.kernels.radix import sorted_order
 
-        order = np.argsort(rows.score)
+        order = sorted_order(rows.score)
         sorted_scores = rows.score[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
         weight = rows.weight[order] if rows.weight.size else np.ones(len(order))
