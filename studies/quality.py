@@ -60,7 +60,6 @@ def methods(pool: Pool) -> dict[str, Any]:
     made["AugmentedBeta"] = recalibrate.AugmentedBeta(degree=2)
     made["GroupWise"] = recalibrate.GroupWise(recalibrate.PlattScaling(), columns=[pool.field])
     made["LocalRecalibration"] = recalibrate.LocalRecalibration()
-    made["BinAndCycle"] = recalibrate.BinAndCycle()
     made["AugmentedBeta(l2=10)"] = recalibrate.AugmentedBeta(degree=2, l2=10.0)
     made["Augmentation"] = recalibrate.Augmentation()
     made["MulticalibrationBoost"] = recalibrate.MulticalibrationBoost()

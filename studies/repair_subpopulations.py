@@ -30,7 +30,6 @@ from sklearn.tree import DecisionTreeClassifier
 from miscal.metrics import log_loss, multicalibration_error
 from miscal.recalibrate import (
     Augmentation,
-    BinAndCycle,
     Identity,
     IsotonicCalibration,
     MulticalibrationBoost,
@@ -44,7 +43,6 @@ REPAIRS = {
     "Platt": PlattScaling(),
     "isotonic": IsotonicCalibration(),
     "Augmentation (trees)": Augmentation(DecisionTreeClassifier(max_depth=4, random_state=0)),
-    "BinAndCycle": BinAndCycle(depth=2, tolerance=0.02, min_rows=100, rounds=10),
     "MulticalibrationBoost": MulticalibrationBoost(),
 }
 

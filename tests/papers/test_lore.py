@@ -64,7 +64,7 @@ def test_lore_is_equation_6(d: int, weighted: bool) -> None:
     made = LocalRecalibration(bandwidth=0.3, bins=7).fit(p, y, x, sample_weight=weight)
     expected = naive_lore(p, y, x, asked, asked_x, 0.3, 7, weight)
     assert made.predict_proba(asked, asked_x)[:, 1] == pytest.approx(expected, abs=1e-12)
-    assert made.unmatched_ == 0
+    assert not made.unmatched(asked, asked_x).any()
 
 
 def test_several_classes_move_the_confidence_and_spread_the_rest() -> None:
@@ -125,10 +125,10 @@ def test_an_empty_bin_and_an_unseen_group_keep_their_probability() -> None:
     made = LocalRecalibration(bins=4).fit(p, y, x)
     assert made.empty_bins_ == 2
     assert made.predict_proba([0.4, 0.6, 0.05], np.zeros((3, 1)))[:, 1].tolist() == [0.4, 0.6, 0.5]
-    assert made.unmatched_ == 2
+    assert made.unmatched([0.4, 0.6, 0.05], np.zeros((3, 1))).tolist() == [True, True, False]
     groups = LocalRecalibration(bins=1, kernel="group").fit(p, y, {"g": ["a", "a", "b", None]})
     assert groups.predict_proba([0.3, 0.3, 0.3], {"g": ["c", "a", None]})[:, 1].tolist() == [0.3, 0.5, 1.0]
-    assert groups.unmatched_ == 1
+    assert groups.unmatched([0.3, 0.3, 0.3], {"g": ["c", "a", None]}).tolist() == [True, False, False]
 
 
 def test_own_rows_have_no_local_error_left_without_a_kernel_and_less_with_one() -> None:
@@ -266,7 +266,7 @@ def test_policies_for_small_unseen_and_missing_groups(policy: str) -> None:
     assert out[0] == pytest.approx(of((town == "north") & (street == "n0")))
     assert out[1] == pytest.approx({"parent": whole_town, "global": everyone, "identity": 0.5}[policy])
     assert out[2:] == pytest.approx([0.5 if policy == "identity" else everyone] * 2)
-    assert made.unknown_ == 3
+    assert made.unknown(score, asked).tolist() == [False, True, True, True]
 
 
 def test_pooling_keeps_groups_together_that_do_not_differ() -> None:

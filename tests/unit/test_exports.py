@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import duckdb
 import numpy as np
 import pytest
 
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
-from miscal.recalibrate import Recalibrator, SamplingCorrection, to_onnx, to_sql
+from miscal.recalibrate import Recalibrator, SamplingCorrection
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -68,7 +70,7 @@ def test_one_row_at_a_time(fitted: Recalibrator, scores: np.ndarray) -> None:
 
 
 def test_sql_in_duckdb(fitted: Recalibrator, scores: np.ndarray) -> None:
-    expression = to_sql(fitted, 'my "odd" column')
+    expression = fitted.to_sql('my "odd" column')
     table = {'my "odd" column': scores, "row": np.arange(scores.size)}
     connection = duckdb.connect()
     connection.register("t", __import__("pyarrow").table(table))
@@ -76,9 +78,39 @@ def test_sql_in_duckdb(fitted: Recalibrator, scores: np.ndarray) -> None:
     np.testing.assert_allclose(found.astype(float), fitted.predict_proba(scores)[:, 1], rtol=0, atol=1e-12)
 
 
+def test_sql_in_sqlite(fitted: Recalibrator, scores: np.ndarray) -> None:
+    expression = fitted.to_sql("p", dialect="sqlite")
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (place INTEGER, p REAL)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", list(enumerate(scores.tolist())))
+    try:
+        found = [row[0] for row in connection.execute(f"SELECT {expression} FROM t ORDER BY place")]
+    except sqlite3.OperationalError as error:
+        pytest.skip(f"this SQLite has no mathematical functions: {error}")
+    np.testing.assert_allclose(found, fitted.predict_proba(scores)[:, 1], rtol=0, atol=1e-12)
+
+
+def test_dialects(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    made = recalibrate.PlattScaling().fit(*rows)
+    assert made.to_sql(dialect="postgres") == made.to_sql()
+    assert "LEAST" in made.to_sql()
+    assert "LEAST" not in made.to_sql(dialect="sqlite")
+    for wrong in ("oracle", None, 3):
+        with pytest.raises(MiscalError, match="'dialect'"):
+            made.to_sql(dialect=wrong)
+
+
+def test_far_scores_neither_overflow_nor_underflow() -> None:
+    """Some databases refuse EXP(800): what is exponentiated is held within 700."""
+    made = recalibrate.PlattScaling().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    made.coefficients_[:], made.intercepts_[:] = 1e4, -3.0
+    found = duckdb.sql(f"SELECT {made.to_sql()} FROM (VALUES (0.01::DOUBLE), (0.99)) AS t(probability)").fetchall()
+    np.testing.assert_allclose([row[0] for row in found], made.predict_proba([0.01, 0.99])[:, 1], rtol=0, atol=1e-12)
+
+
 def test_onnx(fitted: Recalibrator, scores: np.ndarray) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(to_onnx(fitted), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(fitted.to_onnx(), providers=["CPUExecutionProvider"])
     single = scores.astype(np.float32)
     (found,) = session.run(None, {"probability": single})
     expected = fitted.predict_proba(single.astype(np.float64))
@@ -111,7 +143,7 @@ def test_certainties_are_held_alike_in_a_table_one_row_and_sql(structure: str) -
     p = (rng.random(200) < 0.4).astype(float)
     fitted = recalibrate.StructuredScaling(structure).fit(p, rng.random(200) < 0.3)
     expected = fitted.predict_proba([0.0, 1.0])[:, 1]
-    sql = duckdb.sql(f"SELECT {to_sql(fitted)} FROM (VALUES (0.0::DOUBLE), (1.0)) AS t(probability)").fetchall()
+    sql = duckdb.sql(f"SELECT {fitted.to_sql()} FROM (VALUES (0.0::DOUBLE), (1.0)) AS t(probability)").fetchall()
     np.testing.assert_allclose([fitted.apply_one(c)[1] for c in (0.0, 1.0)], expected, rtol=1e-13)
     np.testing.assert_allclose([row[0] for row in sql], expected, rtol=1e-13)
 

@@ -25,7 +25,6 @@ GROUP_AWARE: dict[str, tuple[Recalibrator, str]] = {
     "AugmentedBeta": (recalibrate.AugmentedBeta(l2=1.0), "commonest"),
     "MulticalibrationBoost": (recalibrate.MulticalibrationBoost(rounds=4), "commonest"),
     "Augmentation": (recalibrate.Augmentation(), "commonest"),
-    "BinAndCycle": (recalibrate.BinAndCycle(min_rows=40), "between"),
     "NeuralCalibration": (
         recalibrate.NeuralCalibration(hidden=(64,), epochs=25, learning_rate=0.01, progress=False),
         "between",

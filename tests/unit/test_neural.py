@@ -258,11 +258,12 @@ def test_needs_columns_and_torch(monkeypatch):
         NeuralCalibration().fit([0.1, 0.9], [0, 1], {"a": [1, 2]})
 
 
-def test_the_four_steps_as_one_call(rng):
+def test_the_four_steps_of_the_papers_pipeline(rng):
+    """Split by date, train a model, train the recalibrator on later rows, predict."""
     import pandas as pd
     from sklearn.linear_model import LogisticRegression
 
-    from miscal.recalibrate import PlattScaling, learning_pipeline
+    from miscal.recalibrate import RecalibratedClassifier
 
     rows = 5000
     day = np.arange(rows) // 10
@@ -270,19 +271,8 @@ def test_the_four_steps_as_one_call(rng):
     late = day > 350
     y = (rng.random(rows) < expit(X["a"] + late * (X["g"] - 1))).astype(int).to_numpy()
     neural = NeuralCalibration(**SMALL | {"epochs": 10}, nominal=["g"])
-    made = learning_pipeline(LogisticRegression(), X, y, recalibrator=neural, order=day, validation=0.2)
-    assert made.validation_rows_.min() == 4000  # the last fifth, by date
-    assert made.validation_rows_.size == 1000
-    assert made.recalibrator_.n_rows_ == 1000
-    # The model never saw the validation rows.
     alone = LogisticRegression().fit(X[:4000], y[:4000])
-    np.testing.assert_allclose(made.estimator_.coef_, alone.coef_)
+    made = RecalibratedClassifier(alone, neural, by=["a", "g"], cv="prefit").fit(X[4000:], y[4000:])
+    assert made.recalibrator_.n_rows_ == 1000
     gap = lambda p: metrics.field_calibration_error(y[4500:], p[:, 1], X["g"][4500:])
     assert gap(made.predict_proba(X[4500:])) < 0.5 * gap(alone.predict_proba(X[4500:]))
-    platt = learning_pipeline(LogisticRegression(), X, y, recalibrator=PlattScaling(), sample_weight=np.ones(rows))
-    assert platt.validation_rows_.size == 1250
-    for wrong in ({"validation": 0}, {"validation": 2}, {"order": day[:5]}, {"order": np.ones(rows)}):
-        with pytest.raises(MiscalError):
-            learning_pipeline(LogisticRegression(), X, y, recalibrator=PlattScaling(), **wrong)
-    with pytest.raises(MiscalError, match="every class"):
-        learning_pipeline(LogisticRegression(), X, (day > 450).astype(int), recalibrator=PlattScaling(), order=-day)

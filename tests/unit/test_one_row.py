@@ -1,4 +1,4 @@
-"""One row with its columns: the quick way gives what a table of one row gives, and is taken."""
+"""One row with its columns: the formula's functions give what a table of one row gives, and are taken."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import Recalibrator
-from miscal.recalibrate.export.beside import beside_of
-from miscal.recalibrate.export.beside_classes import several_of
+from miscal.recalibrate.export.one_row import _function
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -36,7 +35,6 @@ BESIDE = {
     "groups, global": recalibrate.GroupWise(
         recalibrate.PlattScaling(), columns=["state", "floor"], handle_unknown="global"
     ),
-    "cycle": recalibrate.BinAndCycle(min_rows=20, tolerance=0.005),
     "local": recalibrate.LocalRecalibration(),
     "local, standard, gaussian": recalibrate.LocalRecalibration(kernel="gaussian", scale="standard", bandwidth=0.5),
     "local, components": recalibrate.LocalRecalibration(reduce="pca", scale="standard", dimensions=3),
@@ -47,6 +45,9 @@ BESIDE = {
     "chain": recalibrate.Chain([recalibrate.SamplingCorrection(rate=0.5), recalibrate.VariableTree()]),
     "augmentation": recalibrate.Augmentation(),
     "groups, identity": recalibrate.GroupWise(recalibrate.PlattScaling(), columns=["state"], handle_unknown="identity"),
+    "blend in a blend": recalibrate.Blend(
+        [recalibrate.Blend([recalibrate.BetaCalibration(), recalibrate.VariableTree()]), recalibrate.HistogramBinning()]
+    ),
 }
 
 
@@ -63,7 +64,8 @@ def test_one_row_with_its_columns(name: str, rows: tuple[np.ndarray, np.ndarray]
     age = np.where(rng.random(p.size) < 0.05, np.nan, rng.uniform(20, 80, p.size))
     X = {"age": age, "state": state, "floor": rng.integers(0, 4, p.size), "member": rng.random(p.size) < 0.4}
     made = clone(BESIDE[name]).fit(p, y, X)
-    assert (beside_of(made) is None) == (name == "groups, identity")  # the quick way is there
+    # The quick way is there, but for those that have no formula.
+    assert (_function(made) is None) == isinstance(made, (recalibrate.LocalRecalibration, recalibrate.Augmentation))
     for own in (made,) if name == "augmentation" else (made, Recalibrator.from_json(made.to_json())):
         for score in (0.0, 1.0, 0.2, 0.77):
             for state_ in ("a", "b", "never seen", None):
@@ -90,7 +92,7 @@ def test_one_row_through_a_network(classes: int) -> None:
     X: dict[str, Any] = {"age": np.where(rng.random(800) < 0.1, np.nan, rng.uniform(20, 80, 800))}
     X |= {"state": rng.choice(["a", "b", "c"], 800), "floor": rng.integers(0, 3, 800)}
     made = recalibrate.NeuralCalibration(hidden=(8, 8), epochs=2, nominal=["floor"], progress=False).fit(p, y, X)
-    assert (beside_of(made) if classes == 2 else several_of(made)) is not None
+    assert (_function(made) is not None) == (classes == 2)
     for score in (p[0].tolist(), [0.0] * (classes - 1) + [1.0]):
         for row in ({"age": 30, "state": "a", "floor": 1}, {"age": None, "state": "new", "floor": 9}):
             expected = made.predict_proba([score], {key: [value] for key, value in row.items()})[0]
@@ -121,7 +123,6 @@ def test_one_row_of_several_classes(name: str) -> None:
     X: dict[str, Any] = {"age": np.where(rng.random(1500) < 0.1, np.nan, rng.uniform(20, 80, 1500))}
     X |= {"state": rng.choice(["a", "b", "c"], 1500), "floor": rng.integers(0, 3, 1500)}
     made = clone(SEVERAL[name]).fit(p, y, X)
-    assert several_of(made) is not None
     for score in ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0], p[3].tolist(), np.float32(p[4])):
         for row in ({"age": 30, "state": "a", "floor": 1}, {"age": None, "state": "unseen", "floor": 9}):
             expected = made.predict_proba([list(score)], {key: [value] for key, value in row.items()})[0]
@@ -135,3 +136,23 @@ def test_one_row_of_several_classes(name: str) -> None:
 def test_two_classes_given_as_two_probabilities(rows: tuple[np.ndarray, np.ndarray]) -> None:
     made = recalibrate.PlattScaling().fit(*rows)
     assert made.apply_one([0.75, 0.25]) == made.apply_one(0.25)
+
+
+def test_an_unseen_level_is_refused_in_words_where_the_policy_says_so(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    p, y = rows
+    state = np.random.default_rng(1).choice(["a", "b"], p.size)
+    made = recalibrate.GroupWise(recalibrate.PlattScaling(), handle_unknown="error").fit(p, y, {"state": state})
+    expected = made.predict_proba([0.3], {"state": ["a"]})[0]
+    np.testing.assert_allclose(made.apply_one(0.3, {"state": "a"}), expected, rtol=0, atol=1e-12)
+    with pytest.raises(MiscalError, match="levels that fit had"):
+        made.apply_one(0.3, {"state": "c"})
+
+
+def test_the_function_of_an_earlier_fit_is_not_used(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    p, y = rows
+    made = recalibrate.BetaCalibration().fit(p, y)
+    made.apply_one(0.3)
+    with pytest.raises(MiscalError):
+        made.fit(p, np.full(p.size, 7))
+    with pytest.raises(MiscalError, match="not fitted"):
+        made.apply_one(0.3)

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal import MiscalError
 from miscal.metrics import log_loss, multicalibration_error
-from miscal.recalibrate import Augmentation, BinAndCycle, MulticalibrationBoost, Recalibrator
+from miscal.recalibrate import Augmentation, MulticalibrationBoost, Recalibrator
 
 
 def table(rng, n):
@@ -33,7 +33,6 @@ REPAIRS = [
     MulticalibrationBoost(engine="lightgbm"),
     MulticalibrationBoost(rounds=2, engine="sklearn"),
     Augmentation(DecisionTreeClassifier(max_depth=5, min_samples_leaf=50, random_state=0)),
-    BinAndCycle(),
 ]
 
 
@@ -71,7 +70,7 @@ def test_most_calibrated_models_are_left_alone():
     assert left >= 8  # at 84% a piece, fewer than 8 of 12 has a chance of 3%; with 800 rows noise costs more than that
 
 
-@pytest.mark.parametrize("repair", [MulticalibrationBoost(rounds=2), MulticalibrationBoost(rounds=0), BinAndCycle()])
+@pytest.mark.parametrize("repair", [MulticalibrationBoost(rounds=2), MulticalibrationBoost(rounds=0)])
 def test_json_gives_back_the_same_predictions(rng, repair):
     columns, score, y = planted(rng, 2000)
     fitted = clone(repair).fit(score, y, columns)
@@ -100,14 +99,6 @@ def test_hostile_json_is_refused(rng, name, value):
         MulticalibrationBoost.from_json(json.dumps(document))
 
 
-def test_hostile_json_of_bin_and_cycle_is_refused(rng):
-    columns, score, y = planted(rng, 2000)
-    document = json.loads(BinAndCycle().fit(score, y, columns).to_json())
-    document["state"]["shift_of_"][0] = 10**6
-    with pytest.raises(MiscalError, match="not there"):
-        BinAndCycle.from_json(json.dumps(document))
-
-
 def test_several_classes(rng):
     n = 3000
     probability = rng.dirichlet([1, 2, 3], n)
@@ -123,8 +114,6 @@ def test_several_classes(rng):
     fitted = MulticalibrationBoost(rounds=1).fit(probability, y, columns)
     again = MulticalibrationBoost.from_json(fitted.to_json())
     np.testing.assert_array_equal(again.predict_proba(probability, columns), fitted.predict_proba(probability, columns))
-    with pytest.raises(MiscalError, match="two classes"):
-        BinAndCycle().fit(probability, y, columns)
 
 
 @pytest.mark.parametrize("repair", REPAIRS, ids=lambda r: f"{type(r).__name__}-{getattr(r, 'engine', '')}")
@@ -165,24 +154,11 @@ def test_augmentation_is_the_papers(rng):
     np.testing.assert_array_equal(ours.predict_proba(score, x)[:, 1], current)
 
 
-def test_bin_and_cycle_ends_with_every_cell_within_tolerance(rng):
-    columns, score, y = planted(rng, 4000)
-    fitted = BinAndCycle(depth=1, tolerance=0.03, min_rows=100, rounds=1000).fit(score, y, columns)
-    after = fitted.predict_proba(score, columns)[:, 1]
-    for state in ("CA", "NV", "TX", "NY"):
-        for b in range(10):
-            cell = (columns["state"] == state) & (np.clip(np.ceil(after * 10) - 1, 0, 9) == b)
-            if cell.sum() >= 100:
-                assert abs(y[cell].mean() - after[cell].mean()) <= 0.03 + 1e-12
-
-
 @pytest.mark.parametrize(
     "repair",
     [
         MulticalibrationBoost(rounds=-1),
         MulticalibrationBoost(engine="x"),
-        BinAndCycle(depth=0),
-        BinAndCycle(tolerance=0),
         Augmentation(rounds=0),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -11,9 +11,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from miscal.data import checks
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import check_arrays
+from miscal.recalibrate.export.formula import Each, Formula, Probability, Softmax, no_formula
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.state import Field, dumps, label_array, loads
 
@@ -64,9 +65,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """Base of all recalibrators.
 
     A subclass states its fitted attributes in `fields`, and writes `check_parameters`, `_fit`, and `_map` (or, with
-    `uses_columns`, `_map_beside`). Where only
-    one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator then leaves
-    probabilities as they are.
+    `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
+    `recalibrate/__init__.py`, and it can be read from JSON, its laws are tested and its line stands in the docs; what
+    it may write besides: `_formula` (SQL, ONNX and one row quickly), `_candidates` (of `choose`), `_examples` (for the
+    laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
+    then leaves probabilities as they are.
 
     Attributes
     ----------
@@ -81,9 +84,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         it holds for the fitted map.
     """
 
-    registry: ClassVar[dict[str, type[Recalibrator]]] = {}
+    others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
     fields: ClassVar[dict[str, Field]] = {}
     uses_columns: ClassVar[bool] = False  # whether X is looked at
+    two_classes_only: ClassVar[bool] = False
+    candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
+    broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
+    in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
 
     classes_: Array
     identity_: bool
@@ -91,8 +98,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not cls.__name__.startswith("_"):
-            Recalibrator.registry[cls.__name__] = cls
+        if not cls.__module__.startswith("miscal.recalibrate."):
+            Recalibrator.others[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     # ------------------------------------------------------------------------------------------------ for the user
     def fit(self, y_prob: Any, y: Any, X: Any = None, sample_weight: Any = None) -> Self:
@@ -115,6 +122,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         one_class = int(np.count_nonzero(sample.class_weights())) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
+        elif self.two_classes_only and sample.n_classes > 2:
+            raise refusal("is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}")
         else:
             self._fit(sample)
         self.classes_ = classes
@@ -124,12 +133,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
-        if not self.is_fitted():
-            raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+        self.check_fitted()
         return self.mapped(self.checked(y_prob), X)
 
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
-        """Recalibrated probabilities of one row, quickly: for a service.
+        """Recalibrated probabilities of one row: for a service.
+
+        A map with a formula takes microseconds; any other is given a table of one row.
 
         Parameters
         ----------
@@ -142,7 +152,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        from miscal.recalibrate.export.single import apply_one
+        from miscal.recalibrate.export.one_row import apply_one
 
         return apply_one(self, y_prob, x)
 
@@ -154,6 +164,43 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
         return loads(text, cls)
+
+    def to_sql(self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb") -> str | list[str]:
+        """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
+
+        Plain SQL (CASE, LN, EXP, LEAST, GREATEST); numbers keep all their digits. Maps that look at columns name them
+        as fit did; missing is NULL (of numbers NaN too). Rounds of trees are nested in a scalar subquery. Where
+        `handle_unknown="error"` would raise, the expression is NULL. Refuses where there is no formula.
+
+        Parameters
+        ----------
+        column : name of the column of probabilities, or of several classes one name each; they are quoted
+        dialect : {"duckdb", "postgres", "sqlite"}
+            SQLite needs its mathematical functions (3.35, compiled in).
+
+        Examples
+        --------
+        >>> from miscal.recalibrate import HistogramBinning
+        >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).to_sql("p")
+        '(CASE WHEN "p" <= 0.5 THEN 0.5 ELSE 1.0 END)'
+        """
+        from miscal.recalibrate.export.sql import to_sql
+
+        return to_sql(self, column, dialect)
+
+    def to_onnx(self) -> bytes:
+        """The map as a serialised ONNX model: input `probability` (n,) float32, output `recalibrated` (n, 2) float32.
+
+        Of several classes both are (n, K).
+
+        Maps that look at columns have one more input (n,) a column, under its name: numbers as float64 (NaN missing),
+        words as strings (the empty string missing), truth values as booleans. Where `handle_unknown="error"` would
+        raise, the output is NaN. Needs the onnx extra. The arithmetic inside is double, so only the rounding of
+        probabilities to single precision remains. Refuses where there is no formula.
+        """
+        from miscal.recalibrate.export.onnx import to_onnx
+
+        return to_onnx(self)
 
     @property
     def keeps_ranking(self) -> bool:
@@ -180,6 +227,20 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """As `_map`, for recalibrators that use columns."""
         raise NotImplementedError
 
+    def _formula(self) -> Formula:
+        """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
+        raise no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        """What `choose` tries of this class, by name."""
+        return {cls.__name__: cls()} if cls.candidate_for_two and n_classes == 2 else {}
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        """Small ones that the laws are tested with."""
+        return [cls()]
+
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
 
@@ -196,6 +257,23 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Whether `fit` was called."""
         return hasattr(self, "n_rows_")
 
+    def check_fitted(self) -> None:
+        """Refuse unless `fit` was called."""
+        if not self.is_fitted():
+            raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+
+    def formula(self) -> Formula:
+        """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
+        self.check_fitted()
+        if self.identity_:
+            return Probability() if self.n_classes_ == 2 else Each((Probability(),) * self.n_classes_)
+        found = self._formula()
+        if self.n_classes_ > 2 and not isinstance(found, (Softmax, Each)):
+            got = f"this {type(self).__name__} has {self.n_classes_}"
+            hint = "ship its JSON: to_json() and from_json()"
+            raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
+        return found
+
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         common = {"classes_": Field("labels"), "identity_": Field("bool"), "n_rows_": Field("int", (), 1)}
@@ -207,9 +285,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return len(self.classes_)
 
     def _forget(self) -> None:
-        from miscal.recalibrate.export.single import forget
-
-        forget(self)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 

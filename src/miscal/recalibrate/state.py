@@ -53,7 +53,18 @@ def encode(recalibrator: Recalibrator) -> dict[str, Any]:
     state: dict[str, Any] | None = None
     if recalibrator.is_fitted():
         state = {name: _plain(name, getattr(recalibrator, name)) for name in recalibrator.all_fields()}
-    return {"class": type(recalibrator).__name__, "params": params, "state": state}
+    return {"class": _name_of(type(recalibrator)), "params": params, "state": state}
+
+
+def _name_of(kind: type[Recalibrator]) -> str:
+    """A class of ours by its name, any other by module and name: none can take the place of another."""
+    return kind.__name__ if _ours(kind.__name__) is kind else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _ours(name: str) -> type[Recalibrator] | None:
+    import miscal.recalibrate as package
+
+    return getattr(package, name) if name in package.kinds() else None
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -123,12 +134,10 @@ def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
     import miscal.recalibrate as package
     from miscal.recalibrate.base import Recalibrator
 
-    known = set(package.__all__) | set(Recalibrator.registry)
-    found = None
-    if isinstance(name, str) and name in known:
-        found = Recalibrator.registry.get(name) or getattr(package, name)
-    if not (isinstance(found, type) and issubclass(found, Recalibrator)):
-        raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], sorted(known)))
+    found = (_ours(name) or Recalibrator.others.get(name)) if isinstance(name, str) else None
+    if found is None:
+        known = sorted({*package.kinds(), *Recalibrator.others})
+        raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], known))
     if not issubclass(found, wanted):
         raise _bad(f"it holds a {found.__name__}, not a {wanted.__name__}")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
+from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import chosen_names, codes_of, find
 
@@ -84,6 +86,12 @@ class Augmentation(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "a classifier of another library may count rows",
+        "order": "a classifier of another library may look at places",
+        "json": "it holds a classifier",
+        "calibrated": "trees of the score are coarse",
+    }
 
     encodings_: list[Encoding]
     estimators_: list[Any]
@@ -145,6 +153,10 @@ class Augmentation(Recalibrator):
         """Refuse: a classifier may be anything."""
         hint = "use pickle, or MulticalibrationBoost"
         raise refusal("cannot be written as JSON", where="Augmentation", got="it holds a classifier", hint=hint)
+
+    def _formula(self) -> Formula:
+        instead = "export those, or fit MulticalibrationBoost, which is kept as plain trees"
+        raise no_formula("Augmentation", "holds classifiers of another library", instead)
 
     def _summary(self) -> str:
         return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design, DesignFit
 from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import Field, label_array
+
+MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 
 
 class _Augmented(Recalibrator):
@@ -117,8 +121,40 @@ class _Augmented(Recalibrator):
                 out[start:stop, k] = _logistic(x)
         return pairs(out[:, 0]) if probability.ndim == 1 else normalised(out, probability)
 
+    def _formula(self) -> nodes.Formula:
+        design, features = self._design(), self._features()
+        own = features.count
+        beta = self.coefficients_[0, own:]
+        parts: list[nodes.Node] = []
+        at = 0
+        for j, width in enumerate(design.widths):
+            parts += _part(design, j, beta[at : at + width].tolist())
+            at += width
+        intercept = float(self.intercepts_[0] - beta @ self.centres_)
+        return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
+
+    @staticmethod
+    def _tried(columns: Mapping[str, Column]) -> list[str]:
+        """Columns of a candidate: numbers, and categories of few levels; more are for what pools small levels."""
+        numeric = [name for name, column in columns.items() if not column.nominal]
+        few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
+        return [*numeric, *few]
+
     def _summary(self) -> str:
         return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
+
+
+def _part(design: Design, j: int, beta: list[float]) -> list[nodes.Node]:
+    """A column's part of the sum."""
+    name, gone = design.names[j], beta[-1] if design.missing[j] else 0.0
+    if design.nominal[j]:
+        values = tuple(zip(design.levels[j], beta[: len(design.levels[j])], strict=True))
+        return [nodes.Level(name, values, gone, 0.0)]
+    most, spread = 10.0 ** (99.0 / design.degree), design.spreads[j]
+    number = nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, design.means[j])
+    scaled = nodes.Linear(((1.0 / spread, nodes.Linear(((1.0, number),), -design.offsets[j])),), 0.0)
+    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[: design.degree]))
+    return [powers, nodes.Number(name, 0.0, 0.0, gone)] if gone else [powers]
 
 
 def _logistic(x: Floats) -> Floats:
@@ -180,6 +216,12 @@ class AugmentedLogistic(_Augmented):
     def _features(self) -> Features:
         return Features(self.on)
 
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        # A penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
+        names = cls._tried(columns)
+        return {cls.__name__: cls(columns=names, l2=1.0)} if names else {}
+
 
 class AugmentedBeta(_Augmented):
     """Beta calibration on the score and on variables (Kelly and Smyth 2023, appendix C).
@@ -239,3 +281,9 @@ class AugmentedBeta(_Augmented):
 
     def _positive(self) -> bool:
         return self.constraint == "positive"
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        names = cls._tried(columns)
+        made = {f"{cls.__name__}(l2={l2:g})": cls(columns=names, degree=2, l2=l2) for l2 in (1.0, 10.0)}
+        return dict(made) if names else {}

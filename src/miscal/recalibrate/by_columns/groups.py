@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
 from miscal.recalibrate.by_columns.local_map import NearnessMap
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.state import Field, label_array
 
 POLICIES = ("parent", "global", "identity", "error")
@@ -49,8 +51,6 @@ class GroupWise(Recalibrator):
         Groups with a map of their own.
     strength_ : float
         Rows that a parent counts for; 0 without pooling.
-    unknown_ : int
-        How many rows of the last prediction were of small or unseen groups.
 
     Examples
     --------
@@ -62,6 +62,10 @@ class GroupWise(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "min_rows and the strength of pooling count rows",
+        "order": "the halves that choose the strength are drawn by the rows' places",
+    }
     fields: ClassVar[dict[str, Field]] = {
         "names_": Field("labels"),
         "levels_": Field("levels"),
@@ -79,7 +83,6 @@ class GroupWise(Recalibrator):
     maps_: list[Recalibrator | None]
     whole_: list[Recalibrator | None]
     strength_: float
-    unknown_: int
 
     def __init__(
         self,
@@ -195,14 +198,8 @@ class GroupWise(Recalibrator):
 
     # ------------------------------------------------------------------------------------------------ to predict
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        made = NearnessMap(
-            [str(name) for name in self.names_], np.ones(len(self.names_), bool), self.levels_,
-            np.zeros(len(self.names_)), np.ones(len(self.names_)), np.zeros(len(self.names_), bool),
-        )  # fmt: skip
-        codes = made.codes(columns).astype(np.int64)
-        chain = _chain(self.keys_.reshape(-1, codes.shape[1]), codes, self._depths(codes.shape[1]))
+        codes, chain = self._placed(columns)
         unknown = chain[-1] < 0
-        self.unknown_ = int(np.count_nonzero(unknown))
         if self.handle_unknown == "error":
             self._refuse_unseen(codes, columns)
         beside = _predicted(self.maps_, self.whole_, chain, probability, columns)
@@ -210,6 +207,59 @@ class GroupWise(Recalibrator):
         if self.handle_unknown == "identity" and unknown.any():
             out[unknown] = as_rows(probability[unknown])
         return out
+
+    def _placed(self, columns: Columns) -> tuple[Array, list[Array]]:
+        """Each row's codes, and the places of its maps."""
+        made = NearnessMap(
+            [str(name) for name in self.names_], np.ones(len(self.names_), bool), self.levels_,
+            np.zeros(len(self.names_)), np.ones(len(self.names_)), np.zeros(len(self.names_), bool),
+        )  # fmt: skip
+        codes = made.codes(columns).astype(np.int64)
+        return codes, _chain(self.keys_.reshape(-1, codes.shape[1]), codes, self._depths(codes.shape[1]))
+
+    def unknown(self, y_prob: Any, X: Any) -> Array:
+        """Which rows are of small or unseen groups, (n,) booleans."""
+        self.check_fitted()
+        return self._placed(columns_of(X, len(self.checked(y_prob)), "GroupWise"))[1][-1] < 0
+
+    def _formula(self) -> nodes.Formula:
+        if self.recalibrator.uses_columns:
+            got = f"its groups hold {type(self.recalibrator).__name__}"
+            raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
+        whole: Any = self.whole_[0]
+        names, width = tuple(str(name) for name in self.names_), len(self.names_)
+        keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
+        levels = [sorted(each, key=lambda level: level is None) for each in self.levels_]  # missing, if any, is last
+        nothing, inside = nodes.Linear((), 0.0), []
+        out: nodes.Formula = whole.formula()
+        for depth in self._depths(width):
+            at = [i for i, key in enumerate(keys) if key[depth - 1] != ANY and all(c == ANY for c in key[depth:])]
+            inside = [tuple(levels[j][keys[i][j]] for j in range(depth)) for i in at]
+            maps: list[Any] = [self.maps_[i] for i in at]
+            own = tuple((key, made.formula()) for key, made in zip(inside, maps, strict=True))
+            share = tuple((key, nodes.Linear((), float(shares[i]))) for key, i in zip(inside, at, strict=True))
+            if at:
+                part = nodes.Match(names[:depth], share, nothing), nodes.Match(names[:depth], own, nothing)
+                out = nodes.Mixed(*part, out)
+        if self.handle_unknown == "identity":
+            known = nodes.Match(names, tuple((key, nodes.Linear((), 1.0)) for key in inside), nothing)
+            out = nodes.Mixed(known, out, nodes.Probability()) if inside else nodes.Probability()
+        if self.handle_unknown == "error":
+            out = nodes.Known(tuple((name, tuple(each)) for name, each in zip(names, levels, strict=True)), out)
+        return out
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        from miscal.recalibrate.score.platt import PlattScaling
+
+        names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
+        return {f"{cls.__name__}({name})": cls(PlattScaling(), columns=[name]) for name in names}
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.score.platt import PlattScaling
+
+        return [cls(PlattScaling(), min_rows=10)]
 
     def _refuse_unseen(self, codes: Array, columns: Columns) -> None:
         unseen = np.flatnonzero((codes < 0).any(axis=1))

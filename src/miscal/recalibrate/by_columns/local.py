@@ -10,8 +10,9 @@ from miscal.data.columns import Columns
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.local_map import NearnessMap, check_reduction, components
+from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.score.histogram import check_bins
 from miscal.recalibrate.state import Field, label_array
 
@@ -27,8 +28,8 @@ class LocalRecalibration(Recalibrator):
     A bandwidth of infinity gives `HistogramBinning`, one near 0 the nearest row of the bin, and the kernel "group"
     `HistogramBinning` within each group. Two classes: of P(class 1) and whether class 1 happened. More: of the
     confidence in the most probable class and whether it was right; the rest of the mass is spread over the other
-    classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability; `unmatched_` says
-    how many did in the last prediction. Does not keep the ranking. The rows to fit on are kept, in JSON too.
+    classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability; `unmatched` says
+    which do. Does not keep the ranking. The rows to fit on are kept, in JSON too.
 
     Parameters
     ----------
@@ -49,8 +50,6 @@ class LocalRecalibration(Recalibrator):
 
     Attributes
     ----------
-    unmatched_ : int
-        How many rows of the last prediction had no row to learn from.
     empty_bins_ : int
         Bins without a row to learn from.
 
@@ -93,7 +92,6 @@ class LocalRecalibration(Recalibrator):
     centre_: Floats
     components_: Floats
     top_: bool
-    unmatched_: int
 
     def __init__(
         self,
@@ -206,11 +204,17 @@ class LocalRecalibration(Recalibrator):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         score = _score(probability, top=self.top_)
         rate, found = self._rates(score, self._reduced(self._raw_features(columns)))
-        self.unmatched_ = int(np.count_nonzero(~found))
         changed = np.where(found, rate, score)
         if not self.top_:
             return pairs(changed)
         return spread_rest(as_rows(probability), changed)
+
+    def unmatched(self, y_prob: Any, X: Any) -> Array:
+        """Which rows have no row to learn from, (n,) booleans."""
+        self.check_fitted()
+        score = _score(self.checked(y_prob), top=self.top_)
+        columns = columns_of(X, len(score), "LocalRecalibration")
+        return ~self._rates(score, self._reduced(self._raw_features(columns)))[1]
 
     def _rates(self, score: Floats, asked: Floats) -> tuple[Floats, Array]:
         """Observed rate around each row, and whether there is any row to learn from."""
@@ -231,6 +235,10 @@ class LocalRecalibration(Recalibrator):
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=np.zeros(len(score)), where=found)
         return np.clip(rate, 0.0, 1.0), found
+
+    def _formula(self) -> Formula:
+        instead = "use apply_one, or `miscal apply`, or fit GroupWise or VariableTree to the same columns"
+        raise no_formula("LocalRecalibration", "compares a row with the rows it was fitted on", instead)
 
     def _summary(self) -> str:
         return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"

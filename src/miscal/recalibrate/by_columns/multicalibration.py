@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.by_columns.boosting import (
     Forest,
@@ -18,6 +19,7 @@ from miscal.recalibrate.by_columns.boosting import (
     log_losses,
     sigmoid,
 )
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import chosen_names
 from miscal.recalibrate.fitting.tree import Coding, Integers, coded
@@ -148,6 +150,10 @@ class MulticalibrationBoost(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "min_rows counts rows",
+        "order": "the folds that choose the rounds are drawn by the rows' places",
+    }
     fields: ClassVar[dict[str, Field]] = {
         "names_": Field("labels"),
         "nominal_": Field("bool", ("any",)),
@@ -316,6 +322,37 @@ class MulticalibrationBoost(Recalibrator):
     def _codings(self) -> list[Coding]:
         described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
         return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+
+    def _formula(self) -> nodes.Formula:
+        """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
+        if not self.rounds_:
+            return nodes.Probability()
+        columns = nodes.cut_columns(self._codings(), lambda coding: coding.high + 1.0 + abs(coding.high))
+        held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
+        value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
+        parts = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
+        tree, values = [part.tolist() for part in parts], self.node_value_.tolist()
+        ends = [0, *self.ends_.tolist()]
+        for i, scale in enumerate(self.scales_.tolist()):
+            logit = nodes.Name(f"logit_{i}")
+            trees = [
+                nodes.tree_of(tree, root, [*columns, logit], lambda node: nodes.Linear((), values[node]))
+                for root in self.roots_[ends[i] : ends[i + 1]].tolist()
+            ]
+            total = nodes.Linear(((scale, logit), *((scale, each) for each in trees)), 0.0)
+            value = nodes.Named(logit.name, value, total)
+        return nodes.Sigmoid(value)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+        if n_classes > 2 or not columns:
+            return {}
+        finer = {f"{cls.__name__}(coarse)": cls(min_rows=100), f"{cls.__name__}(fine)": cls(leaves=8, min_rows=40)}
+        return {cls.__name__: cls(), **finer}
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        return [cls(rounds=1)]
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and not self.inner_ and self.rounds_ == 0

@@ -6,7 +6,7 @@ import base64
 import binascii
 import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -17,7 +17,8 @@ from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.by_columns.neural_inputs import Inputs
+from miscal.recalibrate.by_columns.neural_inputs import FURTHEST, Inputs
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
@@ -83,6 +84,10 @@ class NeuralCalibration(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "batches are drawn of rows",
+        "order": "batches are drawn by the rows' places",
+    }
     fields: ClassVar[dict[str, Field]] = {
         "names_": Field("labels"),
         "nominal_": Field("bool", ("any",)),
@@ -270,6 +275,24 @@ class NeuralCalibration(Recalibrator):
         layers = [tensor.astype(np.float64) for tensor in rest[count:]]
         values = first[:, None] + np.cumsum(np.pad(np.logaddexp(0.0, raw), ((0, 0), (1, 0))), axis=1)
         return values, list(rest[:count]), layers
+
+    def _formula(self) -> nodes.Formula:
+        parts = self.parts()
+        if parts is None:
+            raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
+        values, tables, layers = parts
+        described = list(zip(map(str, self.names_), self.nominal_, self.levels_, strict=True))
+        words = [(name, tuple(levels)) for name, nominal, levels in described if nominal]
+        embedded = tuple((*word, table) for word, table in zip(words, tables, strict=True))
+        names = [name for name, nominal, _ in described if not nominal]
+        numbers = tuple(zip(names, self.centre_.tolist(), self.scale_.tolist(), strict=True))
+        line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
+        network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
+        return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        return [cls(hidden=(4,), epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
         names = [str(name) for name in self.names_]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.columns import Columns
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
 from miscal.recalibrate.by_columns.augmented import AugmentedBeta, AugmentedLogistic
 from miscal.recalibrate.classes.dirichlet import DirichletCalibration
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.fitting.tree import Coding, Integers, Tree, coded, grow
@@ -173,6 +175,17 @@ class VariableTree(Recalibrator):
     def _codings(self) -> list[Coding]:
         described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
         return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+
+    def _formula(self) -> nodes.Formula:
+        columns = nodes.cut_columns(self._codings(), lambda _: nodes.LARGEST)
+        parts = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
+        leaves: Any = self.leaves_
+        return nodes.tree_of([part.tolist() for part in parts], 0, columns, lambda node: leaves[node].formula())
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        numeric = [name for name, column in columns.items() if not column.nominal]
+        return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.node_left_ >= 0)

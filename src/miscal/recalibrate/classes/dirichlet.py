@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
 from miscal.recalibrate.classes.softmax import fitted, softmax_map
+from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import SEPARATED
 from miscal.recalibrate.state import Field
+
+MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
 
 
 class DirichletCalibration(Recalibrator):
@@ -81,6 +86,13 @@ class DirichletCalibration(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         return softmax_map(probability, self.coefficients_, self.intercepts_)
+
+    def _formula(self) -> Formula:
+        return softmax_of(self.coefficients_, self.intercepts_)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if 2 < n_classes <= MOST_CLASSES else {}
 
     def _summary(self) -> str:
         return f"{self.coefficients_.size + self.intercepts_.size} parameters"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.columns import Column
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
 from miscal.recalibrate.classes.softmax import fitted, softmax_map
+from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.score.temperature import TemperatureScaling
 from miscal.recalibrate.state import Field
@@ -93,6 +96,16 @@ class StructuredScaling(Recalibrator):
     def _map(self, probability: Floats) -> Floats:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
         return softmax_map(probability, slopes, self.intercepts_)
+
+    def _formula(self) -> Formula:
+        full = np.diag(self.coefficients_[0]) if self.structure == "vector" else self.coefficients_
+        return softmax_of(full, self.intercepts_)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        if n_classes == 2:
+            return {}
+        return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
 
     def _summary(self) -> str:
         own = self.coefficients_[0] if self.structure == "vector" else np.diag(self.coefficients_)

@@ -9,6 +9,7 @@ import numpy as np
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
 from miscal.recalibrate.classes.softmax import fitted, moments, softmax_map
+from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.fitting.logistic import SEPARATED
 from miscal.recalibrate.state import Field
 
@@ -57,6 +58,9 @@ class VectorScaling(Recalibrator):
 
     def _map(self, probability: Floats) -> Floats:
         return softmax_map(probability, self.slopes_, self.shifts_)
+
+    def _formula(self) -> Formula:
+        return softmax_of(np.diag(self.slopes_), self.shifts_)
 
     def _summary(self) -> str:
         return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from miscal.data.errors import MiscalWarning, refusal
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.state import Field
 
@@ -54,6 +55,10 @@ class Blend(Recalibrator):
     Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
     """
 
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "folds are drawn of rows",
+        "order": "folds are drawn by the rows' places",
+    }
     fields: ClassVar[dict[str, Field]] = {"weights_": Field("float", ("any",), 0.0, 1.0), "members_": Field("inner")}
 
     weights_: Floats
@@ -127,6 +132,26 @@ class Blend(Recalibrator):
     def _keeps_ranking(self) -> bool:
         members = self.members_ if self.is_fitted() else self.recalibrators
         return all(each is not None and each.keeps_ranking for each in members)
+
+    def _formula(self) -> nodes.Formula:
+        """The mean of the members' logits; each member has a name, because it is used twice."""
+        names = [nodes.Name(f"member_{i}") for i in range(len(self.members_))]
+        terms: list[tuple[float, nodes.Node]] = []
+        for weight, name in zip(self.weights_.tolist(), names, strict=True):
+            own, other = nodes.logs_of_classes(name)
+            terms += [(weight, own), (-weight, other)]
+        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
+        members: list[Any] = list(self.members_)
+        for name, member in zip(names, members, strict=True):
+            found = nodes.Named(name.name, member.formula(), found)
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.score.temperature import TemperatureScaling
+
+        return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 
     def shares(self) -> str:
         """The members with their weights, the largest first, in words."""

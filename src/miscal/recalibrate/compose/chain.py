@@ -9,6 +9,7 @@ from sklearn.base import clone
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.export.formula import Formula, Then
 from miscal.recalibrate.state import Field
 
 
@@ -82,6 +83,19 @@ class Chain(Recalibrator):
 
     def _keeps_ranking(self) -> bool:
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
+
+    def _formula(self) -> Formula:
+        found: Any = self.steps_[0].formula()
+        for step in self.steps_[1:]:
+            found = Then(found, step.formula())
+        return found  # type: ignore[no-any-return]
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.score.platt import PlattScaling
+
+        return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
 
     def _summary(self) -> str:
         return ", then ".join(type(step).__name__ for step in self.steps_)

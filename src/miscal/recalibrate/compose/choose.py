@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from miscal import recalibrate
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.blend import Blend
-from miscal.recalibrate.compose.candidates import candidates_for
 from miscal.recalibrate.compose.cross_fit import Judged, difference, fit_rows, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import columns_of
@@ -140,6 +140,14 @@ def _candidates(
         if not isinstance(each, Recalibrator):
             raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
     return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
+
+
+def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+    """What each recalibrator offers for such rows, the simplest first."""
+    found: dict[str, Recalibrator] = {}
+    for name in recalibrate.kinds():
+        found |= getattr(recalibrate, name)._candidates(n_classes, columns)  # noqa: SLF001  # its registration
+    return found
 
 
 def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray | None:

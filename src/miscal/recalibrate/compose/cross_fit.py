@@ -27,7 +27,6 @@ from miscal.results import Table
 
 TWO_SIDED = 1.959963984540054
 LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
-ALONE = ("IsotonicCalibration", "IsotonicLinePlotScaling")  # not in a blend: one certainty too many spoils a mean
 
 
 class Judged:
@@ -70,7 +69,7 @@ def judge(
 def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged | None:
     """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
     start = time.perf_counter()
-    members = [each for each in judged if each.held_out.size and each.name not in ALONE]
+    members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
     logs = logs_of(np.stack([each.held_out for each in members]))
     outcome, weight = rows.outcome, rows.weight
     weights = blend_weights(logs, outcome, weight)

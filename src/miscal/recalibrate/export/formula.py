@@ -1,19 +1,24 @@
-"""A fitted binary map as a small formula of the probability, which Python, SQL and ONNX can each read.
+"""A fitted map as a small formula of the probability and of columns, which Python, SQL and ONNX can each read.
 
-A formula is a tree of the nodes below. Only recalibrators of the score, and trees of such, have one.
+A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
+writes its own in `_formula`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from miscal.data.errors import refusal
-from miscal.recalibrate.base import Recalibrator
+from miscal.data.errors import MiscalError, refusal
 
 LOGIT_CLIP = 1e-12
+LARGEST = 1.7976931348623157e308
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -191,130 +196,110 @@ class Name:
     name: str
 
 
-Node = Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-Beside = Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
+Node = (
+    Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
+    | Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
+)  # fmt: skip
 
 
-def formula(recalibrator: Recalibrator) -> Node:
-    """The formula of a fitted binary recalibrator, or a refusal that says why there is none."""
-    if not recalibrator.is_fitted():
-        raise refusal("is not fitted", where=type(recalibrator).__name__, hint="call fit(y_prob, y) first")
-    if recalibrator.n_classes_ != 2:
-        raise refusal("is written for two classes", where="a formula", got=f"this map has {recalibrator.n_classes_}")
-    return Probability() if recalibrator.identity_ else map_of(recalibrator, 0)
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Of several classes: P = softmax(slopes @ ln p + shifts), p held at 1e-12 or more."""
+
+    slopes: Floats  # (K, K)
+    shifts: Floats  # (K,)
 
 
-def map_of(recalibrator: Recalibrator, which: int) -> Node:
-    """The formula of one map of a fitted recalibrator of the score: the only one, or that of a class."""
-    name = type(recalibrator).__name__
-    if name not in _BUILDERS:
-        raise refusal("has no formula of the score alone", where=name, hint="ship its JSON: to_json() and from_json()")
-    return _BUILDERS[name](recalibrator, which)
+@dataclass(frozen=True)
+class Each:
+    """One formula a class, of its own probability; rows divided by their sums, or not."""
+
+    maps: tuple[Node, ...]
+    divided: bool = True
+
+
+Formula = Node | Softmax | Each
+
+
+def no_formula(name: str, why: str, instead: str) -> MiscalError:
+    """The refusal of a recalibrator that has no formula."""
+    return refusal("has no formula", where=name, got=f"it {why}", hint=instead)
+
+
+# ------------------------------------------------------------------------------------------------ parts of formulas
+def held_score() -> Held:
+    """The probability held within [1e-12, 1 - 1e-12]."""
+    return Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
 
 
 def logit() -> Linear:
-    """Ln p - ln(1 - p), p held within [1e-12, 1 - 1e-12]."""
-    held = Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
-    return Linear(((1.0, Log(held)), (-1.0, Log(held, of_rest=True))), 0.0)
+    """Ln p - ln(1 - p) of the held probability."""
+    return Linear(log_terms(held_score(), 1.0, 1.0), 0.0)
 
 
-def _platt(made: Any, which: int) -> Node:
-    score: Any = Probability() if made.on == "probability" else logit()
-    return Sigmoid(Linear(((float(made.coefficients_[which, 0]), score),), float(made.intercepts_[which])))
+def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
+    """Terms of own · ln p - rest · ln(1 - p)."""
+    return (own, Log(inner)), (-rest, Log(inner, of_rest=True))
 
 
-def _temperature(made: Any, _: int) -> Node:
-    return Sigmoid(Linear(((float(made.inverse_temperature_), logit()),), 0.0))
+def curve(features: Any, factors: Sequence[float], intercept: float, beside: Sequence[Node] = ()) -> Sigmoid:
+    """A logistic curve of features of the score (their kind and clip), with parts of columns beside them."""
+    terms: tuple[tuple[float, Node], ...]
+    if features.kind == "logit":
+        terms = log_terms(held_score(), factors[0], factors[0])
+    elif features.kind == "beta":
+        terms = log_terms(Moved(Probability(), features.clip), factors[0], factors[1])
+    else:
+        terms = ((factors[0], Probability()),)
+    return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
 
-def _beta(made: Any, which: int) -> Node:
-    score = Moved(Probability(), float(made.clip))
-    a, b = (float(value) for value in made.coefficients_[which])
-    return Sigmoid(Linear(((a, Log(score)), (-b, Log(score, of_rest=True))), float(made.intercepts_[which])))
-
-
-def _steps(inner: Any, edges: np.ndarray, values: np.ndarray) -> Steps:
-    kept = tuple(None if value < 0 else float(value) for value in values)
-    return Steps(inner, tuple(float(edge) for edge in edges[1:-1]), kept)
-
-
-def _histogram(made: Any, which: int) -> Node:
-    return _steps(Probability(), made.edges_[which], made.values_[which])
-
-
-def _scaling_binning(made: Any, which: int) -> Node:
-    slope, intercept = float(made.coefficients_[which, 0]), float(made.intercepts_[which])
-    return _steps(Sigmoid(Linear(((slope, logit()),), intercept)), made.edges_[which], made.values_[which])
-
-
-def _isotonic(made: Any, which: int) -> Node:
-    if made.out_of_bounds == "raise":
-        hint = "use out_of_bounds='clip'"
-        raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-    return Line(Probability(), tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which])))
-
-
-def _line_plot(made: Any, which: int) -> Node:
-    knots, values = tuple(map(float, made.knots_[which])), tuple(map(float, made.values_[which]))
-    return Sigmoid(Line(logit(), knots, values, continued=made.outside == "slope"))
-
-
-def _softmax(slopes: np.ndarray, shifts: np.ndarray) -> Node:
-    """Two classes' softmax of slopes @ (ln(1 - p), ln p) + shifts, as one sigmoid."""
-    rest, event = (slopes[1] - slopes[0]).tolist()
-    own, other = logs_of_classes(Probability())
-    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
-
-
-def logs_of_classes(event: Any) -> tuple[Log, Log]:
+def logs_of_classes(event: Node) -> tuple[Log, Log]:
     """Ln p and ln(1 - p), each of p and 1 - p held at 1e-12 or more: 1 - (1 - 1e-12) would be 0.99998e-12."""
     rest = Linear(((-1.0, event),), 1.0)
     return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
 
 
-def square(coefficients: np.ndarray) -> np.ndarray:
-    """A matrix of which only the diagonal may be given, as (1, K)."""
-    return np.diag(coefficients[0]) if len(coefficients) == 1 else coefficients
+def softmax_of(slopes: Floats, shifts: Floats) -> Sigmoid | Softmax:
+    """Softmax of slopes @ ln p + shifts; of two classes (ln(1 - p), ln p) one sigmoid."""
+    if len(shifts) > 2:
+        return Softmax(slopes, shifts)
+    rest, event = (slopes[1] - slopes[0]).tolist()
+    own, other = logs_of_classes(Probability())
+    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
 
 
-def _kernel(made: Any, which: int) -> Node:
-    slope, intercept = made.coefficients_[which].tolist()
-    return Sigmoid(Linear(((slope, logit()),), intercept))
+def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
+    """The values of right-closed bins; a negative one leaves the node as it is."""
+    kept = tuple(None if value < 0 else value for value in values.tolist())
+    return Steps(inner, tuple(edges[1:-1].tolist()), kept)
 
 
-def _chain(made: Any, _: int) -> Node:
-    found = formula(made.steps_[0])
-    for step in made.steps_[1:]:
-        found = Then(found, formula(step))
+def cut_columns(codings: Sequence[Any], missing: Callable[[Any], float]) -> list[Node]:
+    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
+    found: list[Node] = []
+    for coding in codings:
+        if coding.nominal:
+            places = tuple((level, float(i)) for i, level in enumerate(coding.levels) if level is not None)
+            found.append(Level(coding.name, places, coding.low, coding.high))
+        else:
+            found.append(Number(coding.name, coding.low, coding.high, missing(coding)))
     return found
 
 
-def _blend(made: Any, _: int) -> Node:
-    terms: list[tuple[float, Any]] = []
-    for weight, member in zip(made.weights_.tolist(), made.members_, strict=True):
-        own, other = logs_of_classes(formula(member))
-        terms += [(weight, own), (-weight, other)]
-    return Sigmoid(Linear(tuple(terms), 0.0))
-
-
-def _sampling(made: Any, _: int) -> Node:
-    return Ratio(Probability(), float(made.rate))
-
-
-_BUILDERS = {
-    "Identity": lambda *_: Probability(),
-    "PlattScaling": _platt,
-    "TemperatureScaling": _temperature,
-    "BetaCalibration": _beta,
-    "HistogramBinning": _histogram,
-    "ScalingBinning": _scaling_binning,
-    "IsotonicCalibration": _isotonic,
-    "IsotonicLinePlotScaling": _line_plot,
-    "SamplingCorrection": _sampling,
-    "VectorScaling": lambda made, _: _softmax(np.diag(made.slopes_), made.shifts_),
-    "DirichletCalibration": lambda made, _: _softmax(made.coefficients_, made.intercepts_),
-    "StructuredScaling": lambda made, _: _softmax(square(made.coefficients_), made.intercepts_),
-    "KernelCalibration": _kernel,
-    "Chain": _chain,
-    "Blend": _blend,
-}
+def tree_of(arrays: Sequence[list[Any]], root: int, columns: Sequence[Node], leaf: Callable[[int], Node]) -> Node:
+    """A tree of cuts from the arrays column, threshold, left, right; nodes are built from the last."""
+    column, threshold, left, right = arrays
+    waiting, order = [root], []
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if left[node] >= 0:
+            waiting += [left[node], right[node]]
+    made: dict[int, Node] = {}
+    for node in reversed(order):
+        if left[node] < 0:
+            made[node] = leaf(node)
+        else:
+            made[node] = Cut(columns[column[node]], threshold[node], made[left[node]], made[right[node]])
+    return made[root]

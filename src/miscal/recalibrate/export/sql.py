@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from miscal.data.errors import refusal
-from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.export import sql_columns
-from miscal.recalibrate.export.formula_classes import Each, Softmax, formula_of_classes
-from miscal.recalibrate.export.formula_columns import whole_formula
-from miscal.recalibrate.export.sql_columns import number, quoted
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.base import Recalibrator
 
 LONGEST = 10_000_000  # characters
+LARGEST = "1.7976931348623157e308"
+FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no digit of a probability
+DIALECTS = {"duckdb": ("LEAST", "GREATEST"), "postgres": ("LEAST", "GREATEST"), "sqlite": ("MIN", "MAX")}
 
 
-def to_sql(recalibrator: Recalibrator, column: str | Sequence[str] = "probability") -> str | list[str]:
-    """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
-
-    Plain SQL (CASE, LN, EXP, LEAST, GREATEST), tested in DuckDB; numbers keep all their digits. Maps that look
-    at columns name them as fit did; missing is NULL (of numbers NaN too). Rounds of trees are nested in a scalar
-    subquery. Where `handle_unknown="error"` would raise, the expression is NULL.
-
-    Parameters
-    ----------
-    recalibrator : fitted
-        Of the score, or for two classes VariableTree, GroupWise, AugmentedLogistic, AugmentedBeta,
-        MulticalibrationBoost.
-    column : name of the column of probabilities, or of several classes one name each; they are quoted
-
-    Examples
-    --------
-    >>> from miscal.recalibrate import HistogramBinning
-    >>> to_sql(HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]), "p")
-    '(CASE WHEN "p" <= 0.5 THEN 0.5 ELSE 1.0 END)'
-    """
-    several = recalibrator.is_fitted() and recalibrator.n_classes_ > 2
+def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[str]:
+    """The expression of `Recalibrator.to_sql`."""
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        known = ", ".join(f"'{name}'" for name in DIALECTS)
+        raise refusal(f"must be one of {known}", where="'dialect'", got=f"it is {dialect!r}")
+    recalibrator.check_fitted()
+    several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
     for name in names:
         if not isinstance(name, str) or not name or "\x00" in name:
@@ -44,10 +32,13 @@ def to_sql(recalibrator: Recalibrator, column: str | Sequence[str] = "probabilit
     if several != (not isinstance(column, str)) or (several and len(names) != recalibrator.n_classes_):
         wanted = f"one name for each of the {recalibrator.n_classes_} classes" if several else "one name"
         raise refusal(f"must be {wanted}", where="'column'", got=f"got {column!r}")
-    if several:
-        made = _of_classes(formula_of_classes(recalibrator), [quoted(name) for name in names])
-        return [_checked(recalibrator, text) for text in made]
-    return _checked(recalibrator, _written(whole_formula(recalibrator), quoted(names[0])))
+    writers = [Writer(quoted(name), *DIALECTS[dialect]) for name in names]
+    found = recalibrator.formula()
+    if isinstance(found, nodes.Softmax):
+        return [_checked(recalibrator, text) for text in _softmax(found, writers)]
+    if isinstance(found, nodes.Each):
+        return [_checked(recalibrator, text) for text in _each(found, writers)]
+    return _checked(recalibrator, writers[0].write(found))
 
 
 def _checked(recalibrator: Recalibrator, written: str) -> str:
@@ -58,67 +49,109 @@ def _checked(recalibrator: Recalibrator, written: str) -> str:
     return written
 
 
-def _of_classes(parts: Softmax | Each, columns: list[str]) -> Iterator[str]:
+@dataclass(frozen=True)
+class Writer:
+    """Writes nodes of a formula of the probability in a column, which is quoted already."""
+
+    column: str
+    least: str
+    greatest: str
+
+    def write(self, node: Any) -> str:
+        """The node as an expression."""
+        return _WRITERS[type(node)](node, self)
+
+    def held(self, inner: str, low: float, high: float) -> str:
+        """An expression held between two bounds."""
+        return f"{self.least}({self.greatest}({inner}, {number(low)}), {number(high)})"
+
+    def exp(self, inner: str) -> str:
+        """The exponential, of a number held where it neither overflows nor underflows."""
+        return f"EXP({self.held(inner, -FARTHEST, FARTHEST)})"
+
+
+def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
     """One expression a class."""
-    if isinstance(parts, Each):
-        values = [_written(node, column) for node, column in zip(parts.maps, columns, strict=True)]
-        total, given = f"({' + '.join(values)})", f"({' + '.join(columns)})"
-        for value, column in zip(values, columns, strict=True):
-            whole = f"(CASE WHEN {total} > 0 THEN {value} / {total} ELSE {column} / {given} END)"
-            yield whole if parts.divided else value
-        return
-    logs = [f"LN(GREATEST({column}, {number(nodes.LOGIT_CLIP)}))" for column in columns]
-    for k in range(len(columns)):
+    columns = [writer.column for writer in writers]
+    values = [writer.write(node) for node, writer in zip(parts.maps, writers, strict=True)]
+    total, given = f"({' + '.join(values)})", f"({' + '.join(columns)})"
+    for value, column in zip(values, columns, strict=True):
+        whole = f"(CASE WHEN {total} > 0 THEN {value} / {total} ELSE {column} / {given} END)"
+        yield whole if parts.divided else value
+
+
+def _softmax(parts: nodes.Softmax, writers: Sequence[Writer]) -> Iterator[str]:
+    """One expression a class."""
+    logs = [f"LN({writer.greatest}({writer.column}, {number(nodes.LOGIT_CLIP)}))" for writer in writers]
+    for k, writer in enumerate(writers):
         rest = []
-        for j in range(len(columns)):
+        for j in range(len(writers)):
             if j != k:
                 off = parts.slopes[j] - parts.slopes[k]
                 terms = [f"{number(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
                 shift = number(parts.shifts[j] - parts.shifts[k])
-                rest.append(f"EXP(LEAST({' + '.join([shift, *terms])}, 700.0))")
+                rest.append(writer.exp(" + ".join([shift, *terms])))
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
 
 
-def _written(node: Any, column: str) -> str:
-    if isinstance(node, nodes.Probability):
-        return column
-    if isinstance(node, nodes.Network):
-        hint = "use to_onnx, or its JSON: from_json() needs no torch"
-        raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
-    if type(node) in sql_columns.WRITERS:
-        return sql_columns.WRITERS[type(node)](node, lambda inner: _written(inner, column))
-    return _WRITERS[type(node)](node, column)
+def quoted(name: str) -> str:
+    """A column's name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
-def _held(node: nodes.Held, column: str) -> str:
-    inner = _written(node.inner, column)
-    return f"LEAST(GREATEST({inner}, {number(node.low)}), {number(node.high)})"
+def number(value: float) -> str:
+    """All digits, in a form that is read as a double: an exponent where plain digits would be a decimal."""
+    text = repr(float(value))
+    return text if "e" in text or ("." in text and len(text) < 8) else f"{value:.17e}"
 
 
-def _moved(node: nodes.Moved, column: str) -> str:
-    inner, clip = _written(node.inner, column), node.clip
+def literal(level: Any) -> str:
+    """A level as SQL has it."""
+    if isinstance(level, bool):
+        return "TRUE" if level else "FALSE"
+    if isinstance(level, str):
+        if "\x00" in level:
+            raise refusal("cannot be written in SQL", where=f"the level {level!r}")
+        return "'" + level.replace("'", "''") + "'"
+    if isinstance(level, int):
+        return str(level)
+    if isinstance(level, float):
+        return number(level)
+    raise refusal("cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}")
+
+
+# ------------------------------------------------------------------------------------------------------ of the score
+def _probability(_: nodes.Probability, sql: Writer) -> str:
+    return sql.column
+
+
+def _held(node: nodes.Held, sql: Writer) -> str:
+    return sql.held(sql.write(node.inner), node.low, node.high)
+
+
+def _moved(node: nodes.Moved, sql: Writer) -> str:
+    inner, clip = sql.write(node.inner), node.clip
     return f"(CASE WHEN {inner} <= 0 THEN {number(clip)} WHEN {inner} >= 1 THEN {number(1 - clip)} ELSE {inner} END)"
 
 
-def _log(node: nodes.Log, column: str) -> str:
-    inner = _written(node.inner, column)
+def _log(node: nodes.Log, sql: Writer) -> str:
+    inner = sql.write(node.inner)
     return f"LN(1.0 - {inner})" if node.of_rest else f"LN({inner})"
 
 
-def _linear(node: nodes.Linear, column: str) -> str:
+def _linear(node: nodes.Linear, sql: Writer) -> str:
     terms = [
-        _written(inner, column) if factor == 1.0 else f"{number(factor)} * {_written(inner, column)}"
-        for factor, inner in node.terms
+        sql.write(inner) if factor == 1.0 else f"{number(factor)} * {sql.write(inner)}" for factor, inner in node.terms
     ]
     return f"({' + '.join([number(node.intercept), *terms])})" if terms else number(node.intercept)
 
 
-def _sigmoid(node: nodes.Sigmoid, column: str) -> str:
-    return f"(1.0 / (1.0 + EXP(-{_written(node.inner, column)})))"
+def _sigmoid(node: nodes.Sigmoid, sql: Writer) -> str:
+    return f"(1.0 / (1.0 + {sql.exp(f'0.0 - {sql.write(node.inner)}')}))"
 
 
-def _steps(node: nodes.Steps, column: str) -> str:
-    inner = _written(node.inner, column)
+def _steps(node: nodes.Steps, sql: Writer) -> str:
+    inner = sql.write(node.inner)
     values = [inner if value is None else number(value) for value in node.values]
     cases = "".join(
         f" WHEN {inner} <= {number(edge)} THEN {value}" for edge, value in zip(node.edges, values, strict=False)
@@ -126,8 +159,8 @@ def _steps(node: nodes.Steps, column: str) -> str:
     return f"(CASE{cases} ELSE {values[-1]} END)" if cases else values[-1]
 
 
-def _line(node: nodes.Line, column: str) -> str:
-    inner, knots, values = _written(node.inner, column), node.knots, node.values
+def _line(node: nodes.Line, sql: Writer) -> str:
+    inner, knots, values = sql.write(node.inner), node.knots, node.values
     last = len(knots) - 1
     if last == 0:
         return number(values[0])
@@ -143,20 +176,138 @@ def _piece(inner: str, knots: tuple[float, ...], values: tuple[float, ...], plac
     return f"({number(values[place])} + {number(slope)} * ({inner} - {number(knots[place])}))"
 
 
-def _ratio(node: nodes.Ratio, column: str) -> str:
-    inner = _written(node.inner, column)
+def _ratio(node: nodes.Ratio, sql: Writer) -> str:
+    inner = sql.write(node.inner)
     return f"({inner} / ({inner} + (1.0 - {inner}) / {number(node.rate)}))"
 
 
-def _then(node: nodes.Then, column: str) -> str:
+def _then(node: nodes.Then, sql: Writer) -> str:
     if isinstance(node.first, nodes.Probability):
-        return _written(node.second, column)
+        return sql.write(node.second)
     name = quoted("miscal_step")
-    first, second = _written(node.first, column), _written(node.second, name)
+    first, second = sql.write(node.first), replace(sql, column=name).write(node.second)
     return f"(SELECT {second} FROM (SELECT {first} AS {name}) AS {quoted('miscal_of_step')})"  # noqa: S608
 
 
-_WRITERS: dict[type, Callable[..., str]] = {
+# ---------------------------------------------------------------------------------------------------- of the columns
+def _absent(name: str) -> str:
+    """Whether a number is missing; NaN counts, which some databases sort above all numbers and others nowhere."""
+    return f"({quoted(name)} IS NULL OR NOT ({quoted(name)} <= {LARGEST}))"
+
+
+def _gone(name: str, levels: Iterable[Any]) -> str:
+    """Whether a column of such levels is missing."""
+    numbers = any(isinstance(level, (int, float)) and not isinstance(level, bool) for level in levels)
+    return _absent(name) if numbers else f"{quoted(name)} IS NULL"
+
+
+def _number(node: nodes.Number, sql: Writer) -> str:
+    value = quoted(node.name)
+    if node.low == node.high:
+        value = number(node.low)
+    elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
+        value = sql.held(value, node.low, node.high)
+    return f"(CASE WHEN {_absent(node.name)} THEN {number(node.missing)} ELSE {value} END)"
+
+
+def _level(node: nodes.Level, _: Writer) -> str:
+    name = quoted(node.name)
+    cases = [f" WHEN {name} IS NULL THEN {number(node.missing)}"]
+    cases += [f" WHEN {name} = {literal(level)} THEN {number(value)}" for level, value in node.values]
+    return f"(CASE{''.join(cases)} ELSE {number(node.unseen)} END)"
+
+
+def _cut(node: nodes.Cut, sql: Writer) -> str:
+    test = _test(node.column, node.threshold, sql)
+    if test in ("TRUE", "FALSE"):
+        return sql.write(node.left if test == "TRUE" else node.right)
+    return f"(CASE WHEN {test} THEN {sql.write(node.left)} ELSE {sql.write(node.right)} END)"
+
+
+def _test(column: Any, threshold: float, sql: Writer) -> str:
+    """Whether a row goes left. A test that is NULL counts as no."""
+    if isinstance(column, nodes.Number):
+        return _number_test(column, threshold)
+    if isinstance(column, nodes.Level):
+        return _level_test(column, threshold)
+    return f"{sql.write(column)} <= {number(threshold)}"
+
+
+def _number_test(column: nodes.Number, threshold: float) -> str:
+    name = quoted(column.name)
+    if threshold >= column.high:
+        return "TRUE" if column.missing <= threshold else f"NOT {_absent(column.name)}"
+    if column.missing <= threshold:
+        absent = _absent(column.name)
+        return absent if threshold < column.low else f"({absent} OR {name} <= {number(threshold)})"
+    return "FALSE" if threshold < column.low else f"{name} <= {number(threshold)}"
+
+
+def _level_test(column: nodes.Level, threshold: float) -> str:
+    name = quoted(column.name)
+    here = [literal(level) for level, place in column.values if place <= threshold]
+    rest = [literal(level) for level, place in column.values if place > threshold]
+    if column.unseen <= threshold:
+        known = f"{name} NOT IN ({', '.join(rest)})" if rest else f"{name} IS NOT NULL"
+    else:
+        known = f"{name} IN ({', '.join(here)})" if here else "FALSE"
+    if column.missing > threshold:
+        return known
+    if known == "FALSE":
+        return f"{name} IS NULL"
+    return "TRUE" if not rest and column.unseen <= threshold else f"({name} IS NULL OR {known})"
+
+
+def _polynomial(node: nodes.Polynomial, sql: Writer) -> str:
+    inner = sql.write(node.inner)
+    terms = [f"{number(factor)} * {' * '.join([inner] * (i + 1))}" for i, factor in enumerate(node.factors)]
+    return f"({' + '.join(terms)})"
+
+
+def _match(node: nodes.Match, sql: Writer) -> str:
+    gone = [_gone(name, [key[j] for key, _ in node.cases]) for j, name in enumerate(node.names)]
+
+    def same(j: int, level: Any) -> str:
+        return gone[j] if level is None else f"{quoted(node.names[j])} = {literal(level)}"
+
+    cases = [
+        f" WHEN {' AND '.join(same(j, level) for j, level in enumerate(key))} THEN {sql.write(value)}"
+        for key, value in node.cases
+    ]
+    return f"(CASE{''.join(cases)} ELSE {sql.write(node.otherwise)} END)"
+
+
+def _mixed(node: nodes.Mixed, sql: Writer) -> str:
+    share = sql.write(node.share)
+    return f"({share} * {sql.write(node.inside)} + (1.0 - {share}) * {sql.write(node.outside)})"
+
+
+def _known(node: nodes.Known, sql: Writer) -> str:
+    tests = []
+    for name, levels in node.levels:
+        listed = ", ".join(literal(level) for level in levels if level is not None)
+        found = [f"{quoted(name)} IN ({listed})"] if listed else []
+        found += [_gone(name, levels)] if None in levels else []
+        tests.append(f"({' OR '.join(found)})")
+    return f"(CASE WHEN {' AND '.join(tests)} THEN {sql.write(node.inside)} END)"
+
+
+def _network(_: nodes.Network, sql: Writer) -> str:  # noqa: ARG001
+    hint = "use to_onnx, or its JSON: from_json() needs no torch"
+    raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
+
+
+def _named(node: nodes.Named, sql: Writer) -> str:
+    name, table = quoted(f"miscal_{node.name}"), quoted(f"miscal_of_{node.name}")
+    return f"(SELECT {sql.write(node.body)} FROM (SELECT {sql.write(node.value)} AS {name}) AS {table})"  # noqa: S608
+
+
+def _name(node: nodes.Name, _: Writer) -> str:
+    return quoted(f"miscal_{node.name}")
+
+
+_WRITERS: dict[type, Callable[[Any, Writer], str]] = {
+    nodes.Probability: _probability,
     nodes.Held: _held,
     nodes.Moved: _moved,
     nodes.Log: _log,
@@ -166,4 +317,14 @@ _WRITERS: dict[type, Callable[..., str]] = {
     nodes.Line: _line,
     nodes.Ratio: _ratio,
     nodes.Then: _then,
+    nodes.Number: _number,
+    nodes.Level: _level,
+    nodes.Cut: _cut,
+    nodes.Polynomial: _polynomial,
+    nodes.Match: _match,
+    nodes.Mixed: _mixed,
+    nodes.Known: _known,
+    nodes.Network: _network,
+    nodes.Named: _named,
+    nodes.Name: _name,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
@@ -41,6 +41,8 @@ class BetaCalibration(_Curve):
     >>> BetaCalibration(l2=1).fit(y_prob, y)
     BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
     """
+
+    candidate_for_two: ClassVar[bool] = True
 
     def __init__(self, constraint: str = "positive", l2: float = 0.0, clip: float = 1e-4) -> None:
         self.constraint = constraint

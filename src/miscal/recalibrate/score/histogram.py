@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Floats
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
@@ -84,6 +85,9 @@ class HistogramBinning(OneVsRest):
     def _map_one(self, score: Floats, which: int) -> Floats:
         found = self.values_[which][bin_index(score, self.edges_[which])]
         return np.where(found == EMPTY_BIN, score, found)
+
+    def _formula_of(self, which: int) -> nodes.Steps:
+        return nodes.steps(nodes.Probability(), self.edges_[which], self.values_[which])
 
     def _summary(self) -> str:
         return f"{sum(len(values) for values in self.values_)} bins"
@@ -161,6 +165,14 @@ class ScalingBinning(OneVsRest):
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return super()._joined(values, probability) if self.renormalise else values
+
+    def _formula_of(self, which: int) -> nodes.Steps:
+        scaled = nodes.curve(Features("logit"), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
+        return nodes.steps(scaled, self.edges_[which], self.values_[which])
+
+    def _formula(self) -> nodes.Formula:
+        found = super()._formula()
+        return nodes.Each(found.maps, bool(self.renormalise)) if isinstance(found, nodes.Each) else found
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)

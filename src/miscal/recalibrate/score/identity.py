@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.export.formula import Each, Formula, Probability
 
 
 class Identity(Recalibrator):
@@ -24,3 +25,6 @@ class Identity(Recalibrator):
 
     def _keeps_ranking(self) -> bool:
         return True
+
+    def _formula(self) -> Formula:
+        return Probability() if self.n_classes_ == 2 else Each((Probability(),) * self.n_classes_)

@@ -8,6 +8,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats
+from miscal.recalibrate.export.formula import Line, Probability
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
@@ -39,6 +40,8 @@ class IsotonicCalibration(OneVsRest):
     array([0.5 , 0.75])
     """
 
+    candidate_for_two: ClassVar[bool] = True
+    in_blends: ClassVar[bool] = False
     fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
         "knots_": Field("ragged", (), 0.0, 1.0),
         "values_": Field("ragged", (), 0.0, 1.0),
@@ -89,6 +92,12 @@ class IsotonicCalibration(OneVsRest):
                 got = f"got {low if low < knots[0] else high:g}"
                 raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
         return np.interp(score, knots, values)
+
+    def _formula_of(self, which: int) -> Line:
+        if self.out_of_bounds == "raise":
+            hint = "use out_of_bounds='clip'"
+            raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
+        return Line(Probability(), tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist()))
 
     def _keeps_ranking(self) -> bool:
         return not self.is_fitted() or self.n_classes_ == 2

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, binaries, fit_curve
 from miscal.recalibrate.score.temperature import powered
@@ -87,6 +88,12 @@ class KernelCalibration(Recalibrator):
         if self.base == "temperature":
             return True
         return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+
+    def _formula(self) -> nodes.Formula:
+        if self.n_classes_ > 2 and self.base == "temperature":
+            return nodes.Softmax(self.coefficients_[0, 0] * np.eye(self.n_classes_), np.zeros(self.n_classes_))
+        maps = tuple(nodes.curve(Features("logit"), [slope], start) for slope, start in self.coefficients_.tolist())
+        return maps[0] if self.n_classes_ == 2 else nodes.Each(maps)
 
     def _summary(self) -> str:
         if self.base == "temperature":

@@ -13,6 +13,7 @@ from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate.base import Floats
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
@@ -65,6 +66,8 @@ class IsotonicLinePlotScaling(OneVsRest):
     array([0.1, 0.2, 0.6])
     """
 
+    candidate_for_two: ClassVar[bool] = True
+    in_blends: ClassVar[bool] = False
     fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {"knots_": Field("ragged"), "values_": Field("ragged")}
 
     knots_: list[Floats]
@@ -125,6 +128,10 @@ class IsotonicLinePlotScaling(OneVsRest):
         values = locked(self.values_[which])
         over_blocks(len(score), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
         return out
+
+    def _formula_of(self, which: int) -> nodes.Sigmoid:
+        knots, values = tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist())
+        return nodes.Sigmoid(nodes.Line(nodes.logit(), knots, values, continued=self.outside == "slope"))
 
     def _keeps_ranking(self) -> bool:
         return not self.is_fitted() or self.n_classes_ == 2

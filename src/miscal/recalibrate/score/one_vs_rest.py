@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.export.formula import Each, Formula, Node, Probability
 from miscal.recalibrate.fitting.logistic import Binary, binaries
 from miscal.recalibrate.state import Field
 
@@ -41,6 +42,10 @@ class OneVsRest(Recalibrator):
         """Apply one map to one column of probabilities."""
         raise NotImplementedError
 
+    def _formula_of(self, which: int) -> Node:
+        """The formula of one map."""
+        raise NotImplementedError
+
     def _fit(self, sample: Sample) -> None:
         learned = [self._unlearned() if rows is None else self._fit_one(rows) for rows in binaries(sample)]
         found = sample.class_weights()
@@ -64,3 +69,8 @@ class OneVsRest(Recalibrator):
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return normalised(values, probability)
+
+    def _formula(self) -> Formula:
+        if self.n_classes_ == 2:
+            return self._formula_of(0)
+        return Each(tuple(Probability() if kept else self._formula_of(k) for k, kept in enumerate(self.kept_)))

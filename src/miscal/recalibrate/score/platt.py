@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.recalibrate.base import Floats
+from miscal.recalibrate.export.formula import Sigmoid, curve
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
@@ -35,6 +36,9 @@ class _Curve(OneVsRest):
 
     def _map_pairs(self, probability: Floats) -> Floats:
         return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+
+    def _formula_of(self, which: int) -> Sigmoid:
+        return curve(self._features(), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
 
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
@@ -71,6 +75,8 @@ class PlattScaling(_Curve):
     >>> PlattScaling().fit(y_prob, y)
     PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
     """
+
+    candidate_for_two: ClassVar[bool] = True
 
     def __init__(self, on: str = "logit", l2: float = 0.0) -> None:
         self.on = on

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
-from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.export.formula import Probability, Ratio
 from miscal.recalibrate.fitting import parameters
 
 
@@ -25,6 +28,9 @@ class SamplingCorrection(Recalibrator):
     array([0.090909])
     """
 
+    two_classes_only: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
+
     def __init__(self, rate: float = 1.0) -> None:
         self.rate = rate
 
@@ -33,8 +39,7 @@ class SamplingCorrection(Recalibrator):
         parameters.number("rate", self.rate, 0.0, 1.0, above=True)
 
     def _fit(self, sample: Sample) -> None:
-        if sample.n_classes != 2:
-            raise refusal("is written for two classes", where="SamplingCorrection", got=f"there are {sample.n_classes}")
+        pass
 
     def _map(self, probability: Floats) -> Floats:
         # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
@@ -42,3 +47,10 @@ class SamplingCorrection(Recalibrator):
 
     def _keeps_ranking(self) -> bool:
         return True
+
+    def _formula(self) -> Ratio:
+        return Ratio(Probability(), float(self.rate))
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        return [cls(rate=0.5)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Features
 from miscal.recalibrate.state import Field
 
@@ -65,6 +67,16 @@ class TemperatureScaling(Recalibrator):
 
     def _keeps_ranking(self) -> bool:
         return True
+
+    def _formula(self) -> nodes.Formula:
+        power = float(self.inverse_temperature_)
+        if self.n_classes_ > 2:
+            return nodes.Softmax(power * np.eye(self.n_classes_), np.zeros(self.n_classes_))
+        return nodes.curve(Features("logit"), [power], 0.0)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if n_classes > 2 else {}
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"
