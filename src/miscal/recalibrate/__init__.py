@@ -27,7 +27,7 @@ _KINDS = {
     "AugmentedBeta": "by_columns.augmented",
     "VariableTree": "by_columns.variable_tree",
     "GroupWise": "by_columns.groups",
-    "MulticalibrationBoost": "by_columns.multicalibration",
+    "MulticalibrationBoost": "by_columns.boosting",
     "Augmentation": "by_columns.augmentation",
     "LocalRecalibration": "by_columns.local",
     "NeuralCalibration": "by_columns.neural",

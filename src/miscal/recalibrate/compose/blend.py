@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalWarning, refusal
+from miscal.data.odds import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax
@@ -126,7 +127,7 @@ class Blend(Recalibrator):
             own = member.predict_proba(probability, columns if member.uses_columns else None)
             total += weight * logs_of(own)
         if probability.ndim == 1:
-            return pairs(_logistic(total[:, 1] - total[:, 0]))
+            return pairs(sigmoid(total[:, 1] - total[:, 0]))
         return softmax(total)[0]
 
     def _keeps_ranking(self) -> bool:
@@ -160,11 +161,6 @@ class Blend(Recalibrator):
 
     def _summary(self) -> str:
         return self.shares()
-
-
-def _logistic(x: Floats) -> Floats:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
 
 
 def _fitted(each: Recalibrator, sample: Sample) -> Recalibrator:

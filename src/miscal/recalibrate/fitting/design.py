@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Sample
 from miscal.recalibrate.fitting.logistic import Binary, Features, LogisticFit
 from miscal.recalibrate.fitting.newton import Evaluate
-from miscal.recalibrate.fitting.tables import codes_of, find
+from miscal.recalibrate.fitting.tables import Coding, mean_and_spread
 
-MOST_FEATURES = 2000
 CELLS = 1 << 18  # numbers in a block
 
 
@@ -43,25 +41,20 @@ class Design:
         weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         for name in names:
             column = sample.columns.find(name)
-            absent = column.missing
-            made.nominal.append(column.nominal)
-            made.missing.append(bool(absent.any()))
-            seen = ~absent
+            seen = ~column.missing
+            levels, mean, spread = [], 0.0, 1.0
             if column.nominal:
                 mass = np.bincount(column.values[seen], weights=weight[seen], minlength=max(len(column.levels), 1))
                 commonest = int(np.argmax(mass))
-                made.levels.append([v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0])
+                levels = [v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0]
             else:
-                made.levels.append([])
-            mean, spread = (0.0, 1.0) if column.nominal else _mean_and_spread(column.values[seen], weight[seen])
+                mean, spread = mean_and_spread(column.values[seen], weight[seen])
+            made.nominal.append(column.nominal)
+            made.levels.append(levels)
             made.means.append(mean)
             made.offsets.append(0.0 if raw else mean)
             made.spreads.append(1.0 if raw else spread)
-        if made.width > MOST_FEATURES:
-            hint = "use VariableTree or GroupWise for columns of many levels"
-            raise refusal(
-                f"must give at most {MOST_FEATURES:,} features", where="'X'", got=f"{made.width:,}", hint=hint
-            )
+            made.missing.append(not bool(seen.all()))
         return made
 
     @property
@@ -82,12 +75,8 @@ class Design:
 
     def ready(self, columns: Columns) -> list[Array]:
         """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen, -2 missing)."""
-        made: list[Array] = []
-        for name, nominal, levels in zip(self.names, self.nominal, self.levels, strict=True):
-            column = find(columns, name, "nominal" if nominal else "numeric")
-            coded = np.where(column.missing, -2, codes_of(column, levels, -1)) if nominal else column.values
-            made.append(coded)
-        return made
+        described = zip(self.names, self.nominal, self.levels, strict=True)
+        return [Coding(n, c, v, *((-2, -1) if c else ())).read(columns) for n, c, v in described]
 
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
@@ -126,17 +115,6 @@ class Design:
         variance = second - first * first
         moving = variance > 1e-24 * (1.0 + centre * centre)
         return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
-
-
-def _mean_and_spread(values: Floats, weight: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of numbers of any size; (0, 1) without any, spread 1 where all are equal."""
-    if not values.size:
-        return 0.0, 1.0
-    largest = float(np.abs(values).max()) or 1.0
-    part = values / largest
-    mean = float(np.average(part, weights=weight))
-    spread = float(np.sqrt(np.average((part - mean) ** 2, weights=weight))) * largest
-    return mean * largest, spread if 0.0 < spread < np.inf else 1.0
 
 
 class DesignFit(LogisticFit):
