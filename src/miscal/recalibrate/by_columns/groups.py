@@ -255,14 +255,14 @@ class GroupWise(Recalibrator):
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.score.platt import PlattScaling
+        from miscal.recalibrate.score.curves import PlattScaling
 
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(PlattScaling(), columns=[name]) for name in names}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.score.platt import PlattScaling
+        from miscal.recalibrate.score.curves import PlattScaling
 
         return [cls(PlattScaling(), min_rows=10)]
 

@@ -13,11 +13,11 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
-from miscal.recalibrate.classes.dirichlet import DirichletCalibration
+from miscal.recalibrate.classes.scaling import DirichletCalibration
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
-from miscal.recalibrate.score.beta import BetaCalibration
+from miscal.recalibrate.score.curves import BetaCalibration
 from miscal.recalibrate.state import Field, label_array
 
 Integers = npt.NDArray[np.int64]

@@ -150,7 +150,7 @@ class Blend(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.score.temperature import TemperatureScaling
+        from miscal.recalibrate.score.curves import TemperatureScaling
 
         return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 

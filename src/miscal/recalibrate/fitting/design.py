@@ -14,8 +14,7 @@ from miscal.data.columns import Columns
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Sample
-from miscal.recalibrate.fitting.logistic import Binary, Features, LogisticFit
-from miscal.recalibrate.fitting.newton import Evaluate
+from miscal.recalibrate.fitting.logistic import Binary, Evaluate, Features, LogisticFit
 from miscal.recalibrate.fitting.tables import Coding, mean_and_spread
 
 CELLS = 1 << 18  # numbers in a block

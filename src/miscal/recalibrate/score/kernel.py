@@ -10,7 +10,7 @@ from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normali
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, binaries, fit_curve
-from miscal.recalibrate.score.temperature import powered
+from miscal.recalibrate.score.curves import powered
 from miscal.recalibrate.state import Field
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
