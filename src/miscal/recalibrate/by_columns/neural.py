@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.odds import sigmoid
+from miscal.data.odds import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
-from miscal.recalibrate.score.line_plot import Line
 from miscal.recalibrate.state import Field, label_array
 
 BLOCK = 1 << 14  # rows predicted at a time
@@ -267,10 +267,7 @@ class NeuralCalibration(Recalibrator):
 
     def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
-        if probability.ndim == 1:
-            line = Line.of(probability, self.knots_, clamp=False)
-            return line.place[:, None].astype(np.int64), line.part[:, None]
-        score = logs_of(probability)
+        score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
         place = np.clip(np.searchsorted(self.knots_, score, side="right") - 1, 0, len(self.knots_) - 2)
         return place, (score - self.knots_[place]) / np.diff(self.knots_)[place]
 

@@ -16,15 +16,13 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Sample, pairs
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, descended
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 
 BLOCK = 2048  # rows at a time
 TASK = 32 * BLOCK  # rows to a thread
 MOST_KEPT = 1 << 24  # numbers held between products with the Hessian
-MOST_STEPS = 100
-MOST_HALVINGS = 40
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
 LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
@@ -193,24 +191,18 @@ class SoftmaxFit:
 
     def minimum(self, theta: Floats) -> tuple[Floats, bool]:
         """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
-        loss, gradient = self.evaluate(theta)
-        longest = 0.0
-        for _ in range(MOST_STEPS):
-            length = float(np.linalg.norm(gradient))
+        longest = [0.0]
+
+        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
+            length = float(np.linalg.norm(state[1]))
             if length <= SMALL_GRADIENT:
-                break
+                return np.zeros(theta.shape), True
             small = max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT)
-            step = _conjugate_gradients(self.product, gradient, self.near_inverse(), small)
-            for _ in range(MOST_HALVINGS):
-                new = self.evaluate(theta - step)
-                if new[0] <= loss + 1e-12 * abs(loss):
-                    break
-                step *= 0.5
-            else:
-                break
-            theta, (loss, gradient) = theta - step, new
-            longest = float(np.abs(step).max())
-        return theta, longest > LONG_STEP
+            step = _conjugate_gradients(self.product, state[1], self.near_inverse(), small)
+            longest.append(float(np.abs(step).max()))
+            return step, False
+
+        return descended(self.evaluate, theta, step_at), longest[-1] > LONG_STEP
 
 
 def _conjugate_gradients(product: Solve, gradient: Floats, near_inverse: Solve, small: float) -> Floats:

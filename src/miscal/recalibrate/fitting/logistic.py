@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Sample
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Evaluate: TypeAlias = Callable[[Floats], tuple[float, Floats, Floats]]
+State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
+Evaluate: TypeAlias = Callable[[Floats], State]
+AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
@@ -55,29 +57,43 @@ def minimise(
     keep the share they started with, and separable classes stop at certainty instead of overflowing.
     """
     free = np.ones(len(start), dtype=bool) if free is None else free
-    theta = np.array(start, dtype=np.float64)
+    flat: list[int] = []  # directions not followed, at each step
 
-    def penalised(at: Floats) -> tuple[float, Floats, Floats]:
+    def penalised(at: Floats) -> State:
         loss, gradient, hessian = evaluate(at)
         return loss + 0.5 * float(penalty @ (at * at)), gradient + penalty * at, hessian + np.diag(penalty)
 
-    state = penalised(theta)
-    flat_at_start, flat = -1, 0
+    def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
+        step, number = _newton_step(state[1], state[2], free, total)
+        flat.append(number)
+        return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
+
+    theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
+    return Minimum(theta, flat[-1] > flat[0])
+
+
+def descended(
+    evaluate: Callable[[Floats], AnyState], theta: Floats, step_at: Callable[[Floats, AnyState], tuple[Floats, bool]]
+) -> Floats:
+    """Take steps until one is the last; each is halved until the loss does not rise.
+
+    `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
+    ends the search.
+    """
+    state = evaluate(theta)
     for _ in range(MOST_STEPS):
-        step, flat = _newton_step(state[1], state[2], free, total)
-        flat_at_start = flat if flat_at_start < 0 else flat_at_start
-        if np.abs(step).max(initial=0.0) <= SMALL_STEP:
-            theta = theta - step
-            break
+        step, last = step_at(theta, state)
+        if last:
+            return theta - step
         for _ in range(MOST_HALVINGS):
-            new = penalised(theta - step)
+            new = evaluate(theta - step)
             if new[0] <= state[0] + 1e-12 * abs(state[0]):
                 break
-            step *= 0.5
+            step = 0.5 * step
         else:
-            break
+            return theta
         theta, state = theta - step, new
-    return Minimum(theta, flat > flat_at_start)
+    return theta
 
 
 def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
@@ -146,6 +162,11 @@ class Binary:
     def __post_init__(self) -> None:
         for name in ("score", "outcome", "weight"):
             object.__setattr__(self, name, locked(getattr(self, name)))
+
+    @property
+    def weights(self) -> Floats:
+        """One weight a row."""
+        return self.weight if self.weight.size else np.ones(len(self.score))
 
     @property
     def total(self) -> float:

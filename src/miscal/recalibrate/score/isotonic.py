@@ -72,7 +72,7 @@ class IsotonicCalibration(OneVsRest):
         order = sorted_order(rows.score)
         sorted_scores = rows.score[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
-        weight = rows.weight[order] if rows.weight.size else np.ones(len(order))
+        weight = rows.weights[order]
         rates = np.empty(len(starts))
         rising_rates(np.add.reduceat(weight * rows.outcome[order], starts), np.add.reduceat(weight, starts), rates)
         # A block of one score has one knot, the others one at either end.

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.odds import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
@@ -139,9 +140,7 @@ def _temperature(sample: Sample, penalty: float) -> float:
 def _platt(rows: Binary, penalty: float) -> Floats:
     """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
     from scipy.optimize import minimize
-    from scipy.special import expit
 
-    weight = rows.weight if rows.weight.size else np.ones(len(rows.score))
     slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
     start = np.array([slope[0], intercept])
     if not penalty:
@@ -150,8 +149,8 @@ def _platt(rows: Binary, penalty: float) -> Floats:
 
     def objective(theta: Floats) -> float:
         z = theta[0] * x + theta[1]
-        loss = float(weight @ (np.logaddexp(0.0, z) - y * z)) / rows.total
-        return loss + penalty * kernel_error(expit(z), y, weight)
+        loss = float(rows.weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, rows.weights)
 
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
     best = minimize(objective, start, method="Nelder-Mead", options=options).x
