@@ -38,9 +38,8 @@ from miscal.recalibrate import (
     NeuralCalibration,
     PlattScaling,
 )
-from miscal.recalibrate.base import Sample
 from miscal.recalibrate.by_columns import neural_network as network
-from miscal.recalibrate.by_columns.neural_inputs import Inputs
+from miscal.recalibrate.by_columns.neural import Inputs
 from miscal.recalibrate.fitting.tables import columns_of
 
 RESULTS = Path(__file__).parent / "results"
@@ -108,8 +107,7 @@ class Model:
         self.embedding, self.epochs, self.seed = embedding, epochs, seed
 
     def fit(self, X, y):
-        sample = Sample(np.full(len(y), 0.5), y, None, columns_of(X, len(y), "the model"), 2)
-        self.inputs = Inputs.learned(sample, list(X.columns), set())
+        self.inputs = Inputs.learned(columns_of(X, len(y), "the model"), list(X.columns), set())
         with network.own_stream(self.seed):
             made = network.FieldNetwork(self.inputs, self.embedding, (200, 200), 1)
             with network.torch.no_grad():

@@ -221,12 +221,12 @@ def test_dirichlet_is_optimal(several, intercept_l2, reference):
     assert np.abs(found).max() <= 1e-10
 
 
-def test_dirichlet_without_its_hessian_finds_the_same_optimum(several, monkeypatch):
+def test_dirichlet_of_rows_beyond_memory_finds_the_same_optimum(several, monkeypatch):
     p, y, _ = several
-    dense = DirichletCalibration().fit(p, y)
-    monkeypatch.setattr("miscal.recalibrate.classes.dirichlet.MOST_DENSE", 0)
-    sparse = DirichletCalibration().fit(p, y)
-    np.testing.assert_allclose(sparse.coefficients_, dense.coefficients_, atol=1e-9)
+    kept = DirichletCalibration().fit(p, y)
+    monkeypatch.setattr("miscal.recalibrate.classes.softmax.MOST_KEPT", 0)
+    made_anew = DirichletCalibration().fit(p, y)
+    np.testing.assert_allclose(made_anew.coefficients_, kept.coefficients_, atol=1e-9)
 
 
 # ----------------------------------------------------------------------------------------------------- without Newton

@@ -110,3 +110,25 @@ def test_small_groups_are_drawn_to_others(name: str) -> None:
         assert at(made, "common") <= found <= at(made, "high") + 0.05
     else:
         assert 0.2 < found < 0.8
+
+
+@EACH
+@pytest.mark.parametrize("fitted_on", ["text", "numbers", "truth values"])
+def test_a_column_that_changed_its_type_is_refused(name: str, fitted_on: str) -> None:
+    """Its values would all be unseen, and the map of no group in particular would be applied without a word."""
+    if name.startswith("LocalRecalibration"):
+        pytest.skip("of nearness, where an unseen level is away from all")
+    made, _ = GROUP_AWARE[name]
+    if type(made).__name__ == "NeuralCalibration":
+        pytest.importorskip("torch")
+    kinds = {
+        "text": np.where(np.arange(600) % 2, "10", "20"),
+        "numbers": np.where(np.arange(600) % 2, 10, 20),
+        "truth values": np.arange(600) % 2 == 0,
+    }
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 600)
+    fixed = clone(made).fit(p, rng.random(600) < p, {"state": kinds.pop(fitted_on)})
+    for other in kinds.values():
+        with pytest.raises(MiscalError, match=r"column 'state' must (be|hold) .*, as it (was|did) in fit"):
+            fixed.predict_proba(p, {"state": other})

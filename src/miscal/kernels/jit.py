@@ -77,9 +77,19 @@ def vectorisable(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, error_model="numpy")
 
 
+def regrouped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `vectorisable`, with sums regrouped and products fused: only for short blocks, whose sums stay as exact."""
+    return _compiled(function, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a small helper into its callers."""
     return _compiled(function, inline="always")
+
+
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `vectorisable`, with products and sums fused, which is quicker and, if anything, more exact."""
+    return _compiled(function, error_model="numpy", fastmath={"contract", "nsz"})
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -8,26 +8,26 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# A new recalibrator is its own file and its line here. The simplest stand first: so `choose` tries them.
+# A new recalibrator is its file and its line here. The simplest stand first: so `choose` tries them.
 _KINDS = {
     "Identity": "score.identity",
-    "SamplingCorrection": "score.sampling",
-    "PlattScaling": "score.platt",
-    "BetaCalibration": "score.beta",
+    "SamplingCorrection": "score.identity",
+    "PlattScaling": "score.curves",
+    "BetaCalibration": "score.curves",
     "IsotonicLinePlotScaling": "score.line_plot",
     "IsotonicCalibration": "score.isotonic",
     "HistogramBinning": "score.histogram",
     "ScalingBinning": "score.histogram",
     "KernelCalibration": "score.kernel",
-    "TemperatureScaling": "score.temperature",
-    "VectorScaling": "classes.vector",
-    "StructuredScaling": "classes.structured",
-    "DirichletCalibration": "classes.dirichlet",
+    "TemperatureScaling": "score.curves",
+    "VectorScaling": "classes.scaling",
+    "StructuredScaling": "classes.scaling",
+    "DirichletCalibration": "classes.scaling",
     "AugmentedLogistic": "by_columns.augmented",
     "AugmentedBeta": "by_columns.augmented",
     "VariableTree": "by_columns.variable_tree",
     "GroupWise": "by_columns.groups",
-    "MulticalibrationBoost": "by_columns.multicalibration",
+    "MulticalibrationBoost": "by_columns.boosting",
     "Augmentation": "by_columns.augmentation",
     "LocalRecalibration": "by_columns.local",
     "NeuralCalibration": "by_columns.neural",

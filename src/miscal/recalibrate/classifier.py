@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.score.platt import PlattScaling
+from miscal.recalibrate.score.curves import PlattScaling
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

@@ -123,7 +123,7 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
 
 def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Loss, gradient and Hessian."""
-    from miscal.kernels.newton import LOGIT, score_pass
+    from miscal.kernels.logistic import LOGIT, score_pass
 
     weight = NO_WEIGHT if pair.first is None else pair.first
     zero, one = np.zeros(1), np.ones(1)

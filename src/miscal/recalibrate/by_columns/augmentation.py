@@ -4,54 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.columns import Column, Columns
+from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.tables import chosen_names, codes_of, find
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How one column becomes features: a number (missing ones its mean) or an indicator a level but the commonest."""
-
-    name: str
-    nominal: bool
-    levels: tuple[Any, ...]
-    mean: float
-    missing: bool  # whether missing has an indicator
-
-    @classmethod
-    def learned(cls, column: Column) -> Encoding:
-        """Look at the column of the rows to fit on."""
-        absent = column.missing
-        seen = column.values[~absent]
-        if not column.nominal:
-            return cls(column.name, False, (), float(seen.mean()) if seen.size else 0.0, bool(absent.any()))
-        rows = np.bincount(seen, minlength=max(len(column.levels), 1))
-        commonest = int(np.argmax(rows))
-        levels = tuple(level for i, level in enumerate(column.levels) if i != commonest and rows[i])
-        return cls(column.name, True, levels, 0.0, bool(absent.any()))
-
-    def features(self, columns: Columns) -> Floats:
-        """(n, width); levels not seen in fit count as the commonest."""
-        column = find(columns, self.name, "nominal" if self.nominal else "numeric")
-        absent = column.missing
-        if self.nominal:
-            places = codes_of(column, self.levels, -1)
-            made = np.zeros((len(places), len(self.levels)))
-            rows = np.flatnonzero(places >= 0)
-            made[rows, places[rows]] = 1.0
-        else:
-            made = np.where(absent, self.mean, column.values)[:, None]
-        return np.hstack([made, absent[:, None]]) if self.missing else made
+from miscal.recalibrate.fitting.design import Design
+from miscal.recalibrate.fitting.tables import chosen_names
 
 
 class Augmentation(Recalibrator):
@@ -93,7 +57,7 @@ class Augmentation(Recalibrator):
         "calibrated": "trees of the score are coarse",
     }
 
-    encodings_: list[Encoding]
+    design_: Design
     estimators_: list[Any]
 
     def __init__(self, estimator: Any = None, rounds: int = 3, fresh: bool = False) -> None:
@@ -113,8 +77,7 @@ class Augmentation(Recalibrator):
         parameters.truth("fresh", self.fresh)
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, None)
-        self.encodings_ = [Encoding.learned(sample.columns.find(name)) for name in names]
+        self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
         beside = self._beside(sample.columns)
         current = sample.matrix()
         share = np.arange(sample.rows) % self.rounds if self.fresh else None
@@ -140,7 +103,8 @@ class Augmentation(Recalibrator):
         return DecisionTreeClassifier(max_depth=4, random_state=0)
 
     def _beside(self, columns: Columns) -> Floats:
-        return np.hstack([encoding.features(columns) for encoding in self.encodings_])
+        ready = self.design_.ready(columns)
+        return np.ascontiguousarray(self.design_.rows(ready, 0, len(ready[0])).T)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         current = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)

@@ -8,15 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import warn
+from miscal.data.errors import refusal, warn
+from miscal.data.odds import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design, DesignFit
-from miscal.recalibrate.fitting.logistic import SEPARATED, Binary, Features
+from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import Field, label_array
 
+MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 
 
@@ -79,21 +81,23 @@ class _Augmented(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
         design = Design.learned(sample, names, int(self.degree), raw=self.l2 > 0)
+        if design.width > MOST_FEATURES:
+            hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
+            raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self.names_ = label_array(design.names)
         self.nominal_, self.levels_ = np.array(design.nominal), design.levels
         self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
         self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
         self.centres_, scales = design.moments(sample)
-        maps = 1 if sample.n_classes == 2 else sample.n_classes
-        found = sample.class_weights()
-        self.kept_ = np.zeros(1, dtype=bool) if maps == 1 else (found <= 0) | (found >= found.sum())
-        self.coefficients_ = np.zeros((maps, self._features().count + design.width))
-        self.intercepts_ = np.zeros(maps)
-        for k in np.flatnonzero(~self.kept_):
-            score = sample.probability if maps == 1 else sample.probability[:, k]
-            happened = (sample.outcome == (1 if maps == 1 else k)).astype(np.uint8)
-            rows = Binary(score, happened, sample.weight_or_empty)
-            fit = DesignFit(rows, self._features(), design, sample.columns, (self.centres_, scales), float(self.l2))
+        problems = list(binaries(sample))
+        self.kept_ = np.array([rows is None for rows in problems])
+        self.coefficients_ = np.zeros((len(problems), self._features().count + design.width))
+        self.intercepts_ = np.zeros(len(problems))
+        ready = design.ready(sample.columns)
+        for k, rows in enumerate(problems):
+            if rows is None:
+                continue
+            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), float(self.l2))
             self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=self._positive())
             if separated:
                 warn(SEPARATED)
@@ -119,7 +123,7 @@ class _Augmented(Recalibrator):
                     continue
                 x = self.coefficients_[k, own:] @ beside + self.intercepts_[k]
                 x += self.coefficients_[k, :own] @ features.rows(score)
-                out[start:stop, k] = _logistic(x)
+                out[start:stop, k] = sigmoid(x)
         return pairs(out[:, 0]) if probability.ndim == 1 else normalised(out, probability)
 
     def _formula(self) -> nodes.Formula:
@@ -156,11 +160,6 @@ def _part(design: Design, j: int, beta: list[float]) -> list[nodes.Node]:
     scaled = nodes.Linear(((1.0 / spread, nodes.Linear(((1.0, number),), -design.offsets[j])),), 0.0)
     powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[: design.degree]))
     return [powers, nodes.Number(name, 0.0, 0.0, gone)] if gone else [powers]
-
-
-def _logistic(x: Floats) -> Floats:
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
 class AugmentedLogistic(_Augmented):

@@ -12,10 +12,9 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
-from miscal.recalibrate.by_columns.local_map import NearnessMap
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, columns_of, levels_in
 from miscal.recalibrate.state import Field, label_array
 
 POLICIES = ("parent", "global", "identity", "error")
@@ -132,9 +131,19 @@ class GroupWise(Recalibrator):
     def _coded(self, sample: Sample) -> Array:
         """Learn the levels of the columns; each row's codes."""
         names = chosen_names(sample.columns, self.columns)
-        levels = NearnessMap.learned(sample, names, None, group=True)
-        self.names_, self.levels_ = label_array(names), levels.levels
-        return levels.codes(sample.columns).astype(np.int64)
+        found = [sample.columns.find(name) for name in names]
+        self.names_ = label_array(names)
+        self.levels_ = [[*levels_in(each), *([None] if each.missing.any() else [])] for each in found]
+        return self._codes(sample.columns)
+
+    def _codes(self, columns: Columns) -> Array:
+        """Places of each row's levels, (n, columns); -1 where fit had no such level."""
+        made = []
+        for name, levels in zip(self.names_, self.levels_, strict=True):
+            known = [level for level in levels if level is not None]
+            missing = len(known) if None in levels else -1
+            made.append(Coding(str(name), True, known, missing, -1).read(columns))
+        return np.stack(made, axis=1)
 
     def _learn(self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None) -> None:
         """Fit the maps; `times` rows stand at each of the sample's, and `half` says which half each belongs to."""
@@ -210,11 +219,7 @@ class GroupWise(Recalibrator):
 
     def _placed(self, columns: Columns) -> tuple[Array, list[Array]]:
         """Each row's codes, and the places of its maps."""
-        made = NearnessMap(
-            [str(name) for name in self.names_], np.ones(len(self.names_), bool), self.levels_,
-            np.zeros(len(self.names_)), np.ones(len(self.names_)), np.zeros(len(self.names_), bool),
-        )  # fmt: skip
-        codes = made.codes(columns).astype(np.int64)
+        codes = self._codes(columns)
         return codes, _chain(self.keys_.reshape(-1, codes.shape[1]), codes, self._depths(codes.shape[1]))
 
     def unknown(self, y_prob: Any, X: Any) -> Array:
@@ -250,14 +255,14 @@ class GroupWise(Recalibrator):
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.score.platt import PlattScaling
+        from miscal.recalibrate.score.curves import PlattScaling
 
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(PlattScaling(), columns=[name]) for name in names}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.score.platt import PlattScaling
+        from miscal.recalibrate.score.curves import PlattScaling
 
         return [cls(PlattScaling(), min_rows=10)]
 

@@ -7,6 +7,7 @@ import binascii
 import copy
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,18 +16,73 @@ import numpy.typing as npt
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
+from miscal.data.odds import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.by_columns.neural_inputs import FURTHEST, Inputs
+from miscal.recalibrate.classes.softmax import logs_of, softmax
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.score.line_plot import Line
+from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
 from miscal.recalibrate.state import Field, label_array
 
 BLOCK = 1 << 14  # rows predicted at a time
 LEAST_HELD = 200  # rows below which none are held out
+OTHER, MISSING, FIRST = 0, 1, 2  # places in a table of embeddings: unseen levels, missing values, the first level
+FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is embedded and what is scaled; learned from the rows of fit.
+
+    A level not seen in fit has the place OTHER, a missing value of a category the place MISSING. Numbers are centred,
+    scaled and held within 10 standard deviations; a missing one is 0 beside a flag that says so.
+    """
+
+    codings: list[Coding]
+    centre: Floats  # of numeric columns, in order
+    scale: Floats
+
+    @classmethod
+    def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> Inputs:
+        """Look at the columns of the rows to fit on."""
+        codings, centre, scale = [], [], []
+        for column in map(columns.find, names):
+            embedded = column.nominal or column.name in nominal
+            codings.append(_coding(column.name, embedded, levels_in(column) if embedded else []))
+            if embedded:
+                continue
+            known = column.values[~column.missing]
+            centre.append(float(known.mean()) if known.size else 0.0)
+            deviation = float(known.std()) if known.size else 0.0
+            scale.append(1.0 / deviation if deviation > 1e-12 * (1.0 + abs(centre[-1])) else 0.0)
+        return cls(codings, np.array(centre), np.array(scale))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each table of embeddings."""
+        return [len(coding.levels) + FIRST for coding in self.codings if coding.nominal]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has: values, then flags of missing ones."""
+        return 2 * len(self.centre)
+
+    def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """Codes (rows, categories) and numbers (rows, width)."""
+        codes = [coding.read(columns) + FIRST for coding in self.codings if coding.nominal]
+        values = [coding.read(columns) for coding in self.codings if not coding.nominal]
+        numbers = np.zeros((rows, self.width), np.float32)
+        for j, (each, centre, scale) in enumerate(zip(values, self.centre, self.scale, strict=True)):
+            absent = np.isnan(each)
+            numbers[:, j] = np.where(absent, 0.0, np.clip((each - centre) * scale, -FURTHEST, FURTHEST))
+            numbers[:, len(values) + j] = absent
+        return np.array(codes, dtype=np.int32).reshape(-1, rows).T.copy(), numbers
+
+
+def _coding(name: str, nominal: bool, levels: list[Any]) -> Coding:
+    return Coding(name, True, levels, MISSING - FIRST, OTHER - FIRST) if nominal else Coding(name, False, [])
 
 
 class NeuralCalibration(Recalibrator):
@@ -165,9 +221,10 @@ class NeuralCalibration(Recalibrator):
         network = _networks()
         names = chosen_names(sample.columns, self.columns)
         nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
-        inputs = Inputs.learned(sample, names, nominal)
-        self.names_, self.nominal_ = label_array(inputs.names), np.array(inputs.nominal)
-        self.levels_, self.centre_, self.scale_ = inputs.levels, inputs.centre, inputs.scale
+        inputs = Inputs.learned(sample.columns, names, nominal)
+        self.names_, self.nominal_ = label_array(names), np.array([coding.nominal for coding in inputs.codings])
+        self.levels_ = [coding.levels for coding in inputs.codings]
+        self.centre_, self.scale_ = inputs.centre, inputs.scale
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         self.knots_ = _knots(outputs)
         device = network.device_of(self.device)
@@ -210,10 +267,7 @@ class NeuralCalibration(Recalibrator):
 
     def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
-        if probability.ndim == 1:
-            line = Line.of(probability, self.knots_, clamp=False)
-            return line.place[:, None].astype(np.int64), line.part[:, None]
-        score = np.log(np.maximum(probability, LOGIT_CLIP))
+        score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
         place = np.clip(np.searchsorted(self.knots_, score, side="right") - 1, 0, len(self.knots_) - 2)
         return place, (score - self.knots_[place]) / np.diff(self.knots_)[place]
 
@@ -295,19 +349,16 @@ class NeuralCalibration(Recalibrator):
         return [cls(hidden=(4,), epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
-        names = [str(name) for name in self.names_]
-        return Inputs(names, [bool(kind) for kind in self.nominal_], self.levels_, self.centre_, self.scale_)
+        described = zip(self.names_, self.nominal_, self.levels_, strict=True)
+        return Inputs([_coding(str(n), bool(c), levels) for n, c, levels in described], self.centre_, self.scale_)
 
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
         """Rows that sum to 1."""
         logits = np.asarray(logits, dtype=np.float64)
         if logits.shape[1] == 1:
-            x = logits[:, 0]
-            small = np.exp(-np.abs(x))
-            return pairs(np.where(x >= 0, 1.0, small) / (1.0 + small))
-        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+            return pairs(sigmoid(logits[:, 0]))
+        return softmax(logits)[0]
 
     def _shapes(self) -> list[tuple[int, ...]]:
         inputs = self._inputs()

@@ -18,7 +18,7 @@ from miscal.data.errors import refusal
 from miscal.kernels.threads import thread_count
 
 if TYPE_CHECKING:
-    from miscal.recalibrate.by_columns.neural_inputs import Inputs
+    from miscal.recalibrate.by_columns.neural import Inputs
 
 CHUNK = 1 << 18  # rows that are brought to the device at a time
 THREADED = 2e8  # products in a batch from which several threads help

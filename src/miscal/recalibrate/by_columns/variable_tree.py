@@ -2,28 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
-from miscal.recalibrate.by_columns.augmented import AugmentedBeta, AugmentedLogistic
-from miscal.recalibrate.classes.dirichlet import DirichletCalibration
+from miscal.recalibrate.classes.scaling import DirichletCalibration
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.fitting.tree import Coding, Integers, Tree, coded, grow
-from miscal.recalibrate.score.beta import BetaCalibration
+from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
+from miscal.recalibrate.score.curves import BetaCalibration
 from miscal.recalibrate.state import Field, label_array
 
-__all__ = ["AugmentedBeta", "AugmentedLogistic", "VariableTree"]
+Integers = npt.NDArray[np.int64]
 
 
-class VariableTree(Recalibrator):
+def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) -> Coding:
+    """Learn the coding of one column; levels are ordered by their means of `target`.
+
+    Means are drawn towards that of all rows, which counts for `prior` rows: a small level then lies near the middle.
+    """
+    if not column.nominal:
+        seen = column.values[~column.missing]
+        low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
+        return Coding(column.name, False, [], low, high)
+    count = len(column.levels)
+    place = np.where(column.missing, count, column.values)
+    mass = np.bincount(place, weights=weight, minlength=count + 1)
+    sums = np.bincount(place, weights=weight * target, minlength=count + 1)
+    share = (sums + prior * np.average(target, weights=weight)) / np.where(mass > 0, mass + prior, 1.0)
+    present = np.flatnonzero(mass > 0)
+    order = present[np.argsort(share[present], kind="stable")]
+    rank = {int(code): i for i, code in enumerate(order)}
+    # Places count every level that occurs, missing among them; a level's place is its index in `levels`, so missing
+    # values hold an index that no level has.
+    levels = [column.levels[code] if code < count else None for code in order]
+    commonest = float(rank[int(np.argmax(mass[:count]))]) if (mass[:count] > 0).any() else 0.0
+    missing = float(rank[count]) if count in rank else commonest
+    return Coding(column.name, True, levels, missing, commonest)
+
+
+def cut_numbers(
+    codings: list[Coding], columns: Columns, missing: Callable[[Coding], float] = lambda _: np.inf
+) -> list[Floats]:
+    """The columns as numbers that trees cut; `missing` says what a missing one becomes."""
+    made = [(coding, coding.read(columns)) for coding in codings]
+    return [np.where(np.isnan(values), missing(coding), values) for coding, values in made]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Nodes of a tree: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
+
+    column: Integers
+    threshold: Floats
+    left: Integers
+    right: Integers
+
+    def parts(self, numbers: list[Floats], rows: int) -> Iterator[tuple[int, Integers]]:
+        """Each leaf with the rows that fall in it."""
+        waiting = [(0, np.arange(rows))]
+        while waiting:
+            node, here = waiting.pop()
+            if self.left[node] < 0:
+                yield node, here
+                continue
+            goes_left = numbers[self.column[node]][here] <= self.threshold[node]
+            waiting.append((int(self.right[node]), here[~goes_left]))
+            waiting.append((int(self.left[node]), here[goes_left]))
+
+    def parents(self) -> Integers:
+        """Parent of each node, -1 for the root."""
+        made = np.full(len(self.left), -1)
+        inner = np.flatnonzero(self.left >= 0)
+        made[self.left[inner]] = inner
+        made[self.right[inner]] = inner
+        return made
+
+    def check(self, columns: int) -> None:
+        """Refuse nodes that do not form a tree: each child must come after its parent and have one parent only."""
+        size = len(self.left)
+        inner = self.left >= 0
+        if size == 0 or not (len(self.column) == len(self.threshold) == len(self.right) == size):
+            raise ValueError("the arrays of the tree differ in length")
+        children = np.concatenate([self.left[inner], self.right[inner]])
+        own = np.flatnonzero(inner)
+        forward = (self.left[inner] > own).all() and (self.right[inner] > own).all()
+        if not forward or sorted(children.tolist()) != list(range(1, size)):
+            raise ValueError("the nodes do not form a tree")
+        if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
+            raise ValueError("the tree cuts a column that is not there")
+
+
+def grow(
+    sample: Sample, codings: list[Coding], *, max_depth: int, min_leaf: float, random_state: Any
+) -> tuple[Tree, list[Floats]]:
+    """Grow a classification tree (Gini) on the columns; also the columns as numbers.
+
+    The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
+    single precision; cuts lie halfway between neighbouring values.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    numbers = cut_numbers(codings, sample.columns)
+    distinct, ranks = [], np.empty((sample.rows, len(numbers)), dtype=np.float32)
+    for j, values in enumerate(numbers):
+        found, place = np.unique(values, return_inverse=True)
+        distinct.append(found)
+        ranks[:, j] = place
+    share = isinstance(min_leaf, float) and min_leaf < 1
+    smallest = {"min_samples_leaf": min_leaf if share else int(min_leaf)}
+    if share and sample.weight is not None:
+        smallest = {"min_weight_fraction_leaf": min_leaf}
+    grower = DecisionTreeClassifier(max_depth=max_depth, random_state=random_state, **smallest)
+    grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
+    inner = grown.children_left >= 0
+    threshold = np.zeros(grown.node_count)
+    for node in np.flatnonzero(inner):
+        found = distinct[grown.feature[node]]
+        below = int(np.floor(grown.threshold[node]))
+        above = found[below + 1]
+        threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
+    column = np.where(inner, grown.feature, 0).astype(np.int64)
+    left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
+    return Tree(column, threshold, left, right), numbers
+
+
+class CutColumns(Recalibrator):
+    """Base of recalibrators whose trees cut columns.
+
+    Numbers stay numbers, held within the range of fit; missing ones come after the largest. Levels become their place
+    in the order of a mean, missing being a level; levels not seen in fit, and missing values where fit had none, take
+    the place of the commonest level.
+    """
+
+    uses_columns: ClassVar[bool] = True
+    fields: ClassVar[dict[str, Field]] = {
+        "names_": Field("labels"),
+        "nominal_": Field("bool", ("any",)),
+        "levels_": Field("levels"),
+        "ranges_": Field("float", ("any", 2), -np.inf, np.inf),  # of a category: places of missing and unseen levels
+    }
+
+    names_: Array
+    nominal_: Array
+    levels_: list[list[Any]]
+    ranges_: Floats
+
+    def check_state(self) -> None:
+        """Refuse columns that differ in number."""
+        count = len(self.names_)
+        if not count or not (len(self.nominal_) == len(self.levels_) == len(self.ranges_) == count):
+            raise ValueError("the columns of the trees differ in number")
+
+    def _keep_codings(self, codings: list[Coding]) -> None:
+        self.names_ = label_array([coding.name for coding in codings])
+        self.nominal_ = np.array([coding.nominal for coding in codings], dtype=np.bool_)
+        self.levels_ = [coding.levels for coding in codings]
+        self.ranges_ = np.array([[coding.low, coding.high] for coding in codings], dtype=np.float64)
+
+    def _codings(self) -> list[Coding]:
+        described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
+        return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+
+
+class VariableTree(CutColumns):
     """Cut the rows by a decision tree on variables and recalibrate each leaf by itself (Kelly and Smyth 2023).
 
     The tree (CART, Gini) predicts the outcome from the columns alone. Each leaf gets its own recalibrator, fitted on
@@ -61,12 +210,7 @@ class VariableTree(Recalibrator):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "ranges_": Field("float", ("any", 2), -np.inf, np.inf),
+    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
         "node_column_": Field("int", ("any",)),
         "node_threshold_": Field("float", ("any",), -np.inf, np.inf),
         "node_left_": Field("int", ("any",), -1),
@@ -74,10 +218,6 @@ class VariableTree(Recalibrator):
         "leaves_": Field("inner"),
     }
 
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    ranges_: Floats
     node_column_: Integers
     node_threshold_: Floats
     node_left_: Integers
@@ -113,11 +253,9 @@ class VariableTree(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
-        count = len(self.names_)
-        if not count or not (len(self.nominal_) == len(self.levels_) == len(self.ranges_) == count):
-            raise ValueError("the columns of the tree differ in number")
+        super().check_state()
         tree = self._tree()
-        tree.check(count)
+        tree.check(len(self.names_))
         if len(self.leaves_) != len(tree.left):
             raise ValueError("there must be one leaf or nothing a node")
         for left, leaf in zip(tree.left, self.leaves_, strict=True):
@@ -134,10 +272,7 @@ class VariableTree(Recalibrator):
         codings = [coded(sample.columns.find(name), target, weight) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
         tree, numbers = grow(sample, codings, min_leaf=self.min_leaf, **options)
-        self.names_ = label_array([coding.name for coding in codings])
-        self.nominal_ = np.array([coding.nominal for coding in codings])
-        self.levels_ = [coding.levels for coding in codings]
-        self.ranges_ = np.array([[coding.low, coding.high] for coding in codings])
+        self._keep_codings(codings)
         self.node_column_, self.node_threshold_ = tree.column, tree.threshold
         self.node_left_, self.node_right_ = tree.left, tree.right
         self.leaves_ = self._fitted_leaves(sample, tree, dict(tree.parts(numbers, sample.rows)))
@@ -161,7 +296,7 @@ class VariableTree(Recalibrator):
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        numbers = [coding.numbers(columns) for coding in self._codings()]
+        numbers = cut_numbers(self._codings(), columns)
         out = np.empty((len(probability), self.n_classes_))
         for node, rows in self._tree().parts(numbers, len(probability)):
             leaf = self.leaves_[node]
@@ -171,10 +306,6 @@ class VariableTree(Recalibrator):
 
     def _tree(self) -> Tree:
         return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
-
-    def _codings(self) -> list[Coding]:
-        described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
-        return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
 
     def _formula(self) -> nodes.Formula:
         columns = nodes.cut_columns(self._codings(), lambda _: nodes.LARGEST)

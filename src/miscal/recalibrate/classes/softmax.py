@@ -1,21 +1,31 @@
-"""Multinomial logistic fits on the logarithms of the probabilities, in blocks of rows.
+"""Multinomial logistic fits on the logarithms of the probabilities: one loss, minimised by Newton's method.
 
-A block's features and probabilities fit in the cache; sums over its rows are matrix products. With many parameters the
-Hessian is never formed: its products with vectors are enough for conjugate gradients.
+    P = softmax(W z + b),   z = (ln p - centre) scale,   W full or diagonal
+
+Rows are taken in blocks that fit in the cache, each turned on its side (one class a line); sums over them are matrix
+products. The Hessian, which would have K^4
+entries, is never formed: its products with vectors are enough for conjugate gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Floats, Sample
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS
+from miscal.recalibrate.base import Floats, Sample, pairs
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, descended
+
+Solve: TypeAlias = Callable[[Floats], Floats]
 
 BLOCK = 2048  # rows at a time
 TASK = 32 * BLOCK  # rows to a thread
+MOST_KEPT = 1 << 24  # numbers held between products with the Hessian
+MOST_PRODUCTS = 500  # with the Hessian, to a step
+SMALL_GRADIENT = 1e-13  # of the mean loss
+LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 
 def logs_of(probability: Floats) -> Floats:
@@ -24,35 +34,23 @@ def logs_of(probability: Floats) -> Floats:
     return logs
 
 
-def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Probabilities, and the logarithm of the sum of exponentials, of each row."""
-    highest = scores.max(axis=1, keepdims=True)
+def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
+    """Probabilities, and the logarithm of the sum of exponentials, of each row; `classes` is the classes' axis."""
+    highest = scores.max(axis=classes, keepdims=True)
     scores = np.exp(scores - highest)
-    sums = scores.sum(axis=1, keepdims=True)
+    sums = scores.sum(axis=classes, keepdims=True)
     scores /= sums
-    return scores, (np.log(sums) + highest)[:, 0]
+    return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-class Rows:
-    """Rows of a multinomial fit, handed out in blocks: ln p, outcome and weight."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.probability = sample.matrix() if sample.probability.ndim == 2 else sample.probability
-        self.outcome = sample.outcome.astype(np.int64, copy=False)
-        self.weight = sample.weight
-        self.total = sample.total
-        self.size = sample.rows
-        self.classes = sample.n_classes
-
-    def block(self, start: int, stop: int) -> tuple[Floats, Floats, Floats]:
-        """Logarithms, the outcome as 0/1 columns, and the weights of some rows."""
-        part = self.probability[start:stop]
-        if part.ndim == 1:
-            part = np.stack([1.0 - part, part], axis=1)
-        happened = np.zeros((stop - start, self.classes))
-        happened[np.arange(stop - start), self.outcome[start:stop]] = 1.0
-        weight = np.ones(stop - start) if self.weight is None else self.weight[start:stop]
-        return logs_of(part), happened, weight
+def softmax_map(probability: Floats, slopes: Floats, shifts: Floats) -> Floats:
+    """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K)."""
+    matrix = pairs(probability) if probability.ndim == 1 else probability
+    out = np.empty(matrix.shape)
+    for start in range(0, len(matrix), BLOCK):
+        logs = logs_of(matrix[start : start + BLOCK])
+        out[start : start + BLOCK] = softmax((logs * slopes if slopes.ndim == 1 else logs @ slopes.T) + shifts)[0]
+    return out
 
 
 def summed(rows: int, work: Callable[[int, int], tuple[Floats | float, ...]]) -> list[Floats]:
@@ -69,7 +67,193 @@ def summed(rows: int, work: Callable[[int, int], tuple[Floats | float, ...]]) ->
     return [np.sum([part[i] for part in parts], axis=0) for i in range(len(parts[0]))]
 
 
-def thinned(sample: Sample) -> Sample | None:
-    """Every so many rows to start a fit from; None when there are few."""
+class SoftmaxFit:
+    """The mean log loss plus penalty/2 (theta - target)², and its minimum.
+
+    theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
+    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss.
+    """
+
+    def __init__(
+        self, sample: Sample, penalty: Floats, target: Floats, centre: Floats | float = 0.0, scale: Floats | float = 1.0
+    ) -> None:
+        self.sample, self.penalty, self.target = sample, penalty, target
+        self.centre, self.scale = np.reshape(centre, (-1, 1)), np.reshape(scale, (-1, 1))
+        self.free, width = penalty.shape
+        self.diagonal = width == 2
+        self.keeping = sample.rows * sample.n_classes <= MOST_KEPT
+        self.known: dict[int, Floats] = {}  # z of each block
+        self.likely: dict[int, Floats] = {}  # probabilities of each block at the last point
+
+    def features(self, start: int, stop: int) -> Floats:
+        """The z of some rows, (K, rows)."""
+        if start in self.known:
+            return self.known[start]
+        part = self.sample.probability[start:stop]
+        matrix = np.ascontiguousarray((pairs(part) if part.ndim == 1 else part).T)
+        made: Floats = (logs_of(matrix) - self.centre) * self.scale
+        if self.keeping:
+            self.known[start] = made
+        return made
+
+    def weight(self, start: int, stop: int) -> Floats:
+        """Shares of some rows in the mean."""
+        weight = self.sample.weight
+        part = np.ones(stop - start) if weight is None else weight[start:stop]
+        return part / self.sample.total
+
+    def moved(self, theta: Floats, z: Floats) -> Floats:
+        """W z + b of the free classes."""
+        return (z[: self.free] * theta[:, :1] if self.diagonal else theta[:, :-1] @ z) + theta[:, -1:]
+
+    def gathered(self, off: Floats, z: Floats) -> Floats:
+        """Sums over rows of `off`, of the free classes, times each feature: shaped as theta."""
+        first = np.einsum("ij,ij->i", off, z[: self.free])[:, None] if self.diagonal else off @ z.T
+        return np.concatenate([first, off.sum(axis=1)[:, None]], axis=1)
+
+    def scores(self, theta: Floats, start: int, stop: int) -> Floats:
+        """W z + b of all classes."""
+        made = np.zeros((self.sample.n_classes, stop - start))
+        made[: self.free] = self.moved(theta, self.features(start, stop))
+        return made
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        """Loss and gradient."""
+        kept: dict[int, Floats] = {}
+
+        def work(start: int, stop: int) -> tuple[float, Floats]:
+            weight, own, at = self.weight(start, stop), self.sample.outcome[start:stop], np.arange(stop - start)
+            scores = self.scores(theta, start, stop)
+            likely, log_sum = softmax(scores, 0)
+            if self.keeping:
+                kept[start] = likely[: self.free].copy()
+            loss = float(weight @ (log_sum - scores[own, at]))
+            likely[own, at] -= 1.0
+            return loss, self.gathered(likely[: self.free] * weight, self.features(start, stop))
+
+        loss, gradient = summed(self.sample.rows, work)
+        off = theta - self.target
+        self.theta, self.likely = theta, kept
+        return float(loss) + 0.5 * float((self.penalty * off * off).sum()), gradient + self.penalty * off
+
+    def probabilities(self, start: int, stop: int) -> Floats:
+        """Of the free classes, at the point last evaluated."""
+        if start in self.likely:
+            return self.likely[start]
+        return softmax(self.scores(self.theta, start, stop), 0)[0][: self.free]
+
+    def product(self, direction: Floats) -> Floats:
+        """The Hessian at the point last evaluated, times a vector."""
+
+        def work(start: int, stop: int) -> tuple[Floats]:
+            z, likely = self.features(start, stop), self.probabilities(start, stop)
+            change = self.moved(direction, z)
+            change -= np.einsum("ij,ij->j", likely, change)
+            change *= likely
+            change *= self.weight(start, stop)
+            return (self.gathered(change, z),)
+
+        return summed(self.sample.rows, work)[0] + self.penalty * direction
+
+    def near_inverse(self) -> Solve:
+        """A function that nearly solves with the Hessian."""
+        return self._diagonal_inverse() if self.diagonal else self._product_inverse()
+
+    def _diagonal_inverse(self) -> Solve:
+        def work(start: int, stop: int) -> tuple[Floats]:
+            z, likely = self.features(start, stop), self.probabilities(start, stop)
+            return (self.gathered(likely * (1.0 - likely) * self.weight(start, stop), z * z),)
+
+        own = summed(self.sample.rows, work)[0] + self.penalty
+        inverse = 1.0 / np.maximum(own, 1e-12 * max(float(own.max()), 1e-288))
+        return lambda gradient: inverse * gradient
+
+    def _product_inverse(self) -> Solve:
+        """A sum over rows of (diag p - p p') x (f f') taken for a product of two sums.
+
+        With the features' sum weighted by the trace of diag p - p p' it has the Hessian's trace. In the bases in which
+        both sums are diagonal the penalty is one more diagonal.
+        """
+
+        def work(start: int, stop: int) -> tuple[Floats, Floats, float]:
+            likely, weight = self.probabilities(start, stop), self.weight(start, stop)
+            features = np.concatenate([self.features(start, stop), np.ones((1, stop - start))])
+            spread = weight * (likely * (1.0 - likely)).sum(axis=0)
+            between = np.diag(likely @ weight) - (likely * weight) @ likely.T
+            return between, (features * spread) @ features.T, float(spread.sum())
+
+        between, within, spread = summed(self.sample.rows, work)
+        own, classes = np.linalg.eigh(between)
+        other, directions = np.linalg.eigh(within / max(float(spread), 1e-300))
+        curvature = np.outer(np.maximum(own, 0.0), np.maximum(other, 0.0))
+        curvature += max(float(self.penalty[:, :-1].mean()), 1e-9 * float(curvature.max()), 1e-300)
+        return lambda gradient: np.asarray(classes @ ((classes.T @ gradient @ directions) / curvature) @ directions.T)
+
+    def minimum(self, theta: Floats) -> tuple[Floats, bool]:
+        """Newton's method, each step by conjugate gradients; also whether the loss only falls towards infinity."""
+        longest = [0.0]
+
+        def step_at(_: Floats, state: tuple[float, Floats]) -> tuple[Floats, bool]:
+            length = float(np.linalg.norm(state[1]))
+            if length <= SMALL_GRADIENT:
+                return np.zeros(theta.shape), True
+            small = max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT)
+            step = _conjugate_gradients(self.product, state[1], self.near_inverse(), small)
+            longest.append(float(np.abs(step).max()))
+            return step, False
+
+        return descended(self.evaluate, theta, step_at), longest[-1] > LONG_STEP
+
+
+def _conjugate_gradients(product: Solve, gradient: Floats, near_inverse: Solve, small: float) -> Floats:
+    """Solve H step = gradient until the rest is small, given an approximate inverse of H."""
+    step, rest = np.zeros(gradient.shape), gradient.copy()
+    along = near_inverse(rest)
+    squared = float((rest * along).sum())
+    for _ in range(MOST_PRODUCTS):
+        image = product(along)
+        curvature = float((along * image).sum())
+        if curvature <= 0.0:
+            break
+        share = squared / curvature
+        step += share * along
+        rest -= share * image
+        if float(np.linalg.norm(rest)) <= small:
+            break
+        scaled = near_inverse(rest)
+        before, squared = squared, float((rest * scaled).sum())
+        along = scaled + (squared / before) * along
+    return step if step.any() else gradient.copy()
+
+
+def fitted(
+    sample: Sample,
+    start: Floats,
+    penalty: Floats,
+    target: Floats,
+    centre: Floats | float = 0.0,
+    scale: Floats | float = 1.0,
+) -> tuple[Floats, bool]:
+    """The minimum of `SoftmaxFit`, and whether the classes are separated; of many rows, from that of a part of them."""
     stride = sample.rows // WARM_ROWS
-    return sample.take(np.arange(0, sample.rows, stride)) if stride >= 4 else None
+    if stride >= 4:
+        part = sample.take(np.arange(0, sample.rows, stride))
+        if (part.class_weights() > 0).all():
+            warm, separated = SoftmaxFit(part, penalty, target, centre, scale).minimum(start)
+            start = start if separated else warm
+    return SoftmaxFit(sample, penalty, target, centre, scale).minimum(start)
+
+
+def moments(sample: Sample) -> tuple[Floats, Floats]:
+    """Mean of each ln p, and 1 / its standard deviation (0 where it is constant)."""
+    as_is = np.zeros((sample.n_classes, 2))
+    rows = SoftmaxFit(sample, as_is, as_is)
+
+    def work(start: int, stop: int) -> tuple[Floats, Floats]:
+        logs, weight = rows.features(start, stop), rows.weight(start, stop)
+        return logs @ weight, (logs * logs) @ weight
+
+    centre, second = summed(sample.rows, work)
+    variance = second - centre * centre
+    moving = variance > 1e-12 * (1.0 + centre * centre)
+    return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)

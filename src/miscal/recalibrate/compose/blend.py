@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalWarning, refusal
+from miscal.data.odds import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax
@@ -120,7 +121,6 @@ class Blend(Recalibrator):
         return self._map_beside(probability, Columns({}))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        from scipy.special import expit
 
         total = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
@@ -128,7 +128,7 @@ class Blend(Recalibrator):
             own = member.predict_proba(probability, columns if member.uses_columns else None)
             total += weight * logs_of(own)
         if probability.ndim == 1:
-            return pairs(expit(total[:, 1] - total[:, 0]))
+            return pairs(sigmoid(total[:, 1] - total[:, 0]))
         return softmax(total)[0]
 
     def _keeps_ranking(self) -> bool:
@@ -151,7 +151,7 @@ class Blend(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.score.temperature import TemperatureScaling
+        from miscal.recalibrate.score.curves import TemperatureScaling
 
         return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 

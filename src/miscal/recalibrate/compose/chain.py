@@ -93,7 +93,7 @@ class Chain(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.score.platt import PlattScaling
+        from miscal.recalibrate.score.curves import PlattScaling
 
         return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
 

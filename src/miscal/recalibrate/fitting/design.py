@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal
-from miscal.kernels import newton as kernels
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Sample
-from miscal.recalibrate.fitting.logistic import Binary, Features
-from miscal.recalibrate.fitting.newton import minimise
-from miscal.recalibrate.fitting.tables import codes_of, find
+from miscal.recalibrate.fitting.logistic import Binary, Evaluate, Features, LogisticFit
+from miscal.recalibrate.fitting.tables import Coding, mean_and_spread
 
-MOST_FEATURES = 2000
 CELLS = 1 << 18  # numbers in a block
 
 
@@ -43,25 +40,20 @@ class Design:
         weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         for name in names:
             column = sample.columns.find(name)
-            absent = column.missing
-            made.nominal.append(column.nominal)
-            made.missing.append(bool(absent.any()))
-            seen = ~absent
+            seen = ~column.missing
+            levels, mean, spread = [], 0.0, 1.0
             if column.nominal:
                 mass = np.bincount(column.values[seen], weights=weight[seen], minlength=max(len(column.levels), 1))
                 commonest = int(np.argmax(mass))
-                made.levels.append([v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0])
+                levels = [v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0]
             else:
-                made.levels.append([])
-            mean, spread = (0.0, 1.0) if column.nominal else _mean_and_spread(column.values[seen], weight[seen])
+                mean, spread = mean_and_spread(column.values[seen], weight[seen])
+            made.nominal.append(column.nominal)
+            made.levels.append(levels)
             made.means.append(mean)
             made.offsets.append(0.0 if raw else mean)
             made.spreads.append(1.0 if raw else spread)
-        if made.width > MOST_FEATURES:
-            hint = "use VariableTree or GroupWise for columns of many levels"
-            raise refusal(
-                f"must give at most {MOST_FEATURES:,} features", where="'X'", got=f"{made.width:,}", hint=hint
-            )
+            made.missing.append(not bool(seen.all()))
         return made
 
     @property
@@ -82,12 +74,8 @@ class Design:
 
     def ready(self, columns: Columns) -> list[Array]:
         """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen, -2 missing)."""
-        made: list[Array] = []
-        for name, nominal, levels in zip(self.names, self.nominal, self.levels, strict=True):
-            column = find(columns, name, "nominal" if nominal else "numeric")
-            coded = np.where(column.missing, -2, codes_of(column, levels, -1)) if nominal else column.values
-            made.append(coded)
-        return made
+        described = zip(self.names, self.nominal, self.levels, strict=True)
+        return [Coding(n, c, v, *((-2, -1) if c else ())).read(columns) for n, c, v in described]
 
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
@@ -128,18 +116,7 @@ class Design:
         return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
 
 
-def _mean_and_spread(values: Floats, weight: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of numbers of any size; (0, 1) without any, spread 1 where all are equal."""
-    if not values.size:
-        return 0.0, 1.0
-    largest = float(np.abs(values).max()) or 1.0
-    part = values / largest
-    mean = float(np.average(part, weights=weight))
-    spread = float(np.sqrt(np.average((part - mean) ** 2, weights=weight))) * largest
-    return mean * largest, spread if 0.0 < spread < np.inf else 1.0
-
-
-class DesignFit:
+class DesignFit(LogisticFit):
     """One logistic regression on features of a score and of columns, all centred and scaled."""
 
     def __init__(
@@ -147,22 +124,18 @@ class DesignFit:
         rows: Binary,
         features: Features,
         design: Design,
-        columns: Columns,
+        ready: list[Array],
         standard: tuple[Floats, Floats],
         l2: float,
     ) -> None:
-        self.rows, self.features, self.design, self.l2 = rows, features, design, l2
-        self.ready = design.ready(columns)
-        own = self._score_moments()
-        self.centre = np.concatenate([own[0], standard[0]])
-        self.scale = np.concatenate([own[1], standard[1]])
+        super().__init__(rows, features, l2)
+        self.design, self.ready = design, ready
+        self.centre = np.concatenate([self.centre, standard[0]])
+        self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, standard[1]])
 
-    def _score_moments(self) -> tuple[Floats, Floats]:
-        from miscal.recalibrate.fitting.logistic import LogisticFit
-
-        fit = LogisticFit(self.rows, self.features, self.l2)
-        count = self.features.count
-        return fit.centre, np.zeros(count) if fit.constant else fit.scale
+    def thinned(self) -> Binary | None:
+        """None: the columns are those of all rows."""
+        return None
 
     def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
         rows, size = self.rows, stop - start
@@ -177,44 +150,19 @@ class DesignFit:
         whole = np.concatenate([np.ones((1, size)), matrix])
         return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
 
-    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+    def evaluator(self, rows: Binary) -> Evaluate:
         """Sum of log losses, its gradient and Hessian."""
-        block = self.design.block
 
-        def many(start: int, stop: int) -> tuple[float, Floats, Floats]:
-            loss, gradient, hessian = self._sums(theta, start, min(start + block, stop))
-            for at in range(start + block, stop, block):
-                more = self._sums(theta, at, min(at + block, stop))
-                loss, gradient, hessian = loss + more[0], gradient + more[1], hessian + more[2]
-            return loss, gradient, hessian
+        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+            parts = over_blocks(len(rows.score), lambda start, stop: self._sums(theta, start, stop), self.design.block)
+            loss, gradient, hessian = zip(*parts, strict=True)
+            return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
 
-        parts = over_blocks(len(self.rows.score), many, 16 * block)
-        gradient = np.sum([part[1] for part in parts], axis=0)
-        hessian = np.sum([part[2] for part in parts], axis=0)
-        return sum(part[0] for part in parts), gradient, hessian
+        return evaluate
 
     def solved(self, *, positive: bool) -> tuple[Floats, float, bool]:
         """Coefficients, intercept with the columns at their centres, and whether the classes are separated."""
-        rate = self.rows.rate
-        start = np.zeros(len(self.centre) + 1)
-        start[0] = np.log(rate / (1.0 - rate))
-        penalty = np.append(0.0, self.l2 * self.scale**2)
-        free = np.append(True, self.scale > 0)
-        best = minimise(self.evaluate, start, penalty, self.rows.total, free)
-        theta, separated = best.theta, best.separated
-        if positive and (theta[1:3] < 0).any():
-            theta = self._on_faces(start, penalty, free)
+        theta, separated = self.best(positive=positive)
         coefficients = theta[1:] * self.scale
         own = self.features.count
         return coefficients, float(theta[0] - coefficients[:own] @ self.centre[:own]), separated
-
-    def _on_faces(self, start: Floats, penalty: Floats, free: Array) -> Floats:
-        """Best point with a, b >= 0 when the optimum is outside: one of the two is 0, or both."""
-        found: list[Floats] = []
-        for held in ([1], [2], [1, 2]):
-            mask = free.copy()
-            mask[held] = False
-            theta = minimise(self.evaluate, start, penalty, self.rows.total, mask).theta
-            if (theta[1:3] >= 0).all():
-                found.append(theta)
-        return min(found, key=lambda t: self.evaluate(t)[0] + 0.5 * float(penalty @ (t * t)))

@@ -1,20 +1,36 @@
-"""Logistic fits on features of the score alone: logit, probability, or the two logarithms of beta calibration."""
+"""Logistic fits by Newton's method with step control, on features of the score: logit, probability, beta's logarithms.
+
+Fits are made in standardised coordinates (features centred and scaled), so one tolerance serves every unit of measure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import warn
 from miscal.data.vectors import locked
-from miscal.kernels import newton as kernels
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.fitting.newton import Evaluate, Floats, Minimum, minimise
+from miscal.recalibrate.base import Sample
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
+Evaluate: TypeAlias = Callable[[Floats], State]
+AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
+
+MOST_STEPS = 100
+MOST_HALVINGS = 40
+SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
+FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
+SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 SEPARATED = (
@@ -22,6 +38,81 @@ SEPARATED = (
     "The coefficients were stopped where the loss is flat (curvature below 1e-12 of its scale). "
     "Pass l2=1 to fit a finite optimum"
 )
+
+
+class Minimum(NamedTuple):
+    """Where a fit ended: the parameters, and whether the loss only falls towards infinity (separable classes)."""
+
+    theta: Floats
+    separated: bool
+
+
+def minimise(
+    evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: npt.NDArray[np.bool_] | None = None
+) -> Minimum:
+    """Minimise loss(theta) + sum_j penalty_j theta_j^2 / 2.
+
+    `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
+    keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
+    keep the share they started with, and separable classes stop at certainty instead of overflowing.
+    """
+    free = np.ones(len(start), dtype=bool) if free is None else free
+    flat: list[int] = []  # directions not followed, at each step
+
+    def penalised(at: Floats) -> State:
+        loss, gradient, hessian = evaluate(at)
+        return loss + 0.5 * float(penalty @ (at * at)), gradient + penalty * at, hessian + np.diag(penalty)
+
+    def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
+        step, number = _newton_step(state[1], state[2], free, total)
+        flat.append(number)
+        return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
+
+    theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
+    return Minimum(theta, flat[-1] > flat[0])
+
+
+def descended(
+    evaluate: Callable[[Floats], AnyState], theta: Floats, step_at: Callable[[Floats, AnyState], tuple[Floats, bool]]
+) -> Floats:
+    """Take steps until one is the last; each is halved until the loss does not rise.
+
+    `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
+    ends the search.
+    """
+    state = evaluate(theta)
+    for _ in range(MOST_STEPS):
+        step, last = step_at(theta, state)
+        if last:
+            return theta - step
+        for _ in range(MOST_HALVINGS):
+            new = evaluate(theta - step)
+            if new[0] <= state[0] + 1e-12 * abs(state[0]):
+                break
+            step = 0.5 * step
+        else:
+            return theta
+        theta, state = theta - step, new
+    return theta
+
+
+def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
+    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
+
+    The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
+    """
+    diagonal = np.diag(hessian)
+    used = np.flatnonzero(free & (diagonal > FLAT * total))
+    flat = int(np.count_nonzero(free)) - len(used)
+    step = np.zeros(len(gradient))
+    if not len(used):
+        return step, flat
+    root = np.sqrt(diagonal[used])
+    values, vectors = np.linalg.eigh(hessian[np.ix_(used, used)] / np.outer(root, root))
+    steep = values > FLAT
+    along = vectors[:, steep]
+    step[used] = along @ ((along.T @ (gradient[used] / root)) / values[steep]) / root
+    return step, flat + int(np.count_nonzero(~steep))
 
 
 @dataclass(frozen=True)
@@ -39,28 +130,22 @@ class Features:
     @property
     def arguments(self) -> tuple[int, float, float, float]:
         """What the kernels take: kind, low, high, clip."""
-        low = LOGIT_CLIP if self.kind == "logit" else 0.0
+        low = LOGIT_CLIP if self.kind == "logit" else SMALLEST
         return KINDS[self.kind], low, 1.0 - low, self.clip
 
     def rows(self, score: Floats) -> Floats:
         """Features of a few rows, (count, rows)."""
-        kind, low, high, clip = self.arguments
-        moved = np.empty(len(score))
-        if clip > 0:
-            kernels.exact_ends(locked(score), clip, moved)
-        else:
-            moved[:] = score
         made = np.empty((3, len(score)))
-        kernels.score_features(moved, kind, low, high, made)
+        kernels.score_features(locked(score), *self.arguments, made)
         return made[: self.count]
 
     def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
         """Probabilities (n, 2) of a fitted curve."""
         out = np.empty((len(score), 2))
-        rows = locked(score)
+        rows, theta = locked(score), np.append(intercept, coefficients)
 
         def work(start: int, stop: int) -> None:
-            kernels.score_map(rows[start:stop], *self.arguments, coefficients, intercept, out[start:stop])
+            kernels.score_map(rows[start:stop], *self.arguments, theta, out[start:stop])
 
         over_blocks(len(score), work)
         return out
@@ -77,6 +162,11 @@ class Binary:
     def __post_init__(self) -> None:
         for name in ("score", "outcome", "weight"):
             object.__setattr__(self, name, locked(getattr(self, name)))
+
+    @property
+    def weights(self) -> Floats:
+        """One weight a row."""
+        return self.weight if self.weight.size else np.ones(len(self.score))
 
     @property
     def total(self) -> float:
@@ -99,30 +189,38 @@ class Binary:
         return thin if 0 < thin.rate < 1 else None
 
 
+def binaries(sample: Sample) -> Iterator[Binary | None]:
+    """The binary problems of a sample: one of two classes, else each class against the rest.
+
+    None for a class that does not occur, or is all there is.
+    """
+    if sample.n_classes == 2:
+        yield Binary(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
+        return
+    found = sample.class_weights()
+    for k in range(sample.n_classes):
+        happened = (sample.outcome == k).astype(np.uint8)
+        learnable = 0 < found[k] < found.sum()
+        yield Binary(sample.probability[:, k], happened, sample.weight_or_empty) if learnable else None
+
+
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
     def __init__(self, rows: Binary, features: Features, l2: float) -> None:
         self.rows, self.features, self.l2 = rows, features, l2
-        self.centre, deviation = self._moments()
-        self.constant = bool((deviation <= 1e-13 * (1.0 + np.abs(self.centre))).any())
-        self.scale = 1.0 / np.where(deviation > 0, deviation, 1.0)
+        thin = rows.thinned() or rows  # enough: the coordinates need not be exact
+        made = features.rows(thin.score)
+        weight = thin.weight if thin.weight.size else None
+        self.centre = np.average(made, axis=1, weights=weight)
+        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=weight))
+        reach = np.ptp(features.rows(np.array([rows.score.min(), rows.score.max()])), axis=1)
+        self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
+        self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
 
-    def _moments(self) -> tuple[Floats, Floats]:
-        rows, features, count = self.rows, self.features, self.features.count
-        zero = np.zeros(count)
-        first = kernels.score_moments(rows.score[:1], rows.weight[:1], *features.arguments, count, zero)
-        shift = first[1] / first[0]
+    def evaluator(self, rows: Binary) -> Evaluate:
+        """Sum of log losses, its gradient and Hessian."""
 
-        def work(start: int, stop: int) -> Floats:
-            part, weight = rows.score[start:stop], rows.weight[start:stop]
-            return kernels.score_moments(part, weight, *features.arguments, count, shift)  # type: ignore[no-any-return]
-
-        weight, linear, square = np.sum(over_blocks(len(rows.score), work), axis=0)
-        mean = linear / weight
-        return shift + mean, np.sqrt(np.maximum(square / weight - mean * mean, 0.0))
-
-    def _evaluator(self, rows: Binary) -> Evaluate:
         def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
             def work(start: int, stop: int) -> Floats:
                 part, y, weight = rows.score[start:stop], rows.outcome[start:stop], rows.weight[start:stop]
@@ -133,29 +231,42 @@ class LogisticFit:
 
         return evaluate
 
-    def minimum(self, free: npt.NDArray[np.bool_] | None = None) -> Minimum:
+    def minimum(self, free: npt.NDArray[np.bool_]) -> Minimum:
         """Fit; coefficients outside `free` stay 0."""
-        start = np.zeros(self.features.count + 1)
-        rate = self.rows.rate
-        start[0] = np.log(rate / (1.0 - rate))
+        start = np.zeros(len(self.centre) + 1)
+        start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
         penalty = np.append(0.0, self.l2 * self.scale**2)
-        thin = self.rows.thinned()
+        thin = self.thinned()
         if thin is not None:
             share = thin.total / self.rows.total
-            warm = minimise(self._evaluator(thin), start, penalty * share, thin.total, free)
+            warm = minimise(self.evaluator(thin), start, penalty * share, thin.total, free)
             start = start if warm.separated else warm.theta
-        return minimise(self._evaluator(self.rows), start, penalty, self.rows.total, free)
+        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free)
+
+    def thinned(self) -> Binary | None:
+        """Rows to start from."""
+        return self.rows.thinned()
+
+    def best(self, *, positive: bool) -> Minimum:
+        """Fit; with `positive` the coefficients of the score's two features are not below 0.
+
+        That optimum is found by trying every face of the constraint.
+        """
+        free = np.append(True, self.scale > 0)
+        best = self.minimum(free)
+        if not positive or (best.theta[1:3] >= 0).all():
+            return best
+        found = []
+        for held in ([1], [2], [1, 2]):
+            mask = free.copy()
+            mask[held] = False
+            found.append(self.minimum(mask).theta)
+        inside = [theta for theta in found if (theta[1:3] >= 0).all()]
+        return Minimum(min(inside, key=self.loss), separated=False)
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
-        return float(self._evaluator(self.rows)(theta)[0]) + 0.5 * self.l2 * float(
-            ((theta[1:] * self.scale) ** 2).sum()
-        )
-
-    def raw(self, theta: Floats) -> tuple[Floats, float]:
-        """Coefficients and intercept for features as they are."""
-        coefficients = theta[1:] * self.scale
-        return coefficients, float(theta[0] - coefficients @ self.centre)
+        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * float(((theta[1:] * self.scale) ** 2).sum())
 
 
 def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
@@ -164,8 +275,8 @@ def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
     return float(sums[0, 0]), sums[1].copy(), np.triu(upper) + np.triu(upper, 1).T
 
 
-def fit_curve(rows: Binary, features: Features, l2: float) -> tuple[Floats, float]:
-    """Coefficients and intercept of the penalised logistic regression.
+def fit_curve(rows: Binary, features: Features, l2: float, *, positive: bool = False) -> tuple[Floats, float]:
+    """Coefficients and intercept of the penalised logistic regression; with `positive` no coefficient is below 0.
 
     When all scores are equal the slope cannot be learned: without a penalty it is that of the identity (0 for
     "probability", which has none) and the intercept meets the observed rate.
@@ -173,25 +284,9 @@ def fit_curve(rows: Binary, features: Features, l2: float) -> tuple[Floats, floa
     fit = LogisticFit(rows, features, l2)
     if fit.constant:
         slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
-        rate = rows.rate
-        return slope, float(np.log(rate / (1.0 - rate)) - slope @ fit.centre)
-    best = fit.minimum()
+        return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
+    best = fit.best(positive=positive)
     if best.separated:
         warn(SEPARATED)
-    return fit.raw(best.theta)
-
-
-def fit_positive(rows: Binary, features: Features, l2: float) -> tuple[Floats, float]:
-    """As `fit_curve`, with no coefficient below 0: the constrained optimum, by trying every face of the constraint."""
-    fit = LogisticFit(rows, features, l2)
-    if fit.constant:
-        return fit_curve(rows, features, l2)
-    best = fit.minimum()
-    if (best.theta[1:] >= 0).all():
-        if best.separated:
-            warn(SEPARATED)
-        return fit.raw(best.theta)
-    faces = [fit.minimum(np.array([True, j == 1, j == 2])).theta for j in (1, 2)]
-    faces = [face for face in faces if (face[1:] >= 0).all()]
-    faces.append(fit.minimum(np.array([True, False, False])).theta)
-    return fit.raw(min(faces, key=fit.loss))
+    coefficients = best.theta[1:] * fit.scale
+    return coefficients, float(best.theta[0] - coefficients @ fit.centre)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Floats
@@ -18,7 +17,22 @@ from miscal.recalibrate.state import Field
 EMPTY_BIN = -1.0
 
 
-class HistogramBinning(OneVsRest):
+class _Binned(OneVsRest):
+    """Base of maps that are constant within bins."""
+
+    edges_: list[Floats]
+    values_: list[Floats]
+
+    def check_state(self) -> None:
+        """Refuse edges that do not increase, and bins without a value."""
+        for edges, values, kept in zip(self.edges_, self.values_, self.kept_, strict=True):
+            check_bins(edges, values, kept=bool(kept))
+
+    def _summary(self) -> str:
+        return f"{sum(len(values) for values in self.values_)} bins"
+
+
+class HistogramBinning(_Binned):
     """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
 
     Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
@@ -48,9 +62,6 @@ class HistogramBinning(OneVsRest):
         "values_": Field("ragged", (), EMPTY_BIN, 1.0),
     }
 
-    edges_: list[Floats]
-    values_: list[Floats]
-
     def __init__(self, bins: Any = 15, strategy: str = "uniform") -> None:
         self.bins = bins
         self.strategy = strategy
@@ -65,18 +76,17 @@ class HistogramBinning(OneVsRest):
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
-        for edges, values, kept in zip(self.edges_, self.values_, self.kept_, strict=True):
-            check_bins(edges, values, kept=bool(kept))
-            if ((values < 0) & (values != EMPTY_BIN)).any():
-                raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
+        super().check_state()
+        if any(((values < 0) & (values != EMPTY_BIN)).any() for values in self.values_):
+            raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         weight = rows.weight if rows.weight.size else None
         bins = self.bins if parameters.is_whole(self.bins) else parameters.edges("bins", self.bins)
         edges = edges_for(rows.score, bins, self.strategy, low=0.0, high=1.0, weight=weight)
         codes = bin_index(rows.score, edges)
-        total = np.bincount(codes, weights=weight, minlength=len(edges) - 1)
-        events = np.bincount(codes, weights=_events(rows), minlength=len(edges) - 1)
+        total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
+        events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(edges) - 1)
         return edges, np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
 
     def _unlearned(self) -> tuple[Any, ...]:
@@ -89,11 +99,8 @@ class HistogramBinning(OneVsRest):
     def _formula_of(self, which: int) -> nodes.Steps:
         return nodes.steps(nodes.Probability(), self.edges_[which], self.values_[which])
 
-    def _summary(self) -> str:
-        return f"{sum(len(values) for values in self.values_)} bins"
 
-
-class ScalingBinning(OneVsRest):
+class ScalingBinning(_Binned):
     """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
 
     The logit is held at that of [1e-12, 1 - 1e-12]. The bins come from the scaled probabilities of the rows to fit on:
@@ -128,8 +135,6 @@ class ScalingBinning(OneVsRest):
 
     coefficients_: Floats
     intercepts_: Floats
-    edges_: list[Floats]
-    values_: list[Floats]
 
     def __init__(self, bins: int = 10, renormalise: bool = True) -> None:
         self.bins = bins
@@ -140,19 +145,13 @@ class ScalingBinning(OneVsRest):
         parameters.whole("bins", self.bins, 1, 10**7)
         parameters.truth("renormalise", self.renormalise)
 
-    def check_state(self) -> None:
-        """Refuse edges that do not increase, and bins without a value."""
-        for edges, values, kept in zip(self.edges_, self.values_, self.kept_, strict=True):
-            check_bins(edges, values, kept=bool(kept))
-
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         coefficients, intercept = fit_curve(rows, Features("logit"), 0.0)
         scaled = np.ascontiguousarray(Features("logit").map(rows.score, coefficients, intercept)[:, 1])
-        edges = _halfway_edges(scaled, int(self.bins), rows.weight)
+        edges = _halfway_edges(scaled, int(self.bins), rows.weights)
         codes = bin_index(scaled, edges)
-        weight = rows.weight if rows.weight.size else np.ones(len(scaled))
-        total = np.bincount(codes, weights=weight, minlength=len(edges) - 1)
-        sums = np.bincount(codes, weights=weight * scaled, minlength=len(edges) - 1)
+        total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
+        sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(edges) - 1)
         return coefficients, intercept, edges, np.clip(sums / total, 0.0, 1.0)
 
     def _unlearned(self) -> tuple[Any, ...]:
@@ -177,18 +176,11 @@ class ScalingBinning(OneVsRest):
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
 
-    def _summary(self) -> str:
-        return f"{sum(len(values) for values in self.values_)} bins"
-
-
-def _events(rows: Binary) -> npt.NDArray[Any]:
-    return rows.outcome * rows.weight if rows.weight.size else rows.outcome.astype(np.float64)
-
 
 def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
     """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""
     distinct, place = np.unique(values, return_inverse=True)
-    mass = np.cumsum(np.bincount(place, weights=weight if weight.size else None))
+    mass = np.cumsum(np.bincount(place, weights=weight))
     reached = np.searchsorted(mass, mass[-1] * (np.arange(1, bins) / bins), side="left")
     reached = np.unique(reached[reached < len(distinct) - 1])
     inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5

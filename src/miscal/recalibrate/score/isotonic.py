@@ -66,16 +66,19 @@ class IsotonicCalibration(OneVsRest):
                 raise ValueError("'knots_' must increase and 'values_' must not decrease")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        from miscal.kernels import isotonic as kernels
+        from miscal.kernels.fitting import rising_rates
+        from miscal.kernels.radix import sorted_order
 
-        order = kernels.sorted_order(rows.score) if len(rows.score) < 2**32 else np.argsort(rows.score, kind="stable")
-        first, last, events, total = kernels.pooled(rows.score, rows.outcome, rows.weight, order)
-        values = events / total
-        wide = first < last
+        order = sorted_order(rows.score)
+        sorted_scores = rows.score[order]
+        starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
+        weight = rows.weights[order]
+        rates = np.empty(len(starts))
+        rising_rates(np.add.reduceat(weight * rows.outcome[order], starts), np.add.reduceat(weight, starts), rates)
         # A block of one score has one knot, the others one at either end.
-        knots = np.stack([first, last], axis=1)
-        keep = np.stack([np.ones(len(first), dtype=bool), wide], axis=1)
-        return knots[keep], np.repeat(values, 2).reshape(-1, 2)[keep]
+        change = rates[1:] != rates[:-1]
+        ends = np.append(True, change) | np.append(change, True)
+        return sorted_scores[starts][ends], rates[ends]
 
     def _unlearned(self) -> tuple[Any, ...]:
         return np.empty(0), np.empty(0)

@@ -6,16 +6,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
+from miscal.data.odds import sigmoid
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features
+from miscal.recalibrate.fitting.logistic import Binary, Features, binaries, fit_curve
+from miscal.recalibrate.score.curves import powered
 from miscal.recalibrate.state import Field
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 STEEPEST = 10.0  # |log of the inverse temperature| at most
 GRID = 33
 LEAST = 1e-12
+RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
+LOGIT = Features("logit")
 
 
 class KernelCalibration(Recalibrator):
@@ -67,29 +71,19 @@ class KernelCalibration(Recalibrator):
             raise ValueError("'coefficients_' has the wrong number of rows")
 
     def _fit(self, sample: Sample) -> None:
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         if self.base == "temperature":
-            self.coefficients_ = np.array([[_temperature(sample, weight, float(self.weight)), 0.0]])
+            self.coefficients_ = np.array([[_temperature(sample, float(self.weight)), 0.0]])
             return
-        if sample.n_classes == 2:
-            self.coefficients_ = _platt(sample.probability, sample.outcome, weight, float(self.weight))[None, :]
-            return
-        maps = []
-        for k in range(sample.n_classes):
-            happened = (sample.outcome == k).astype(np.float64)
-            mass = float(weight @ happened)
-            learnable = 0.0 < mass < float(weight.sum())
-            score = np.ascontiguousarray(sample.probability[:, k])
-            maps.append(_platt(score, happened, weight, float(self.weight)) if learnable else np.array([1.0, 0.0]))
+        maps = [np.array([1.0, 0.0]) if rows is None else _platt(rows, float(self.weight)) for rows in binaries(sample)]
         self.coefficients_ = np.array(maps)
 
     def _map(self, probability: Floats) -> Floats:
         if probability.ndim == 1:
-            return pairs(_sigmoid(self.coefficients_[0, 0] * _logit(probability) + self.coefficients_[0, 1]))
+            return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
         if self.base == "temperature":
-            return _softened(probability, float(self.coefficients_[0, 0]))
-        out = _sigmoid(self.coefficients_[:, 0] * _logit(probability) + self.coefficients_[:, 1])
-        return normalised(out, probability)
+            return powered(probability, float(self.coefficients_[0, 0]))
+        each = zip(probability.T, self.coefficients_, strict=True)
+        return normalised(np.stack([LOGIT.map(p, at[:1], float(at[1]))[:, 1] for p, at in each], axis=1), probability)
 
     def _keeps_ranking(self) -> bool:
         if self.base == "temperature":
@@ -110,25 +104,6 @@ class KernelCalibration(Recalibrator):
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
 
 
-def _logit(probability: Floats) -> Floats:
-    held = np.clip(probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
-    return np.asarray(np.log(held) - np.log1p(-held))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    from scipy.special import expit
-
-    return np.asarray(expit(x), dtype=np.float64)
-
-
-def _softened(probability: Floats, power: float) -> Floats:
-    x = power * np.log(np.maximum(probability, LOGIT_CLIP))
-    x -= x.max(axis=1, keepdims=True)
-    np.exp(x, out=x)
-    x /= x.sum(axis=1, keepdims=True)
-    return x
-
-
 def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     """MMCE of scores against what was observed, by one sort and one sweep."""
     from miscal.kernels.smooth import laplacian_energy
@@ -138,22 +113,18 @@ def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     return float(np.sqrt(max(energy, 0.0)) / weight.sum())
 
 
-def _temperature(sample: Sample, weight: Floats, penalty: float) -> float:
+def _temperature(sample: Sample, penalty: float) -> float:
     """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
     from scipy.optimize import minimize_scalar
 
     rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
-    total = float(weight.sum())
+    weight = np.ones(sample.rows) if sample.weight is None else sample.weight
     label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
     right = (outcome == label).astype(np.float64)
 
     def objective(logarithm: float) -> float:
-        power = float(np.exp(logarithm))
-        if sample.n_classes == 2:
-            scaled = pairs(_sigmoid(power * _logit(sample.probability)))
-        else:
-            scaled = _softened(sample.probability, power)
-        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / total
+        scaled = powered(sample.probability, float(np.exp(logarithm)))
+        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / sample.total
         confidence = scaled[rows, label.astype(np.int64)]
         return loss + (penalty * kernel_error(confidence, right, weight) if penalty else 0.0)
 
@@ -166,25 +137,20 @@ def _temperature(sample: Sample, weight: Floats, penalty: float) -> float:
     return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
 
 
-def _platt(score: Floats, outcome: Array, weight: Floats, penalty: float) -> Floats:
+def _platt(rows: Binary, penalty: float) -> Floats:
     """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
     from scipy.optimize import minimize
 
-    x, y = _logit(score), np.asarray(outcome, dtype=np.float64)
-    total = float(weight.sum())
-
-    def smooth(theta: Floats) -> tuple[float, Floats]:
-        z = theta[0] * x + theta[1]
-        off = weight * (_sigmoid(z) - y) / total
-        loss = float(weight @ (np.logaddexp(0.0, z) - y * z)) / total
-        return loss + 1e-9 * float(theta @ theta), np.array([off @ x, off.sum()]) + 2e-9 * theta
-
-    start = minimize(smooth, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=[(-100, 100), (-700, 700)]).x
+    slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
+    start = np.array([slope[0], intercept])
     if not penalty:
-        return np.asarray(start)
+        return start
+    x, y = LOGIT.rows(rows.score)[0], rows.outcome.astype(np.float64)
 
     def objective(theta: Floats) -> float:
-        return smooth(theta)[0] + penalty * kernel_error(_sigmoid(theta[0] * x + theta[1]), y, weight)
+        z = theta[0] * x + theta[1]
+        loss = float(rows.weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, rows.weights)
 
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
     best = minimize(objective, start, method="Nelder-Mead", options=options).x

@@ -9,18 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.vectors import locked
+from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate.base import Floats
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import Field
 
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
-MOST_STEPS = 200
-MOST_HALVINGS = 40
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
@@ -122,12 +121,10 @@ class IsotonicLinePlotScaling(OneVsRest):
         return self._pairs(probability, 0)
 
     def _pairs(self, score: Floats, which: int) -> Floats:
-        from miscal.kernels.line_plot import line_map
-
         line = Line.of(score, self.knots_[which], clamp=self.outside == "clamp")
         out = np.empty((len(score), 2))
         values = locked(self.values_[which])
-        over_blocks(len(score), lambda i, j: line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
+        over_blocks(len(score), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
         return out
 
     def _formula_of(self, which: int) -> nodes.Sigmoid:
@@ -154,11 +151,11 @@ class Line:
     @classmethod
     def of(cls, score: Floats, knots: Floats, *, clamp: bool) -> Line:
         """Find the places of scores."""
-        from miscal.kernels.line_plot import line_places
-
         rows, fixed = locked(score), locked(knots)
         place, part = np.empty(len(score), np.int32), np.empty(len(score))
-        over_blocks(len(score), lambda i, j: line_places(rows[i:j], LOGIT_CLIP, fixed, clamp, place[i:j], part[i:j]))
+        over_blocks(
+            len(score), lambda i, j: kernels.line_places(rows[i:j], LOGIT_CLIP, fixed, clamp, place[i:j], part[i:j])
+        )
         return cls(place, part)
 
 
@@ -179,16 +176,14 @@ class LineFit:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
         self.line = Line.of(rows.score, knots, clamp=clamp)
 
-    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+    def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        from miscal.kernels.line_plot import line_pass
-
         values = locked(np.cumsum(theta))
         line, rows = self.line, self.rows
 
         def work(i: int, j: int) -> Floats:
             out = np.zeros((4, len(theta)))
-            line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], rows.weight[i:j], values, out)
+            kernels.line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], rows.weight[i:j], values, out)
             return out
 
         loss, gradient, diagonal, side = np.sum(over_blocks(len(rows.score), work), axis=0)
@@ -203,32 +198,13 @@ class LineFit:
 
     def minimum(self, theta: Floats) -> Floats:
         """The optimum, from a point with increments that are not negative."""
-        state = self.evaluate(theta)
-        for _ in range(MOST_STEPS):
-            loss, gradient, hessian = state
-            step = _best_quadratic(theta, gradient, hessian) - theta
-            promised = -float(gradient @ step)
-            if promised <= SETTLED * max(loss, 1.0):
-                break
-            moved = self._descended(theta, step, promised, state)
-            if moved is None:
-                break
-            theta, state = moved
-        return theta
 
-    def _descended(
-        self, theta: Floats, step: Floats, promised: float, state: tuple[float, Floats, Floats]
-    ) -> tuple[Floats, tuple[float, Floats, Floats]] | None:
-        """Take the step, or the first of its halvings that lowers the loss enough."""
-        size = 1.0
-        for _ in range(MOST_HALVINGS):
-            there = theta + size * step
-            there[1:] = np.maximum(there[1:], 0.0)
-            new = self.evaluate(there)
-            if new[0] <= state[0] - 1e-4 * size * promised:
-                return there, new
-            size *= 0.5
-        return None
+        def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
+            step = at - _best_quadratic(at, state[1], state[2])
+            return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
+
+        found = descended(self.evaluate, theta, step_at)
+        return np.append(found[0], np.maximum(found[1:], 0.0))
 
 
 def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:

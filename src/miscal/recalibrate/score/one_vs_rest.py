@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.export.formula import Each, Formula, Node, Probability
-from miscal.recalibrate.fitting.logistic import Binary
+from miscal.recalibrate.fitting.logistic import Binary, binaries
 from miscal.recalibrate.state import Field
 
 
@@ -47,24 +47,9 @@ class OneVsRest(Recalibrator):
         raise NotImplementedError
 
     def _fit(self, sample: Sample) -> None:
-        if sample.n_classes == 2:
-            rows = Binary(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
-            self.kept_ = np.array([False])
-            self._store([self._fit_one(rows)])
-            return
+        learned = [self._unlearned() if rows is None else self._fit_one(rows) for rows in binaries(sample)]
         found = sample.class_weights()
-        self.kept_ = (found <= 0) | (found >= found.sum())
-        learned = []
-        for k in range(sample.n_classes):
-            if self.kept_[k]:
-                learned.append(self._unlearned())
-                continue
-            score = np.ascontiguousarray(sample.probability[:, k])
-            rows = Binary(score, (sample.outcome == k).astype(np.uint8), sample.weight_or_empty)
-            learned.append(self._fit_one(rows))
-        self._store(learned)
-
-    def _store(self, learned: list[tuple[Any, ...]]) -> None:
+        self.kept_ = np.array([False]) if sample.n_classes == 2 else (found <= 0) | (found >= found.sum())
         names = [name for name in self.fields if name != "kept_"]
         for name, values in zip(names, zip(*learned, strict=True), strict=True):
             ragged = self.fields[name].kind == "ragged"

@@ -1,0 +1,294 @@
+"""Curves of the score: Platt scaling, beta calibration and temperature scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal.data.columns import Column
+from miscal.data.errors import warn
+from miscal.data.vectors import locked
+from miscal.kernels import logistic as kernels
+from miscal.kernels.threads import over_blocks
+from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, fit_curve
+from miscal.recalibrate.score.one_vs_rest import OneVsRest
+from miscal.recalibrate.state import Field
+
+LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
+
+Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+
+
+class _Curve(OneVsRest):
+    """A logistic regression on features of the score."""
+
+    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
+        "coefficients_": Field("float", ("maps", "any")),
+        "intercepts_": Field("float", ("maps",)),
+    }
+
+    coefficients_: Floats
+    intercepts_: Floats
+
+    def _features(self) -> Features:
+        raise NotImplementedError
+
+    def _unlearned(self) -> tuple[Any, ...]:
+        return np.ones(self._features().count), 0.0
+
+    def _map_one(self, score: Floats, which: int) -> Floats:
+        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
+
+    def _map_pairs(self, probability: Floats) -> Floats:
+        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+
+    def _formula_of(self, which: int) -> nodes.Sigmoid:
+        return nodes.curve(self._features(), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
+
+    def check_state(self) -> None:
+        """Refuse coefficients that do not belong to the features."""
+        if self.coefficients_.shape[1] != self._features().count:
+            raise ValueError("'coefficients_' has the wrong width")
+
+
+class PlattScaling(_Curve):
+    """Fit a logistic curve of the score (Platt 1999).
+
+    P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p held within [1e-12, 1 - 1e-12], or x = p,
+    minimising the sum of log losses + l2/2 slope². Several classes: each against the rest, rows divided by their sums.
+
+    Keeps the ranking of binary probabilities when the fitted slope is not negative. When all scores are equal the slope
+    is 1 on the logit and 0 on the probability (0 with a penalty), and the intercept meets the observed rate.
+    Classes that the score separates perfectly have no finite optimum without a penalty: the fit stops where the
+    loss is flat, with a warning.
+
+    Parameters
+    ----------
+    on : {"logit", "probability"}
+        What the curve is a function of. Paper 000's Platt scaling is ``on="probability", l2=1``.
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2.
+
+    Attributes
+    ----------
+    coefficients_ : (maps, 1) slopes
+    intercepts_ : (maps,)
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> PlattScaling().fit(y_prob, y)
+    PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
+    """
+
+    candidate_for_two: ClassVar[bool] = True
+
+    def __init__(self, on: str = "logit", l2: float = 0.0) -> None:
+        self.on = on
+        self.l2 = l2
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        parameters.one_of("on", self.on, ("logit", "probability"))
+        parameters.number("l2", self.l2, 0.0)
+
+    def _features(self) -> Features:
+        return Features(self.on)
+
+    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+        return fit_curve(rows, self._features(), float(self.l2))
+
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+
+    def _summary(self) -> str:
+        if self.n_classes_ > 2:
+            return f"{self.n_classes_} curves, one a class"
+        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
+
+
+class BetaCalibration(_Curve):
+    """Fit the beta family of curves (Kull, Silva Filho and Flach 2017).
+
+    P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
+    each against the rest, rows divided by their sums. ``constraint="positive"`` finds the optimum with a, b >= 0 (not
+    the usual refit without the negative coefficient, which can miss it) and so keeps the ranking of binary
+    probabilities; ``"none"`` keeps it when both come out positive. (Exactly 0 and 1 take their place at `clip` and
+    1 - `clip`, wherever the others are.)
+
+    With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
+    three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
+    optimum without a penalty: the fit stops where the loss is flat, with a warning.
+
+    Parameters
+    ----------
+    constraint : {"positive", "none"}
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
+    clip : float
+        By how much probabilities of exactly 0 and 1 are moved inwards; no others are moved.
+
+    Attributes
+    ----------
+    coefficients_ : (maps, 2) a and b
+    intercepts_ : (maps,) c
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> BetaCalibration(l2=1).fit(y_prob, y)
+    BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
+    """
+
+    candidate_for_two: ClassVar[bool] = True
+
+    def __init__(self, constraint: str = "positive", l2: float = 0.0, clip: float = 1e-4) -> None:
+        self.constraint = constraint
+        self.l2 = l2
+        self.clip = clip
+
+    def check_parameters(self) -> None:
+        """Refuse wrong parameters."""
+        parameters.one_of("constraint", self.constraint, ("positive", "none"))
+        parameters.number("l2", self.l2, 0.0)
+        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+
+    def _features(self) -> Features:
+        return Features("beta", float(self.clip))
+
+    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+        return fit_curve(rows, self._features(), float(self.l2), positive=self.constraint == "positive")
+
+    def _keeps_ranking(self) -> bool:
+        if not self.is_fitted():
+            return self.constraint == "positive"
+        return self.n_classes_ == 2 and bool((self.coefficients_ >= 0).all())
+
+    def _summary(self) -> str:
+        if self.n_classes_ > 2:
+            return f"{self.n_classes_} curves, one a class"
+        (a, b), c = self.coefficients_[0], self.intercepts_[0]
+        return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
+
+
+class TemperatureScaling(Recalibrator):
+    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
+
+    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
+    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
+
+    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
+    is right) or no use of the score at all fits best.
+
+    Attributes
+    ----------
+    temperature_ : float
+        Above 1: the model was too sure of itself.
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> TemperatureScaling().fit(y_prob, y)
+    TemperatureScaling() fitted on 8 rows: temperature 1.26
+    """
+
+    fields: ClassVar[dict[str, Field]] = {"inverse_temperature_": Field("float", (), 1e-300)}
+
+    inverse_temperature_: float
+
+    @property
+    def temperature_(self) -> float:
+        """1 / b."""
+        return 1.0 / self.inverse_temperature_
+
+    def _fit(self, sample: Sample) -> None:
+        start = 1.0
+        stride = sample.rows // WARM_ROWS
+        if stride >= 4:
+            thin = sample.take(np.arange(0, sample.rows, stride))
+            start, _ = _minimum(_derivatives(thin), thin.total, start)
+        self.inverse_temperature_, inside = _minimum(_derivatives(sample), sample.total, start)
+        if not inside:
+            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
+
+    def _map(self, probability: Floats) -> Floats:
+        return powered(probability, self.inverse_temperature_)
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Formula:
+        power = float(self.inverse_temperature_)
+        if self.n_classes_ > 2:
+            return nodes.Softmax(power * np.eye(self.n_classes_), np.zeros(self.n_classes_))
+        return nodes.curve(Features("logit"), [power], 0.0)
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if n_classes > 2 else {}
+
+    def _summary(self) -> str:
+        return f"temperature {self.temperature_:.3g}"
+
+
+def powered(probability: Floats, power: float) -> Floats:
+    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
+    if probability.ndim == 1:
+        return Features("logit").map(probability, np.array([power]), 0.0)
+    out = np.empty(probability.shape)
+    rows = locked(probability)
+    over_blocks(len(rows), lambda i, j: kernels.temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
+    return out
+
+
+def _derivatives(sample: Sample) -> Derivatives:
+    weight, probability = locked(sample.weight_or_empty), locked(sample.probability)
+    outcome = locked(sample.outcome.astype(np.uint8 if sample.n_classes == 2 else np.int64, copy=False))
+    nothing, one = np.zeros(1), np.ones(1)
+
+    def binary(start: int, stop: int, power: float) -> tuple[float, float]:
+        arguments = (*Features("logit").arguments, nothing, one, np.array([0.0, power]))
+        sums = kernels.score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
+        return sums[1, 1], sums[3, 1]
+
+    def several(start: int, stop: int, power: float) -> tuple[float, float]:
+        part, y = probability[start:stop], outcome[start:stop]
+        return kernels.temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
+
+    one_pass = binary if sample.n_classes == 2 else several
+
+    def derivatives(power: float) -> tuple[float, float]:
+        parts = over_blocks(sample.rows, lambda start, stop: one_pass(start, stop, power))
+        slope, curvature = np.sum(parts, axis=0)
+        return float(slope), float(curvature)
+
+    return derivatives
+
+
+def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[float, bool]:
+    """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
+
+    The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
+    (geometric) middle: the search cannot fail. Steps grow or shrink the power at most eightfold.
+    """
+    low, high, power = LOWEST, HIGHEST, start
+    for _ in range(200):
+        slope, curvature = derivatives(power)
+        low, high = (power, high) if slope < 0 else (low, power)
+        if abs(slope) <= 1e-15 * total and curvature <= 1e-15 * total:
+            return power, False  # flat to the last digit: all outcomes are certain already
+        step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
+        if abs(step) <= 1e-7 * power:
+            return power + step, True
+        wanted = min(max(power + step, power / 8.0), power * 8.0)
+        if not low < wanted < high:
+            wanted = float(np.sqrt(low * high))
+        if high <= LOWEST * (1 + 1e-9) or low >= HIGHEST * (1 - 1e-9):
+            return power, False
+        power = wanted
+    return power, False
