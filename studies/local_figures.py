@@ -11,10 +11,11 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from figures_local_displays import BandwidthDisplay, RewardDisplay
 
 import miscal
 from miscal import datasets, metrics
-from miscal.plots import BandwidthDisplay, LocalMapDisplay, RewardDisplay, WorstNeighbourhoodsDisplay
+from miscal.plots import LocalMapDisplay, WorstNeighbourhoodsDisplay
 
 matplotlib.use("Agg")
 HERE = Path(__file__).parent

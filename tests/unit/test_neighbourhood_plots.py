@@ -8,6 +8,7 @@ import pytest
 import miscal
 from miscal import MiscalError, datasets
 from miscal.metrics import abstention_reward, maximum_calibration_error, maximum_local_calibration_error
+from studies.figures_local_displays import BandwidthDisplay, RewardDisplay
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
 matplotlib.use("Agg")
@@ -62,7 +63,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
 
     data = datasets.local_wave(400)
     x = np.column_stack(list(data.columns.values()))
-    display = miscal.plots.BandwidthDisplay.from_predictions(
+    display = BandwidthDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "LoRe": data.truth}, {"raw": x, "wide": x * 3}, [1e-6, 0.2, 1e12]
     ).plot()
     frame = display.frame()
@@ -74,7 +75,7 @@ def test_the_error_against_the_bandwidth_ends_at_its_limits() -> None:
     line = display.figure_.axes[0].lines[0]
     assert line.get_ydata().tolist() == frame["error"][first].tolist()
     with pytest.raises(MiscalError):
-        miscal.plots.BandwidthDisplay.from_predictions(data.y_true, {}, {}, statistic="median")
+        BandwidthDisplay.from_predictions(data.y_true, {}, {}, statistic="median")
     plt.close("all")
 
 
@@ -82,7 +83,7 @@ def test_the_reward_is_over_the_originals() -> None:
     from matplotlib import pyplot as plt
 
     data = datasets.local_wave(200)
-    display = miscal.plots.RewardDisplay.from_predictions(
+    display = RewardDisplay.from_predictions(
         data.y_true, {"original": data.y_prob, "truth": data.truth}, [2.0, 5.0]
     ).plot()
     frame = display.frame()

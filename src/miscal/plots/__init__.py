@@ -6,13 +6,7 @@ from miscal.plots.base import Display
 from miscal.plots.choice import ChoiceDisplay
 from miscal.plots.classes import ClassDisplay
 from miscal.plots.field import CaterpillarDisplay, FieldMapDisplay, FunnelDisplay, plot_field
-from miscal.plots.neighbourhood import (
-    BandwidthDisplay,
-    LocalMapDisplay,
-    RewardDisplay,
-    WorstNeighbourhoodsDisplay,
-    plot_neighbourhood,
-)
+from miscal.plots.neighbourhood import LocalMapDisplay, WorstNeighbourhoodsDisplay, plot_neighbourhood
 from miscal.plots.period import PeriodDisplay
 from miscal.plots.score import CumulativeDisplay, ReliabilityDisplay
 from miscal.plots.subpopulation import (
@@ -34,7 +28,6 @@ register_plot("variation", lambda result, **style: VariationDisplay(result).plot
 register_plot("class", lambda result, **style: ClassDisplay(result).plot(**style))
 
 __all__ = [
-    "BandwidthDisplay",
     "CaterpillarDisplay",
     "ChoiceDisplay",
     "ClassDisplay",
@@ -47,7 +40,6 @@ __all__ = [
     "RankDisplay",
     "ReliabilityDisplay",
     "RepairedSubpopulationsDisplay",
-    "RewardDisplay",
     "SubpopulationDisplay",
     "UncertaintyDisplay",
     "VariableComparison",

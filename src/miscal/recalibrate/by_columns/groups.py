@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalWarning, refusal
+from miscal.metrics.neighbourhood.features import NearnessMap
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
-from miscal.recalibrate.by_columns.local_map import NearnessMap
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import Field, label_array
@@ -129,7 +129,7 @@ class GroupWise(Recalibrator):
     def _coded(self, sample: Sample) -> Array:
         """Learn the levels of the columns; each row's codes."""
         names = chosen_names(sample.columns, self.columns)
-        levels = NearnessMap.learned(sample, names, None, group=True)
+        levels = NearnessMap.learned(sample.columns, names, None, None, group=True)
         self.names_, self.levels_ = label_array(names), levels.levels
         return levels.codes(sample.columns).astype(np.int64)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.metrics.neighbourhood.features import LARGEST
 from miscal.recalibrate.base import Array, Floats
-from miscal.recalibrate.by_columns.local_map import LARGEST
 from miscal.recalibrate.export.row import Code, General, Row, level, number
 
 Rate = Callable[[float, Row], float | None]
@@ -51,7 +51,7 @@ def several(made: Any) -> Callable[[Sequence[float], Row], tuple[float, ...]]:
 
 def rate_of(made: Any) -> Rate:
     """A function from a score and a row to the observed rate around it, None where there is no row to learn from."""
-    if callable(made.kernel) or made.reduce == "tsne":
+    if callable(made.kernel):
         raise General
     edges = made.edges_[1:-1].tolist()
     weight = made.weight_ if made.weight_.size else np.ones(len(made.bin_))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,23 +24,80 @@ TOGETHER = 200  # draws made at a time
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 
-def kernel_weights(centres: np.ndarray, points: np.ndarray, kernel: Kernel, bandwidth: float) -> np.ndarray:
-    """Weights of points around centres, (centres, points)."""
-    if callable(kernel):
-        return np.asarray(kernel(centres, points), dtype=np.float64)
-    from scipy.spatial.distance import cdist
+class Nearness(NamedTuple):
+    """Which rows are near each other: features (n, d), cells of the score (n,), the kernel and its bandwidth."""
 
-    if kernel == "group":
-        return np.asarray(cdist(centres, points, "chebyshev") == 0.0, dtype=np.float64)
-    d = centres.shape[1]
-    with np.errstate(over="ignore", divide="ignore"):
-        if kernel == "gaussian":
-            return np.asarray(np.exp(-cdist(centres, points, "sqeuclidean") / (2.0 * d * bandwidth**2)))
-        return np.asarray(np.exp(-cdist(centres, points, "cityblock") / (d * bandwidth)))
+    features: np.ndarray
+    cells: np.ndarray
+    kernel: Kernel
+    bandwidth: float
+
+    def weights(self, centres: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Weights of some rows around others, (centres, rows)."""
+        around, points, d = self.features[centres], self.features[rows], self.features.shape[1]
+        if callable(self.kernel):
+            return np.asarray(self.kernel(around, points), dtype=np.float64)
+        from scipy.spatial.distance import cdist
+
+        if self.kernel == "group":
+            return np.asarray(cdist(around, points, "chebyshev") == 0.0, dtype=np.float64)
+        with np.errstate(over="ignore", divide="ignore"):
+            if self.kernel == "gaussian":
+                return np.asarray(np.exp(-cdist(around, points, "sqeuclidean") / (2.0 * d * self.bandwidth**2)))
+            return np.asarray(np.exp(-cdist(around, points, "cityblock") / (d * self.bandwidth)))
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class LocalGaps:
+    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration."""
+
+    gap: np.ndarray
+    mass: np.ndarray
+    deviation: np.ndarray
+    judged: np.ndarray  # whether there is enough information to judge
+
+    @classmethod
+    def of(cls, sums: np.ndarray, squares: np.ndarray, powers: np.ndarray, least: float) -> LocalGaps:
+        """From Σkw and Σkwr (n, 2), the variance Σk²w²v and Σk⁴w⁴v; `least` is the information that is enough."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+            information = np.where(powers > 0, squares**2 / powers, 0.0)
+        return cls(gap, sums[:, 0], np.sqrt(squares), (information >= least) & (squares > 0))
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard error of the gap."""
+        return np.asarray(self.deviation / self.mass)
+
+    @property
+    def z(self) -> np.ndarray:
+        """The gap in standard errors."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0))
+
+
+class Centres(NamedTuple):
+    """Row numbers around which simulated sums are made, and which of them are tested."""
+
+    rows: np.ndarray
+    tested: np.ndarray
+
+
+def choose_centres(local: LocalGaps, random_state: Any) -> Centres:
+    """All rows if few, else a random choice of those that can be judged, and the noisiest."""
+    rows = np.arange(local.judged.size)
+    if rows.size <= TESTED + NOISIEST:
+        return Centres(rows, local.judged)
+    random = np.random.default_rng(random_state)
+    able = rows[local.judged]
+    tested = able if able.size <= TESTED else np.sort(random.choice(able, TESTED, replace=False))
+    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
+    chosen = np.union1d(tested, noisy)
+    return Centres(chosen, np.isin(chosen, tested))
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualDraws:
     """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the row alone."""
 
     pair: Pair
@@ -85,16 +142,6 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Centres:
-    """Rows around which simulated sums are made, and what they are divided by."""
-
-    rows: np.ndarray  # row numbers, in any order
-    tested: np.ndarray  # which of them are tested
-    deviation: np.ndarray  # of the sum around each
-    mass: np.ndarray  # of the kernel around each
-
-
-@dataclass(frozen=True, eq=False)
 class MaximumNoise:
     """The largest studentised gap and the largest plain gap against their distributions under calibration."""
 
@@ -108,76 +155,48 @@ class MaximumNoise:
         return np.asarray((1.0 + reached) / (1.0 + self.maxima.size))
 
 
-def choose_centres(judged: np.ndarray, error: np.ndarray, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Centres (row numbers) and which of them are tested: all rows if few, else a random choice and the noisiest."""
-    rows = np.arange(judged.size)
-    if judged.size <= TESTED + NOISIEST:
-        return rows, judged
-    random = np.random.default_rng(random_state)
-    able = rows[judged]
-    tested = able if able.size <= TESTED else np.sort(random.choice(able, TESTED, replace=False))
-    noisy = np.argsort(-np.nan_to_num(error), kind="stable")[:NOISIEST]
-    chosen = np.union1d(tested, noisy)
-    return chosen, np.isin(chosen, tested)
-
-
 def maximum_noise(
-    features: np.ndarray,
-    cells: np.ndarray,
-    kernel: Kernel,
-    bandwidth: float,
-    centres: Centres,
-    stream: Stream,
-    observed: tuple[float, float],
-    draws: int,
+    near: Nearness, local: LocalGaps, centres: Centres, residuals: ResidualDraws, draws: int
 ) -> MaximumNoise:
-    """Simulate both maxima; `observed` are those of the data, studentised and plain."""
+    """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
     plain: list[np.ndarray] = []
     studentised: list[np.ndarray] = []
 
     def simulate(first: int, count: int) -> np.ndarray:
         highest, largest = np.zeros(count), np.zeros(count)
-        for part, sums in _sums(features, cells, kernel, bandwidth, centres.rows, stream, first, count):
+        for part, sums in _sums(near, centres.rows, residuals, first, count):
+            rows, chosen = centres.rows[part], centres.tested[part]
             np.abs(sums, out=sums)
-            chosen = centres.tested[part]
-            ratio = sums[chosen] / centres.deviation[part][chosen, None]
+            ratio = sums[chosen] / local.deviation[rows[chosen], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
-            np.maximum(largest, (sums / centres.mass[part][:, None]).max(axis=0, initial=0.0), out=largest)
+            np.maximum(largest, (sums / local.mass[rows, None]).max(axis=0, initial=0.0), out=largest)
         plain.append(largest)
         studentised.append(highest)
         return highest
 
     if centres.tested.any():
-        tested = max_statistic_p(observed[0], simulate, draws, block=TOGETHER)
+        highest = float(np.abs(local.z[centres.rows[centres.tested]]).max())
+        tested = max_statistic_p(highest, simulate, draws, block=TOGETHER)
     else:
         simulate(0, min(draws, TOGETHER))
         nan = float("nan")
         tested = NullSummary(nan, nan, nan, nan, (nan, nan), "none")
-    found = summary_of_draws(observed[1], np.concatenate(plain), method="simulation")
+    found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
     return MaximumNoise(tested, found, np.sort(np.concatenate(studentised)))
 
 
 def _sums(
-    features: np.ndarray,
-    cells: np.ndarray,
-    kernel: Kernel,
-    bandwidth: float,
-    chosen: np.ndarray,
-    stream: Stream,
-    first: int,
-    count: int,
+    near: Nearness, chosen: np.ndarray, residuals: ResidualDraws, first: int, count: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
-    order = np.argsort(cells, kind="stable")
-    starts = np.searchsorted(cells[order], np.arange(int(cells.max(initial=0)) + 2))
-    for cell in np.unique(cells[chosen]):
-        part = np.flatnonzero(cells[chosen] == cell)
+    order = np.argsort(near.cells, kind="stable")
+    starts = np.searchsorted(near.cells[order], np.arange(int(near.cells.max(initial=0)) + 2))
+    for cell in np.unique(near.cells[chosen]):
+        part = np.flatnonzero(near.cells[chosen] == cell)
         inside = order[starts[cell] : starts[cell + 1]]
-        around = features[chosen[part]]
         size = max(1, min(inside.size, ENTRIES // max(part.size, count)))
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):
             rows = inside[start : start + size]
-            weights = kernel_weights(around, features[rows], kernel, bandwidth)
-            sums += weights @ stream.block(rows, first, count)
+            sums += near.weights(chosen[part], rows) @ residuals.block(rows, first, count)
         yield part, sums
