@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.inference.aggregates import NullSummary, summary_of_draws
 from miscal.inference.maxima import max_statistic_p
+from miscal.inference.subpopulation import reached_p, repeated_steps
 from miscal.pairs import Pair
 
 TESTED = 2000  # centres tested at most; neighbouring ones say the same
@@ -107,12 +108,15 @@ class ResidualDraws:
 
     def block(self, rows: np.ndarray, first: int, count: int) -> np.ndarray:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
+        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
 
         pair, weight = self.pair, np.ascontiguousarray(self.weight[rows])
         predicted = np.ascontiguousarray(pair.predicted[rows])
         if pair.count is not None and pair.cluster is None:
-            return self._repeated(rows, predicted, weight, first, count)
+            size = weight * (pair.observed[rows] - predicted) if self.flips else weight
+            return repeated_steps(
+                [self.seed, int(rows[0]), first], pair.count[rows], predicted, size, self.flips, count
+            )  # fmt: skip
         steps = np.empty((rows.size, count))
         if self.flips:
             times = 1.0 if pair.count is None else pair.count[rows]
@@ -124,22 +128,6 @@ class ResidualDraws:
             bernoulli_steps(predicted, weight, first, own, steps)
         return steps
 
-    def _repeated(
-        self, rows: np.ndarray, predicted: np.ndarray, weight: np.ndarray, first: int, count: int
-    ) -> np.ndarray:
-        """Rows that stand for several trials: as many independent outcomes, or signs."""
-        assert self.pair.count is not None
-        trials = self.pair.count[rows]
-        steps = np.empty((rows.size, count))
-        for b in range(count):
-            random = np.random.default_rng([self.seed, int(rows[0]), first + b])
-            if self.flips:
-                signs = 2.0 * random.binomial(trials, 0.5) - trials
-                steps[:, b] = signs * weight * (self.pair.observed[rows] - predicted)
-            else:
-                steps[:, b] = weight * (random.binomial(trials, predicted) - trials * predicted)
-        return steps
-
 
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
@@ -147,12 +135,11 @@ class MaximumNoise:
 
     tested: NullSummary
     plain: NullSummary
-    maxima: np.ndarray  # of the studentised gap, sorted
+    maxima: np.ndarray  # draws of the largest studentised gap
 
     def adjusted(self, z: np.ndarray) -> np.ndarray:
         """P-value of each gap among all tested ones."""
-        reached = self.maxima.size - np.searchsorted(self.maxima, np.abs(z) * (1.0 - 1e-12), side="left")
-        return np.asarray((1.0 + reached) / (1.0 + self.maxima.size))
+        return reached_p(self.maxima, np.abs(z))
 
 
 def maximum_noise(
@@ -182,7 +169,7 @@ def maximum_noise(
         nan = float("nan")
         tested = NullSummary(nan, nan, nan, nan, (nan, nan), "none")
     found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
-    return MaximumNoise(tested, found, np.sort(np.concatenate(studentised)))
+    return MaximumNoise(tested, found, np.concatenate(studentised))
 
 
 def _sums(
