@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,16 @@ def test_an_empty_bin_and_an_unseen_group_keep_their_probability() -> None:
     groups = LocalRecalibration(bins=1, kernel="group").fit(p, y, {"g": ["a", "a", "b", None]})
     assert groups.predict_proba([0.3, 0.3, 0.3], {"g": ["c", "a", None]})[:, 1].tolist() == [0.3, 0.5, 1.0]
     assert groups.unmatched([0.3, 0.3, 0.3], {"g": ["c", "a", None]}).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "group"])
+def test_predicting_does_not_change_the_recalibrator(kernel: str) -> None:
+    p, y, x = binary(60, 3)
+    made = LocalRecalibration(bins=4, kernel=kernel).fit(p, y, np.round(x))
+    before = pickle.dumps(made)
+    made.predict_proba(p[:7], np.round(x[:7]))
+    made.unmatched(p[:7], np.round(x[:7]))
+    assert pickle.dumps(made) == before
 
 
 def test_own_rows_have_no_local_error_left_without_a_kernel_and_less_with_one() -> None:

@@ -89,7 +89,7 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
         return empty, np.full(asked, FAR if relative else 0.0)
     points, queries, size = _scaled(problem.points, problem.queries, square)
     columns = given if given == 1 else given + given % 2
-    values = np.zeros((columns, len(points)))
+    values = np.zeros((columns, len(points)), np.float32)
     largest = np.abs(problem.values).max(axis=0)
     largest[largest == 0] = 1.0
     values[:given] = (problem.values / largest).T
@@ -97,15 +97,16 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
     def sent(array: Array, kind: Any = torch.float32) -> Any:
         return torch.as_tensor(np.ascontiguousarray(array), device=device).to(kind)
 
-    sizes = np.diff(problem.query_starts)
+    sources, sizes = sent(points.T), np.diff(problem.query_starts)
     low, high = np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
     place = np.full(asked, -1) if problem.own_place() is None else problem.own_place()
+    cells = [sent(each, torch.int32) for each in (low, high, place)]
     slopes = -LOG2E * np.minimum(scales * size, STEEPEST)
     out = torch.empty((scales.size, columns, asked), dtype=torch.float64, device=device)
     nearest = torch.zeros(asked, dtype=torch.float32, device=device)
     rows, width, warps = BLOCKS
     pair_sums[triton.cdiv(asked, rows), (columns + 1) // 2, scales.size](
-        sent(queries.T), sent(points.T), sent(values), *(sent(each, torch.int32) for each in (low, high, place)),
+        sources if problem.same else sent(queries.T), sources, sent(values), *cells,
         sent(slopes), out, nearest, asked, len(points), DIMENSIONS=points.shape[1], COLUMNS=columns, SQUARE=square,
         RELATIVE=relative, ROWS=rows, WIDTH=width, num_warps=warps,
     )  # fmt: skip
@@ -115,9 +116,10 @@ def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda")
 
 
 def _scaled(points: Array, queries: Array, square: bool) -> tuple[Array, Array, float]:
-    """Coordinates of extent about 1, and what their distances are to be multiplied by."""
+    """Coordinates of extent about 1 as float32, and what their distances are to be multiplied by."""
     low = np.minimum(points.min(axis=0), queries.min(axis=0))
     high = np.maximum(points.max(axis=0), queries.max(axis=0))
     size = float((high - low).max()) or 1.0
     centre = low + (high - low) / 2
-    return (points - centre) / size, (queries - centre) / size, size * size if square else size
+    made = [((each - centre) / size).astype(np.float32) for each in (points, queries)]
+    return made[0], made[1], size * size if square else size
