@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.kernels.pairs_local import local_sums
+from miscal.kernels.neighbours import local_sums
 from miscal.kernels.threads import thread_count
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.kernels import pairs_device, pairs_local
+from miscal.kernels import neighbours
 
 GOAL_MS = 244.0  # twice the prototype's 122 ms at 200,000 x 50
 BLOCKS = ((32, 128, 4), (64, 64, 4), (64, 64, 8), (64, 128, 8), (128, 64, 8), (32, 64, 4), (128, 128, 8))
@@ -31,7 +31,7 @@ def problem_of(n: int, d: int, seed: int = 0) -> tuple[Any, float]:
     size = 30.0 if d <= 3 else 8.0 / np.sqrt(1.0 + np.arange(d))
     cells = np.minimum(np.ceil(confidence * 15).astype(np.int64) - 1, 14)
     values = np.stack([np.ones(n), confidence - correct], axis=1)
-    problem, _ = pairs_local._arranged(rng.normal(size=(n, d)) * size, cells, values, None, True)  # noqa: SLF001
+    problem, _ = neighbours.arranged(rng.normal(size=(n, d)) * size, cells, values, None, True)
     return problem, 0.4 if d > 3 else 0.2
 
 
@@ -52,28 +52,36 @@ def event_ms(run: Callable[[], Any], repeats: int) -> float:
     return best
 
 
-def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, int]], None], Any, Any]:
+def ranges(problem: Any) -> tuple[np.ndarray, np.ndarray]:
+    """First and last source of each row's cell."""
+    sizes = np.diff(problem.starts)
+    return np.repeat(problem.starts[:-1], sizes), np.repeat(problem.starts[1:], sizes)
+
+
+def on_gpu(problem: Any, bandwidth: float) -> tuple[Callable[[tuple[int, int, int]], None], Any]:
     """The kernel's launch with its arrays in place, and its output."""
     import torch
+    import triton
 
-    from miscal.kernels import pairs_triton
+    from miscal.kernels import pairs_device
 
     n, d = problem.points.shape
     points, _, size = pairs_device._scaled(problem.points, problem.queries, False)  # noqa: SLF001
-    low, high = pairs_device._ranges(problem)  # noqa: SLF001
-    made = torch.as_tensor(np.ascontiguousarray(points.T), device="cuda")
+    made = torch.as_tensor(np.ascontiguousarray(points.T, dtype=np.float32), device="cuda")
     values = torch.as_tensor(np.ascontiguousarray(problem.values.T, dtype=np.float32), device="cuda")
-    whole = [torch.as_tensor(each, device="cuda").to(torch.int32) for each in (low, high, np.full(n, -1))]
+    whole = [torch.as_tensor(each, device="cuda").to(torch.int32) for each in (*ranges(problem), np.full(n, -1))]
     scale = torch.tensor([-pairs_device.LOG2E * size / (d * bandwidth)], dtype=torch.float32, device="cuda")
     out = torch.empty((1, 2, n), dtype=torch.float64, device="cuda")
     near = torch.zeros(n, dtype=torch.float32, device="cuda")
 
     def run(blocks: tuple[int, int, int]) -> None:
-        pairs_triton.BLOCKS = blocks
-        arrays = (made, made, values, *whole, scale, out, near)
-        pairs_triton.launch(arrays, (n, n, d, 2, 1), square=False, relative=False)
+        rows, width, warps = blocks
+        pairs_device.pair_sums[triton.cdiv(n, rows), 1, 1](
+            made, made, values, *whole, scale, out, near, n, n, DIMENSIONS=d, COLUMNS=2, SQUARE=False, RELATIVE=False,
+            ROWS=rows, WIDTH=width, num_warps=warps,
+        )  # fmt: skip
 
-    return run, out, made
+    return run, out
 
 
 def cdist_ms(problem: Any, bandwidth: float, repeats: int) -> float:
@@ -96,7 +104,7 @@ def cdist_ms(problem: Any, bandwidth: float, repeats: int) -> float:
 def largest_error(problem: Any, bandwidth: float, gaps: np.ndarray, some: int = 200) -> float:
     """Largest difference of the gap from float64 pairs, at some rows."""
     d = problem.points.shape[1]
-    low, high = pairs_device._ranges(problem)  # noqa: SLF001
+    low, high = ranges(problem)
     worst = 0.0
     for i in np.random.default_rng(1).integers(0, len(problem.points), some).tolist():
         rows = slice(int(low[i]), int(high[i]))
@@ -107,7 +115,7 @@ def largest_error(problem: Any, bandwidth: float, gaps: np.ndarray, some: int = 
 
 def rows(quick: bool = False) -> list[dict[str, Any]]:
     """One row a size; empty where there is no GPU."""
-    if not pairs_device.available():
+    if not neighbours.device_available():
         return []
     sizes = ((25_000, 50),) if quick else ((25_000, 50), (200_000, 50), (200_000, 10), (1_000_000, 3))
     return [_row(n, d, compared=d > 3) for n, d in sizes]
@@ -116,8 +124,10 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
 def _row(n: int, d: int, compared: bool) -> dict[str, Any]:
     import torch
 
+    from miscal.kernels import pairs_device
+
     problem, bandwidth = problem_of(n, d)
-    run, out, _ = on_gpu(problem, bandwidth)
+    run, out = on_gpu(problem, bandwidth)
     times = {}
     for blocks in BLOCKS:
         times["x".join(map(str, blocks))] = event_ms(lambda blocks=blocks: run(blocks), 2)

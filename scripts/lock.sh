@@ -9,5 +9,5 @@ resolve() {
 }
 
 resolve --output-file requirements/demo.lock
-resolve --extra plot --extra boost --extra tsne --extra spark --extra onnx --group dev \
+resolve --extra plot --extra boost --extra spark --extra onnx --group dev \
     --constraint requirements/demo.lock --output-file requirements/dev.lock

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures_local_displays import embedded, principal
 
 from miscal import metrics
-from miscal.metrics.neighbourhood.features import embedded, principal_components
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,
@@ -177,7 +177,7 @@ def one_seed(seed: int, data: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray
     spaces = {name: np.zeros((len(y), d)) for name, d in (("raw t-SNE", 2), ("PCA", 20))}
     spaces["raw t-SNE"][both] = embedded(hidden[both], 2, seed)
     spaces["t-SNE"] = spaces["raw t-SNE"] / spaces["raw t-SNE"][both].std(axis=0)
-    spaces["PCA"][both] = principal_components(hidden[both], 20)[0]
+    spaces["PCA"][both] = principal(hidden[both], 20)
     out = repaired(p, y, groups[GROUPS[0]], spaces, parts[1], parts[2])
     other = repaired_groups(p, y, groups[GROUPS[1]], parts[1], parts[2])
     test = parts[2]

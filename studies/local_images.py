@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures_local_displays import embedded, principal
 
 from miscal import metrics
-from miscal.metrics.neighbourhood.features import embedded, principal_components
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,
@@ -108,9 +108,9 @@ def one(name: str) -> dict[str, Any]:
     wanted = 9 if features.shape[1] == 10 else 20
     spaces = {key: np.zeros((len(y), d)) for key, d in (("t-SNE", 2), ("PCA", wanted))}
     print(f"{name}: t-SNE", file=sys.stderr, flush=True)
-    spaces["t-SNE"][both] = embedded(principal_components(features[both], wanted)[0], 2, 0)
+    spaces["t-SNE"][both] = embedded(principal(features[both], wanted), 2, 0)
     spaces["t-SNE"] /= spaces["t-SNE"][both].std(axis=0)
-    spaces["PCA"][both] = principal_components(features[both], wanted)[0]
+    spaces["PCA"][both] = principal(features[both], wanted)
     out = confidences(p, y, spaces, fit, test)
     right = (p.argmax(axis=1) == y).astype(int)[test]
     table, curves, reward = [], {}, {}

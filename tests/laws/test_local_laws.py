@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miscal.kernels.pairs_local import local_sums
+from miscal.kernels.neighbours import local_sums
 
 SCALES = [1e-3, 1.0, 30.0, 1e4]
 

@@ -13,9 +13,9 @@ import miscal
 from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, ResidualLeaves, by_subpopulation
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
+from miscal.inference import subpopulation as noise
+from miscal.inference.subpopulation import Steps, bonferroni_noise
 from miscal.metrics import multicalibration_error
-from miscal.metrics.subpopulation import noise
-from miscal.metrics.subpopulation.noise import Steps, bonferroni_noise
 from miscal.pairs import pair
 
 LIMIT = 2e-4  # chance that a right p-value fails one of these tests
@@ -186,8 +186,8 @@ def test_bonferroni_is_near_the_simulation(rng):
     p, _ = predictions(rng, 20_000)
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
+    from miscal.inference.subpopulation import scaled_errors
     from miscal.metrics.subpopulation.inputs import Asked, Kept
-    from miscal.metrics.subpopulation.scale import scaled_errors
 
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)

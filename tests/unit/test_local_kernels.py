@@ -11,11 +11,9 @@ import pytest
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
 from miscal.kernels.fast_exp import decay, decay_or_rebase
-from miscal.kernels.laplacian import laplacian_sums
-from miscal.kernels.laplacian_tree import partition
-from miscal.kernels.pairs import one_way_sums, symmetric_sums
-from miscal.kernels.pairs_groups import others_in_group
-from miscal.kernels.pairs_local import local_sums
+from miscal.kernels.laplacian import laplacian_sums, partition
+from miscal.kernels.neighbours import local_sums
+from miscal.kernels.pairs import one_way_sums, others_in_cell, symmetric_sums
 from miscal.metrics import (
     average_local_calibration_error,
     local_calibration_error,
@@ -56,10 +54,10 @@ def test_partition_is_stable():
     assert order.tolist() == [0, 1, 2, 5, 4, 3]
 
 
-def test_others_in_group_loses_no_digits():
+def test_others_in_a_cell_lose_no_digits():
     values = np.array([[1e20], [1.0], [2.0], [5.0]])
     others = np.empty((4, 1))
-    others_in_group(np.array([0, 0, 0, 1]), values, np.zeros((2, 1)), others)
+    others_in_cell(np.array([0, 3, 4]), values, others)
     assert others[:, 0].tolist() == [3.0, 1e20, 1e20, 0.0]
 
 
@@ -125,7 +123,7 @@ def test_memory_of_pairs_does_not_grow_with_their_number(rng):
     assert peak < 16e6  # the kernel matrix alone would be 128e6
 
 
-def test_bandwidths_are_taken_in_parts_when_memory_is_short(rng, monkeypatch):
+def test_short_memory_does_not_change_the_sums(rng, monkeypatch):
     features, cells, values = cloud(rng, 500, 4)
     bandwidths = np.array([0.1, 0.5, 2.0])
     whole = local_sums(features, cells, values, bandwidths).values
@@ -159,7 +157,7 @@ def test_a_row_alone_in_its_cell_has_nobody_else(rng, d, method):
 def test_low_level_sums_agree(rng):
     features, _, values = cloud(rng, 700, 3)
     starts, scales = np.array([0, 0, 300, 700]), np.array([0.05, 1.0])
-    exact, reference = laplacian_sums(features.T, starts, np.ones(700, bool), values, scales, own=True)
+    exact, reference = laplacian_sums(features.T, starts, np.ones(700, np.uint8), values, scales, own=True)
     pairs = symmetric_sums(features, starts, values, scales, square=False)
     one, offset = one_way_sums(features, starts, values, features, starts, scales, square=False)
     assert not reference.any()

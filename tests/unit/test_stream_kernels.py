@@ -23,11 +23,10 @@ from miscal.inference.aggregates import PooledError
 from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_quantile
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
-from miscal.kernels.draw import cumulative_masses
 from miscal.kernels.jit import kernel
 from miscal.kernels.lines import add_line
 from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
-from miscal.kernels.simulate import mixed, uniform
+from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.score.losses import isotonic_rates

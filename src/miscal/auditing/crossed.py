@@ -22,10 +22,10 @@ from miscal.engines.crowd import CrowdState
 from miscal.engines.crowd_search import Limits, Settling
 from miscal.engines.crowd_walks import Crowd
 from miscal.engines.scan import Runner
+from miscal.inference.subpopulation import scaled_errors
 from miscal.inference.sums import Sums
-from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.metrics.subpopulation.result import SubpopulationResult
 from miscal.metrics.subpopulation.streamed import Found
-from miscal.metrics.subpopulation.words import SubpopulationResult
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels

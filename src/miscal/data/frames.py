@@ -70,6 +70,22 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     return Frame(names, frame)
 
 
+def named_columns(table: Any, where: str) -> Mapping[str, Any]:
+    """As `frame_of`, for arrays, lists and series too: the columns of a plain array are named '0', '1', ..."""
+    if hasattr(table, "to_frame") and not hasattr(table, "columns"):  # a series of pandas or polars
+        return {str(table.name or 0): table}
+    if not isinstance(table, (list, tuple)) and (not isinstance(table, np.ndarray) or table.dtype.names):
+        return frame_of(table, where)
+    try:
+        array = np.asarray(table)
+    except ValueError as error:
+        raise refusal("must be a table", where=where, got="its rows differ in length") from error
+    if array.ndim not in (1, 2):
+        raise refusal("must be (n,) or (n, d)", where=where, got=f"its shape is {array.shape}")
+    columns = array[:, None] if array.ndim == 1 else array
+    return {str(j): columns[:, j] for j in range(columns.shape[1])}
+
+
 def names_of(table: Any, where: str) -> list[Any]:
     """Names of the columns of a table, without computing anything."""
     if library_of(table) == "narwhals" and hasattr(table, "to_native"):

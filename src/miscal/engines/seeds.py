@@ -31,7 +31,7 @@ def sampled_rows(batch: Batch, step: int, seed: int = 0) -> np.ndarray:
     limit = np.uint64(2**64 // step)
     if batch.kept is not None:
         return np.flatnonzero(row_hashes(batch, seed) < limit)
-    from miscal.kernels.seeds import rows_below
+    from miscal.kernels.simulate import rows_below
 
     found = np.empty(batch.rows, np.int64)
     return found[: rows_below(batch.rows, batch.chunk.first, _start(batch, seed), limit, found)].copy()

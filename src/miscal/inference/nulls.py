@@ -34,7 +34,7 @@ class MatchedDraws:
 
     def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells), of all cells or of some of them."""
-        from miscal.kernels.draw import draw_cells
+        from miscal.kernels.simulate import draw_cells
 
         every = (self.mean, self.variance, self.trials, self.scale, self.roughness, self.limit, self.swapped)
         units = [values[cells] for values in every]
@@ -57,7 +57,7 @@ class RowDraws:
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.draw import draw_rows
+        from miscal.kernels.simulate import draw_rows
 
         out = np.empty((count, self.cells))
         parts = (self.cell, self.probability, self.weight, self.repeats)
@@ -76,7 +76,7 @@ class NormalDraws:
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.draw import draw_normal
+        from miscal.kernels.simulate import draw_normal
 
         out = np.empty((count, self.mean.size))
         draw_normal(self.mean, self.deviation, first, count, self.seed, out)
@@ -96,7 +96,7 @@ class FlipDraws:
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.draw import draw_flips
+        from miscal.kernels.simulate import draw_flips
 
         out = np.empty((count, self.mean.size))
         draw_flips(self.mean, self.cell, self.cluster, self.residual, first, count, self.seed, out)

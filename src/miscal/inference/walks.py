@@ -156,20 +156,19 @@ def simulated_walk(
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
     """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise."""
-    from miscal.kernels.draw import draw_walks, flip_walks
+    from miscal.kernels.simulate import draw_walks
 
     seed = seed_of(random_state)
     total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
-    weight = np.empty(0) if rows.weight is None else rows.weight
-    cluster = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
-    residual = rows.residuals() if null == "residual" else np.empty(0)
+    nothing = np.empty(0)
+    flips = null == "residual"
+    weight = nothing if rows.weight is None else rows.weight
+    size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
+    unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
 
     def block(first: int, count: int) -> Floats:
         out = np.empty(count)
-        if null == "residual":
-            flip_walks(residual, cluster, rows.ends, first, count, seed, out)
-        else:
-            draw_walks(rows.probability, weight, rows.ends, first, count, seed, out)
+        draw_walks(size, probability, unit, rows.ends, first, count, seed, out)
         return out / total
 
     method = "simulation" if null == "bernoulli" else "sign flips"

@@ -59,7 +59,7 @@ def poisson_weights(
     >>> poisson_weights(["a", "b"], 0)[::-1].tolist() == poisson_weights(["b", "a"], 0).tolist()
     True
     """
-    from miscal.kernels.draw import poisson_multipliers
+    from miscal.kernels.simulate import poisson_multipliers
 
     if ids is None:
         if rows is None:

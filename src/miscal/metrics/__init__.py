@@ -35,8 +35,11 @@ _PLACES = {
         "probability_calibration_error",
     ),
     "miscal.metrics.field.table": ("field_table",),
-    "miscal.metrics.subpopulation.error": ("multicalibration_error",),
-    "miscal.metrics.subpopulation.weights": ("proportional_weights", "low_prevalence_weights"),
+    "miscal.metrics.subpopulation.error": (
+        "low_prevalence_weights",
+        "multicalibration_error",
+        "proportional_weights",
+    ),
     "miscal.metrics.variation.error": ("variation_calibration_error", "uncertainty_calibration_error"),
     "miscal.metrics.decision": ("prediction_rejection_ratio", "abstention_reward"),
 }

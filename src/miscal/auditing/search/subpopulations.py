@@ -15,10 +15,9 @@ from miscal.auditing.search.places import Place, Tests
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import ordered
-from miscal.metrics.subpopulation.curves import cumulative_curve
+from miscal.inference.subpopulation import scaled_errors
 from miscal.metrics.subpopulation.inputs import Asked, Kept
-from miscal.metrics.subpopulation.result import by_subpopulation
-from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 

@@ -22,20 +22,6 @@ Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a neighbourhood metric was asked for, as it was given."""
-
-    bandwidth: float | Sequence[float]
-    bins: Bins
-    strategy: str
-    kernel: Kernel
-    leave_one_out: bool
-    queries: tuple[Any, Any] | None
-    target: str | int
-    device: str
-
-
-@dataclass(frozen=True)
 class Neighbourhoods:
     """Checked inputs of one call: who is compared with whom."""
 
@@ -54,9 +40,13 @@ class Neighbourhoods:
         first = self.pair.first
         return np.ones(self.pair.rows) if first is None else first / first.mean()
 
+    def residual(self) -> np.ndarray:
+        """Predicted minus observed."""
+        return np.asarray(self.pair.predicted - self.pair.observed)
+
     def sums(self, columns: Sequence[np.ndarray]) -> Any:
-        """Kernel-weighted sums of columns around each query: `kernels.pairs_local.LocalSums`."""
-        from miscal.kernels.pairs_local import local_sums
+        """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
+        from miscal.kernels.neighbours import local_sums
 
         try:
             return local_sums(
@@ -71,14 +61,14 @@ class Neighbourhoods:
             )
         except (TypeError, ValueError) as error:
             if callable(self.kernel):
-                raise inputs.kernel_failure(error) from error
+                what = "must give a weight of 0 or more for each pair"
+                raise refusal(what, where="'kernel'", got=str(error)) from error
             raise
 
     def signed_error(self) -> np.ndarray:
         """Gap around each query, (bandwidths, queries); NaN where it has no neighbour."""
         weight = self.weight()
-        residual = self.pair.predicted - self.pair.observed
-        values = self.sums((weight, weight * residual)).values
+        values = self.sums((weight, weight * self.residual())).values
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(values[..., 0] > 0, values[..., 1] / values[..., 0], np.nan)
 
@@ -145,8 +135,9 @@ def local_calibration_error(
     array([-0.2, -0.2,  0.8,  0.8])
     """
     given = Given(y_true, y_prob, sample_weight)
-    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
-    problem = neighbourhoods(given, features, settings)
+    problem = neighbourhoods(
+        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
+    )  # fmt: skip
     error = problem.signed_error()
     error = error if signed else np.abs(error)
     if queries is None:
@@ -154,32 +145,40 @@ def local_calibration_error(
     return np.asarray(error[0] if problem.single else error)
 
 
-def neighbourhoods(given: Given, features: Any, asked_for: Settings) -> Neighbourhoods:
+def neighbourhoods(
+    given: Given,
+    features: Any,
+    bandwidth: float | Sequence[float],
+    bins: Bins,
+    strategy: str,
+    kernel: Kernel,
+    leave_one_out: bool,
+    queries: tuple[Any, Any] | None,
+    target: str | int,
+    device: str,
+) -> Neighbourhoods:
     """Check everything a neighbourhood metric was given."""
-    inputs.check_kernel(asked_for.kernel)
-    inputs.check_device(asked_for.device)
-    bandwidths, single = inputs.bandwidth_array(asked_for.bandwidth)
-    if asked_for.leave_one_out and asked_for.queries is not None:
+    inputs.check_kernel(kernel)
+    inputs.check_device(device)
+    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    asked_prob, asked_features = _split_queries(asked_for.queries)
-    if asked_for.kernel == "group":
+    asked_prob, asked_features = _split_queries(queries)
+    if kernel == "group":
         matrix, asked = inputs.group_matrix(features, asked_features)
     else:
         matrix = inputs.feature_matrix(features)
-        asked = None if asked_for.queries is None else inputs.feature_matrix(asked_features, "'queries' features")
+        asked = None if queries is None else inputs.feature_matrix(asked_features, "'queries' features")
     matrix = given._kept_rows(matrix, "'features'")  # noqa: SLF001
-    pair = given.pair(asked_for.target)
-    ends: Any = {"low": 0.0, "high": 1.0, "weight": pair.weight, "count": pair.count}
-    edges = edges_for(pair.predicted, asked_for.bins, asked_for.strategy, **ends)
+    pair = given.pair(target)
+    edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
     where = None
     if asked is not None:
         predicted = inputs.query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         _check_queries(matrix, asked, predicted)
-        where = (asked, bin_index(np.ascontiguousarray(predicted), edges))
+        where = (asked, bin_index(predicted, edges))
     cells = bin_index(pair.predicted, edges)
-    return Neighbourhoods(
-        pair, matrix, cells, bandwidths, single, asked_for.kernel, not asked_for.leave_one_out, where, asked_for.device
-    )
+    return Neighbourhoods(pair, matrix, cells, bandwidths, single, kernel, not leave_one_out, where, device)
 
 
 def _split_queries(queries: tuple[Any, Any] | None) -> tuple[Any, Any]:
@@ -191,25 +190,20 @@ def _split_queries(queries: tuple[Any, Any] | None) -> tuple[Any, Any]:
 
 
 def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarray) -> None:
-    if asked.shape[1] != features.shape[1]:
-        raise refusal(
-            f"must have {features.shape[1]} columns", where="'queries' features", got=f"it has {asked.shape[1]}"
-        )
+    where, width = "'queries' features", features.shape[1]
+    if asked.shape[1] != width:
+        raise refusal(f"must have {width} columns", where=where, got=f"it has {asked.shape[1]}")
     if len(asked) != len(predicted):
-        raise refusal(
-            "must have as many rows as probabilities",
-            where="'queries' features",
-            got=f"{len(asked)} rows and {len(predicted)} probabilities",
-        )
+        got = f"{len(asked)} rows and {len(predicted)} probabilities"
+        raise refusal("must have as many rows as probabilities", where=where, got=got)
 
 
 def _all_rows(given: Given, error: np.ndarray) -> np.ndarray:
     """Give the rows of weight 0 their place back, as NaN."""
-    kept = given._kept  # noqa: SLF001
-    if kept is None:
+    if given.kept is None:
         return error
-    full = np.full((len(error), given._rows), np.nan)  # noqa: SLF001
-    full[:, kept] = error
+    full = np.full((len(error), given.rows), np.nan)
+    full[:, given.kept] = error
     return full
 
 
@@ -245,11 +239,10 @@ def maximum_local_calibration_error(
     array([0.8 , 0.31])
     """
     given = Given(y_true, y_prob, sample_weight)
-    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
-    problem = neighbourhoods(given, features, settings)
-    error = np.abs(problem.signed_error())
-    largest = np.where(np.isnan(error), -1.0, error).max(axis=1, initial=-1.0)
-    return _one_or_all(np.where(largest < 0, np.nan, largest), problem.single)
+    problem = neighbourhoods(
+        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
+    )  # fmt: skip
+    return _one_or_all(np.fmax.reduce(np.abs(problem.signed_error()), axis=1, initial=np.nan), problem.single)
 
 
 def average_local_calibration_error(
@@ -283,14 +276,14 @@ def average_local_calibration_error(
     0.5
     """
     given = Given(y_true, y_prob, sample_weight)
-    settings = Settings(bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device)
-    problem = neighbourhoods(given, features, settings)
+    problem = neighbourhoods(
+        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
+    )  # fmt: skip
     error = np.abs(problem.signed_error())
     weight = np.ones(error.shape[1]) if queries is not None else problem.weight()
     weights = np.where(np.isnan(error), 0.0, weight)
-    total = weights.sum(axis=1)
     with np.errstate(invalid="ignore"):
-        average = np.where(total > 0, (weights * np.nan_to_num(error)).sum(axis=1) / total, np.nan)
+        average = (weights * np.nan_to_num(error)).sum(axis=1) / weights.sum(axis=1)
     return _one_or_all(average, problem.single)
 
 

@@ -12,18 +12,23 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
+from miscal.inference.neighbourhood import (
+    LocalGaps,
+    MaximumNoise,
+    Nearness,
+    ResidualDraws,
+    choose_centres,
+    maximum_noise,
+)
 from miscal.inference.nulls import seed_of
 from miscal.metrics.neighbourhood import inputs
 from miscal.metrics.neighbourhood.errors import Bins, Kernel, Neighbourhoods
-from miscal.metrics.neighbourhood.features import describe_columns, feature_map
-from miscal.metrics.neighbourhood.noise import Centres, MaximumNoise, Stream, choose_centres, maximum_noise
-from miscal.metrics.neighbourhood.worst import Ranked, worst_table
+from miscal.metrics.neighbourhood.features import feature_map
+from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.results import Result, Table
-
-REAL = 0.05
+from miscal.results import Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +112,10 @@ def by_neighbourhood(
         standard deviation, a missing value is a level; the kernel's d is the number of columns. An array is used as
         features (and standardised unless ``scale=None``).
     bandwidth : float
-    reduce : None, "pca" or "tsne"
-        Reduce the features first; d is then the number of dimensions. t-SNE needs the extra "tsne".
+    reduce : None or "pca"
+        Reduce the features to principal components first; d is then the number of dimensions.
     dimensions : int, optional
-        20 for principal components where not given (the paper: 20 for tables, 50 for images), 2 for t-SNE.
+        Of the reduction: 20 where not given (the paper: 20 for tables, 50 for images).
     scale : "standard" or None
     bins, strategy, kernel, device : as in `local_calibration_error`
     simulations : int
@@ -145,55 +150,56 @@ def by_neighbourhood(
     if not single:
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
     compared = pair(p, target)
-    weight = compared.first
     made = feature_map(
-        p.columns, columns, p.rows, weight, reduce=reduce, dimensions=dimensions, scale=scale, random_state=random_state
-    )
+        p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
+    )  # fmt: skip
+    features = made.values
     if kernel == "group":
-        made = replace(made, values=np.unique(made.values, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0)
+        features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     edges = edges_for(
         compared.predicted, bins, strategy, low=0.0, high=1.0, weight=compared.weight, count=compared.count
     )
     cells = bin_index(compared.predicted, edges)
-    problem = Neighbourhoods(compared, made.values, cells, bandwidths, True, kernel, True, None, device)
+    problem = Neighbourhoods(compared, features, cells, bandwidths, True, kernel, True, None, device)
     chosen = choose_null(compared, null)
-    local = _local(problem, chosen.null == "residual", min_information)
-    rows, tested = choose_centres(local.judged, local.error, random_state)
-    centres = Centres(rows, tested, local.deviation[rows], local.mass[rows])
-    stream = Stream(compared, _trial_weight(compared), chosen.null == "residual", int(seed_of(random_state)))
-    noise = _noise(problem, local, centres, stream, int(simulations))
-    ranked = Ranked(rows[tested], local.z[rows[tested]], centres.deviation[tested], centres.mass[tested])
+    flips = chosen.null == "residual"
+    local = _local_gaps(problem, flips, min_information)
+    centres = choose_centres(local, random_state)
+    near = Nearness(features, cells, kernel, float(bandwidths[0]))
+    residuals = ResidualDraws(compared, _trial_weight(compared), flips, int(seed_of(random_state)))
+    noise = maximum_noise(near, local, centres, residuals, int(simulations))
     beyond = beyond_score(
-        compared.predicted, compared.observed, weight, cluster=compared.cluster, random_state=random_state
+        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
-    names = describe_columns(made.names, p.columns)
-    table = worst_table(problem, edges, ranked, noise, p.columns, names, beyond)
+    described = {name: p.columns[name] for name in made.names or p.columns}
+    table = worst_table(problem, near, edges, local, centres.rows[centres.tested], noise, described, beyond)
     settings = {
-        "columns": list(made.names), "features": made.words, "dimensions": made.values.shape[1],
+        "columns": list(made.names), "features": made.words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": int(tested.sum()), "too_small": int((~local.judged).sum()), "min_information": min_information,
-        "draws": noise.plain.draws, "random_state": random_state if isinstance(random_state, int) else None,
+        "tested": int(centres.tested.sum()), "too_small": int((~local.judged).sum()),
+        "min_information": min_information, "draws": noise.plain.draws,
+        "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    return _result(problem, edges, local, noise, table, settings, chosen.reason)
-
-
-@dataclass(frozen=True, eq=False)
-class _Local:
-    gap: np.ndarray
-    deviation: np.ndarray  # of the sum around each row
-    mass: np.ndarray
-    judged: np.ndarray
-
-    @property
-    def error(self) -> np.ndarray:
-        return np.asarray(self.deviation / self.mass)
-
-    @property
-    def z(self) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0))
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        value=noise.plain.value,
+        noise_floor=noise.plain.noise_floor,
+        p_value=noise.tested.p_value,
+        interval=noise.plain.interval,
+        method=_method(chosen.reason, settings, noise, compared.rows),
+        table=table,
+        settings=settings,
+        extra={
+            "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
+            "largest_deviations": noise.tested.value,
+            "null_mean": noise.tested.noise_floor,
+            "critical": noise.tested.quantile,
+            "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
+        },
+    )
 
 
 def _check(kernel: Any, device: Any, simulations: Any, min_information: Any) -> None:
@@ -213,22 +219,15 @@ def _trial_weight(compared: Pair) -> np.ndarray:
     return weight if compared.first is None else np.asarray(weight / compared.first.mean())
 
 
-def _local(problem: Neighbourhoods, flips: bool, least: float) -> _Local:
+def _local_gaps(problem: Neighbourhoods, flips: bool, least: float) -> LocalGaps:
     """Gap, standard error and information around each row."""
-    compared, weight = problem.pair, problem.weight()
-    residual = compared.predicted - compared.observed
-    around = problem.sums((weight, weight * residual)).values[0]
-    own = _trial_weight(compared)
+    compared, weight, own = problem.pair, problem.weight(), _trial_weight(problem.pair)
     times = 1.0 if compared.count is None else compared.count
-    noise = residual**2 if flips else compared.predicted * (1.0 - compared.predicted)
-    second, fourth = times * own**2 * noise, times * own**4 * noise
-    squares = _squared(problem).sums((second,)).values[0, :, 0]
-    powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(around[:, 0] > 0, around[:, 1] / around[:, 0], np.nan)
-        information = np.where(powers > 0, squares**2 / powers, 0.0)
-    judged = (information >= least) & (squares > 0)
-    return _Local(gap, np.sqrt(squares), around[:, 0], judged)
+    noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
+    sums = problem.sums((weight, weight * problem.residual())).values[0]
+    squares = _squared(problem).sums((noise * own**2,)).values[0, :, 0]
+    powers = _squared(_squared(problem)).sums((noise * own**4,)).values[0, :, 0]
+    return LocalGaps.of(sums, squares, powers, least)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:
@@ -241,54 +240,16 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
 
 
-def _noise(problem: Neighbourhoods, local: _Local, centres: Centres, stream: Stream, draws: int) -> MaximumNoise:
-    largest = float(np.nanmax(np.abs(local.gap)))
-    highest = float(np.abs(local.z[centres.rows[centres.tested]]).max(initial=0.0))
-    bandwidth = float(problem.bandwidths[0])
-    observed = (highest, largest)
-    return maximum_noise(
-        problem.features, problem.cells, problem.kernel, bandwidth, centres, stream, observed, draws
-    )  # fmt: skip
-
-
-def _result(
-    problem: Neighbourhoods,
-    edges: np.ndarray,
-    local: _Local,
-    noise: MaximumNoise,
-    table: Table,
-    settings: dict[str, Any],
-    reason: str,
-) -> NeighbourhoodResult:
-    found, weight = noise.plain, problem.weight()
-    few = settings["tested"] + settings["too_small"] == problem.pair.rows
-    method = f"{reason} Features: {settings['features']}. "
+def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:
+    words = f"{reason} Features: {settings['features']}. "
     if settings["tested"]:
-        method += (
+        words += (
             f"The largest studentised gap of {settings['tested']:,} neighbourhoods was simulated {noise.tested.draws} "
             f"times: p = (1 + {noise.tested.exceedances}) / (1 + {noise.tested.draws}). "
         )
     else:
-        method += "No p-value: every neighbourhood is too small to judge. "
-    method += f"{settings['too_small']:,} of {problem.pair.rows:,} neighbourhoods were too small to judge."
-    if not few:
-        method += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
-    residual = problem.pair.predicted - problem.pair.observed
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=found.value,
-        noise_floor=found.noise_floor,
-        p_value=noise.tested.p_value,
-        interval=found.interval,
-        method=method,
-        table=table,
-        settings=settings,
-        extra={
-            "average": float(np.average(np.abs(local.gap), weights=weight)),
-            "largest_deviations": noise.tested.value,
-            "null_mean": noise.tested.noise_floor,
-            "critical": noise.tested.quantile,
-            "map": LocalMap(problem.features, local.gap, local.error, problem.cells, edges, residual, weight),
-        },
-    )
+        words += "No p-value: every neighbourhood is too small to judge. "
+    words += f"{settings['too_small']:,} of {rows:,} neighbourhoods were too small to judge."
+    if settings["tested"] + settings["too_small"] < rows:
+        words += " The noise floor is that of the noisiest and of randomly chosen neighbourhoods."
+    return words

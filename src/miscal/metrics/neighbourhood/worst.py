@@ -1,85 +1,79 @@
-"""The worst neighbourhoods one after another, none sharing rows with another, each described in words."""
+"""The worst neighbourhoods one after another, none sharing rows with another, each described in words.
+
+The words are those of the columns in which its rows differ most from all rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
 from miscal.metrics.neighbourhood.errors import Neighbourhoods
-from miscal.metrics.neighbourhood.noise import MaximumNoise, kernel_weights
-from miscal.metrics.neighbourhood.words import described, differences
 from miscal.results import Table
 
 LISTED = 10
 REAL = 0.05
 LOOKED_AT = 1000  # candidates, from the worst, before the list is taken to be complete
 CORE = 0.5  # share of the kernel's mass that a neighbourhood's core holds
-
-
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """What is known of each tested centre."""
-
-    centres: np.ndarray  # rows
-    z: np.ndarray
-    deviation: np.ndarray  # of the sum
-    mass: np.ndarray
+NAMED = 3  # columns named at most
+LEAST = 0.15  # of all rows, by which a column must set a neighbourhood apart to be named
+INNER = (0.1, 0.9)  # the part of a neighbourhood's values that is given as its range
+LIKE_THE_REST = "much like the rows as a whole"
+COLUMNS = (
+    "label", "score_low", "score_high", "rows", "effective_rows", "predicted", "observed", "gap", "gap_beyond_score",
+    "events_off", "gap_low", "gap_high", "standard_error", "deviations", "p_adjusted", "centre", "specific",
+)  # fmt: skip
 
 
 def worst_table(
     problem: Neighbourhoods,
+    near: Nearness,
     edges: np.ndarray,
-    ranked: Ranked,
+    local: LocalGaps,
+    centres: np.ndarray,
     noise: MaximumNoise,
     columns: Mapping[str, Column],
-    names: Sequence[str],
     beyond: np.ndarray,
 ) -> Table:
-    """The worst neighbourhoods, at most ten; the core of each is disjoint from those before it."""
-    adjusted = noise.adjusted(ranked.z)
+    """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
+    z, critical = local.z[centres], noise.tested.quantile
+    adjusted, error, weight = noise.adjusted(z), local.error[centres], problem.weight()
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
-    for place in np.argsort(-np.abs(ranked.z), kind="stable")[:LOOKED_AT]:
-        centre = int(ranked.centres[place])
-        inside = np.flatnonzero(problem.cells == problem.cells[centre])
-        weights = kernel_weights(
-            problem.features[centre : centre + 1], problem.features[inside], problem.kernel, problem.bandwidths[0]
-        )[0]
-        near = core(weights, problem.weight()[inside])
-        if taken[inside[near]].any():
-            continue
-        taken[inside[near]] = True
-        row = _row(problem, inside, weights, near, beyond)
+    for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
+        centre = int(centres[place])
         cell = int(problem.cells[centre])
-        error = ranked.deviation[place] / ranked.mass[place]
-        words = differences(columns, names, inside, weights * problem.weight()[inside], problem.weight())
-        found.append(
-            {
-                "label": described(words),
-                "score_low": float(edges[cell]),
-                "score_high": float(edges[cell + 1]),
-                **row,
-                "gap_low": row["gap"] - noise.tested.quantile * error,
-                "gap_high": row["gap"] + noise.tested.quantile * error,
-                "standard_error": error,
-                "deviations": float(ranked.z[place]),
-                "p_adjusted": float(adjusted[place]),
-                "centre": centre,
-            }
-        )
+        inside = np.flatnonzero(problem.cells == cell)
+        weights = near.weights(centres[place : place + 1], inside)[0]
+        core = _core(weights, weight[inside])
+        if taken[inside[core]].any():
+            continue
+        taken[inside[core]] = True
+        row = _row(problem, inside, weights, core, beyond)
+        left = abs(row.pop("deviations_beyond")) >= critical
+        row |= {
+            "label": described(columns, inside, weights * weight[inside], weight),
+            "score_low": float(edges[cell]),
+            "score_high": float(edges[cell + 1]),
+            "gap_low": row["gap"] - critical * error[place],
+            "gap_high": row["gap"] + critical * error[place],
+            "standard_error": error[place],
+            "deviations": float(z[place]),
+            "p_adjusted": float(adjusted[place]),
+            "centre": centre,
+            "specific": bool(left and adjusted[place] <= REAL),
+        }
+        found.append(row)
         if len(found) == LISTED:
             break
-    for each in found:
-        left = abs(each.pop("deviations_beyond")) >= noise.tested.quantile
-        each["specific"] = bool(left and each["p_adjusted"] <= REAL)
-    return Table({name: [each[name] for each in found] for name in found[0]} if found else _empty())
+    return Table({name: [each[name] for each in found] for name in COLUMNS})
 
 
-def core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
     order = np.argsort(-weights, kind="stable")
     held = np.cumsum((weights * weight)[order])
@@ -112,10 +106,71 @@ def _row(
     }
 
 
-def _empty() -> dict[str, Any]:
-    words, numbers = np.empty(0, object), np.empty(0)
-    names = (
-        "score_low", "score_high", "rows", "effective_rows", "predicted", "observed", "gap", "gap_beyond_score",
-        "events_off", "gap_low", "gap_high", "standard_error", "deviations", "p_adjusted", "centre", "specific",
-    )  # fmt: skip
-    return {"label": words, **dict.fromkeys(names, numbers)}
+class Difference(NamedTuple):
+    """One column's part of a description.
+
+    apart : share of all rows that the neighbourhood's range leaves out beyond its own tails, or the difference of a
+        level's shares
+    """
+
+    apart: float
+    words: str
+
+
+def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> str:
+    """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
+    found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
+    large = sorted((each for each in found if each.apart >= LEAST), key=lambda each: -each.apart)
+    return ", ".join(each.words for each in large[:NAMED]) or LIKE_THE_REST
+
+
+def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> Difference:
+    size = len(each.levels) + 1
+    codes = np.where(each.values < 0, size - 1, each.values)
+    there = np.bincount(codes[inside], share, size) / share.sum()
+    everywhere = np.bincount(codes, weight, size) / weight.sum()
+    place = int(np.argmax(np.abs(there - everywhere)))
+    level = each.show(place if place < size - 1 else -1)
+    amount = f"({there[place]:.0%} against {everywhere[place]:.0%})"
+    if there[place] >= 0.995:
+        words = f"{each.name} {level}"
+    else:
+        words = f"{each.name} {level} {'more' if there[place] > everywhere[place] else 'less'} often {amount}"
+    return Difference(float(abs(there[place] - everywhere[place])), words)
+
+
+def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> Difference:
+    values = each.values
+    seen = ~np.isnan(values)
+    here = values[inside]
+    known = ~np.isnan(here)
+    missing_there = float(share[~known].sum() / share.sum())
+    missing = float(weight[~seen].sum() / weight.sum())
+    if abs(missing_there - missing) >= max(LEAST, 0.5 * max(missing_there, missing)) or not known.any():
+        often = "more" if missing_there > missing else "less"
+        words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
+        return Difference(abs(missing_there - missing), words)
+    low, high = _quantiles(here[known], share[known], INNER)
+    total = float(weight[seen].sum())
+    below = float(weight[seen & (values < low)].sum()) / total
+    above = float(weight[seen & (values > high)].sum()) / total
+    apart = below + above - (1.0 - (INNER[1] - INNER[0]))
+    word = "high" if below > 2.0 * above else ("low" if above > 2.0 * below else "middling")
+    ends = [_shown(low, each), _shown(high, each)]
+    spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
+    return Difference(apart, f"{word} {each.name} ({spread})")
+
+
+def _quantiles(values: np.ndarray, weight: np.ndarray, levels: Sequence[float]) -> tuple[float, ...]:
+    """Weighted quantiles: the smallest value at which the weight reaches each level."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    places = np.searchsorted(reached, np.asarray(levels) * reached[-1], side="left")
+    return tuple(float(values[order[min(place, values.size - 1)]]) for place in places)
+
+
+def _shown(value: float, each: Column) -> str:
+    """One value for people."""
+    if each.kind == "date":
+        return str(np.datetime64(int(value), "D"))
+    return f"{value:.0f}" if each.integer or abs(value) >= 1000 else f"{value:.3g}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal
-from miscal.data.frames import frame_of
+from miscal.data.frames import named_columns
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, conjunction_lists, search_lists
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.expressions import rows_where
@@ -45,31 +45,13 @@ class Kept:
 
 def feature_columns(features: Any, kept: Kept) -> Columns:
     """Features as named columns; those of a plain array are named '0', '1', ..."""
-    if isinstance(features, Columns):
-        named: Any = features
-    elif isinstance(features, (list, tuple)) or (isinstance(features, np.ndarray) and not features.dtype.names):
-        named = _array_columns(features)
-    elif hasattr(features, "to_frame") and not hasattr(features, "columns"):  # a series of pandas or polars
-        named = {str(features.name or 0): features}
-    else:
-        named = frame_of(features, "'features'")
+    named: Any = features if isinstance(features, Columns) else named_columns(features, "'features'")
     for name in named:
         if len(named[name]) != kept.given:
             got = f"{len(named[name]):,} against {kept.given:,}"
             raise refusal("must have one value a row", where=f"'features' column '{name}'", got=got)
     columns = Columns(named)
     return columns if kept.rows is None else columns.take(kept.rows)
-
-
-def _array_columns(features: Any) -> dict[str, Any]:
-    try:
-        array = np.asarray(features)
-    except ValueError as error:
-        raise refusal("must be a table", where="'features'", got="its rows differ in length") from error
-    if array.ndim not in (1, 2):
-        raise refusal("must be (n,) or (n, d)", where="'features'", got=f"its shape is {array.shape}")
-    columns = array[:, None] if array.ndim == 1 else array
-    return {str(j): columns[:, j] for j in range(columns.shape[1])}
 
 
 def nominal_names(columns: Columns, names: list[str], nominal: Any) -> set[str]:

@@ -16,9 +16,8 @@ from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, search_lists, walk_lists
 from miscal.inference.maxima import max_statistic_p
 from miscal.inference.nulls import seed_of
+from miscal.inference.subpopulation import MaximumNoise, Steps, noise_of_draws, scaled_errors
 from miscal.metrics.subpopulation.inputs import Asked, coded
-from miscal.metrics.subpopulation.noise import MaximumNoise, Steps
-from miscal.metrics.subpopulation.scale import deviations, scaled_errors
 from miscal.pairs import Pair, pair
 from miscal.pooling.subpopulations import Covariate, Definition, ResidualLeaves, check_count, interval_condition
 
@@ -151,15 +150,8 @@ def refitted(
         return float(scaled_errors(stats, statistic).max())
 
     summary = max_statistic_p(float(values.max()), simulate, draws, block=16)
-    maxima = np.sort(np.concatenate(made))
-    reached = maxima.size - np.searchsorted(maxima, values - 1e-12 * values, side="left")
-    unit = float(deviations(found.stats)[0])
-    method = (
-        f"The tree was grown and the search repeated on each of {summary.draws} simulations: p = "
-        f"(1 + {summary.exceedances}) / (1 + {summary.draws})."
-    )
-    adjusted = (1.0 + reached) / (1.0 + maxima.size)
-    return found, MaximumNoise(summary, adjusted, summary.quantile / unit, summary.noise_floor / unit, method)
+    words = f"The tree was grown and the search repeated on each of {summary.draws} simulations"
+    return found, noise_of_draws(summary, np.concatenate(made), values, found.stats, words)
 
 
 def _with_steps(rows: Ordered, step: np.ndarray) -> Ordered:

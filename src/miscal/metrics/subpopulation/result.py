@@ -14,23 +14,96 @@ from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.brownian import RANGE_MEAN
+from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.subpopulation.curves import cumulative_curves
+from miscal.metrics.subpopulation.error import emphasised
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.leaves import held_out_leaves, refitted
-from miscal.metrics.subpopulation.noise import MaximumNoise, maximum_noise
-from miscal.metrics.subpopulation.scale import deviations, kuiper_errors, scaled_errors
-from miscal.metrics.subpopulation.weights import emphasised
-from miscal.metrics.subpopulation.words import SubpopulationResult
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import ResidualLeaves, check_count
-from miscal.results import Table
+from miscal.results import Result, Table
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
 DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
+REAL = 0.05
+POINTS = 400  # of a curve
+
+
+class SubpopulationResult(Result):
+    """A result whose sentence names the worst subpopulation."""
+
+    def sentence(self) -> str:
+        """The result in a few sentences."""
+        worst, tested = self.extra["worst"][0], int(self.settings["tested"])
+        parts = [self._opening(worst, tested), self._belief(worst, tested), self._size(), self._missed(worst)]
+        return " ".join(part for part in parts if part)
+
+    def _opening(self, worst: dict[str, Any], tested: int) -> str:
+        means = f"{percent(worst['predicted'])} predicted, {percent(worst['observed'])} happened"
+        where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
+        if tested == 1:
+            small = int(self.settings.get("too_small", 0))
+            why = f", {small:,} others hold too little information" if small else ""
+            return f"Only the full population could be judged{why}: {excess(worst)} ({means})."
+        if not math.isnan(self.p_value) and self.p_value > REAL:
+            return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
+        return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
+
+    def _missed(self, worst: dict[str, Any]) -> str:
+        """What a search that found nothing could have found."""
+        least = worst["detectable"]
+        if math.isnan(self.p_value) or self.p_value <= REAL or math.isnan(least):
+            return ""
+        return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
+
+    def _belief(self, worst: dict[str, Any], tested: int) -> str:
+        noun = "range" if self.settings["statistic"] == "range" else "mean"
+        text = f"Its {noun} is {worst['deviations']:.1f} standard deviations"
+        if math.isnan(self.extra["null_mean"]):
+            return text + f"; {self.extra['no_p_value']}." if self.extra.get("no_p_value") else text + "."
+        what = f"the largest of all {tested:,}" if tested > 1 else "it"
+        compared = (
+            f", where {what} would be {self.extra['null_mean']:.1f} on average for calibrated predictions and pass "
+            f"{self.extra['null_critical']:.1f} once in 20 times"
+        )
+        verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
+        return f"{text}{compared}{verdict} ({self._p()})."
+
+    def _p(self) -> str:
+        draws = self.settings.get("draws") or 0
+        if draws and self.p_value <= 1.0 / (1.0 + draws):
+            return f"p <= {1.0 / (1.0 + draws):.2g}"
+        return f"p = {self.p_value:.3g}" if self.p_value >= 1e-4 else "p < 0.0001"
+
+    def _size(self) -> str:
+        text = f"Multi-calibration error {self.value:.4g}"
+        if not math.isnan(self.noise_floor):
+            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        return text + "."
+
+
+def percent(share: float) -> str:
+    """A mean of probabilities in percent, three digits.
+
+    >>> percent(0.3506), percent(0.000123), percent(3.0)
+    ('35.1%', '0.0123%', '3')
+    """
+    return f"{100.0 * share:.3g}%" if 0.0 <= share <= 1.0 else f"{share:.3g}"
+
+
+def excess(worst: dict[str, Any]) -> str:
+    """How far off, in which scores."""
+    off = worst["interval_off"]
+    if not off:
+        return "as many predicted as happened"
+    amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
+    weighted = " (weighted)" if worst["weighted"] else ""
+    direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"
+    place = f"with scores from {worst['score_low']:.3g} to {worst['score_high']:.3g}"
+    return f"{amount} {direction}{weighted} among its rows {place}"
 
 
 def by_subpopulation(
@@ -254,3 +327,49 @@ def _small_table(found: Search) -> Table:
             "information": information(stats),
         }
     )
+
+
+def cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
+    """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
+    chosen = np.unique(np.append(0, worst), return_index=True)
+    wanted = np.append(0, worst)[np.sort(chosen[1])][: max(worst.size, 1)]
+    lists = found.lists(wanted)
+    return [
+        {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}
+        for place, k in enumerate(wanted)
+    ]
+
+
+def cumulative_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
+    """One curve at no more than `points` ends of blocks of equal scores, its extremes among them.
+
+    x is the share of the weight so far, y the running total of predicted - observed over the total weight, score the
+    score there, band the half-width of the pointwise 95% band of y under calibration.
+    """
+    signed = rows.signed[members]
+    if signed.size == 0:
+        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
+    outcome = ~np.signbit(signed)
+    score = np.abs(signed, out=signed)
+    weight = rows.weight[members] if rows.weight.size else None
+    # One array of running totals at a time: a million rows are not held six times over.
+    running = np.subtract(score, outcome)
+    running = np.cumsum(running if weight is None else running * weight, out=running)
+    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
+    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
+    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
+    some = ends[np.unique(np.concatenate([some, extremes]))]
+    y = running[some]
+    np.subtract(1.0, score, out=running)
+    running *= score
+    if weight is not None:
+        running *= rows.second[members]
+    band = np.sqrt(np.cumsum(running, out=running)[some])
+    x = some + 1.0 if weight is None else np.cumsum(weight)[some]
+    total = float(score.size if weight is None else weight.sum())
+    return {
+        "x": [0.0, *(x / total).tolist()],
+        "y": [0.0, *(y / total).tolist()],
+        "score": [float(score[0]), *score[some].tolist()],
+        "band": [0.0, *(1.96 * band / total).tolist()],
+    }

@@ -16,11 +16,22 @@ from miscal.engines.rows import Door
 from miscal.engines.runners import restarted, runner_for, sums_bytes
 from miscal.engines.sampling import plain_text
 from miscal.engines.subpopulations import Lists, Ordered, Search, information
-from miscal.metrics.subpopulation.noise import LARGEST, LIMIT, MaximumNoise, bonferroni_noise
-from miscal.metrics.subpopulation.result import _asked_words, _result, _silent, by_subpopulation
+from miscal.inference.subpopulation import (
+    LARGEST,
+    LIMIT,
+    MaximumNoise,
+    bonferroni_noise,
+    noise_scales,
+    scaled_errors,
+)
+from miscal.metrics.subpopulation.result import (
+    SubpopulationResult,
+    _asked_words,
+    _result,
+    _silent,
+    by_subpopulation,
+)
 from miscal.metrics.subpopulation.sampled import generated, is_generator
-from miscal.metrics.subpopulation.scale import noise_scales, scaled_errors
-from miscal.metrics.subpopulation.words import SubpopulationResult
 from miscal.pooling.slots import compiled
 from miscal.pooling.subpopulations import Definition, check_count
 from miscal.results import Table

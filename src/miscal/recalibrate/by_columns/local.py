@@ -7,16 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.columns import Columns
+from miscal.metrics.neighbourhood.features import TABULAR, NearnessMap, check_reduction, components
+from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
-from miscal.recalibrate.by_columns.local_map import NearnessMap, check_reduction, components
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.score.histogram import check_bins
 from miscal.recalibrate.state import Field, label_array
-
-TABULAR = 20  # principal components where no number is asked for
 
 
 class LocalRecalibration(Recalibrator):
@@ -34,19 +33,16 @@ class LocalRecalibration(Recalibrator):
     Parameters
     ----------
     bandwidth : number above 0, infinity allowed
-        The paper: .2 with t-SNE, .4 with principal components.
+        The paper: .2 in the plane of a t-SNE (give its coordinates as X), .4 with principal components.
     bins : int or increasing edges
         Of the score, equal width over [0, 1]. The paper: 15, and 5 where there are few rows.
     kernel : "laplacian", "gaussian", "group" or a function of (a, d) and (b, d) features giving (a, b) weights
-    reduce : None, "pca" or "tsne"
-        t-SNE knows no map for new rows: those to predict are embedded together with those fitted on, as in the paper,
-        so a prediction depends on the rows predicted with it.
+    reduce : None or "pca"
     device : "auto", "cpu" or "cuda"
     columns : names or positions of the columns of X that make rows near; None: all
     scale : None (numbers as given, as in the paper) or "standard"
-    dimensions : of the reduction; 20 for principal components where not given, 2 for t-SNE
+    dimensions : of the reduction; 20 where not given
     target : "auto", "positive" (two classes) or "top" (confidence against correctness, as in the paper)
-    random_state : seed of t-SNE
 
     Attributes
     ----------
@@ -104,7 +100,6 @@ class LocalRecalibration(Recalibrator):
         scale: str | None = None,
         dimensions: int | None = None,
         target: str = "auto",
-        random_state: int = 0,
     ) -> None:
         self.bandwidth = bandwidth
         self.bins = bins
@@ -115,12 +110,9 @@ class LocalRecalibration(Recalibrator):
         self.scale = scale
         self.dimensions = dimensions
         self.target = target
-        self.random_state = random_state
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
-        from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
-
         _, single = bandwidth_array(self.bandwidth)
         if not single:
             parameters.number("bandwidth", self.bandwidth, 0.0, above=True)
@@ -135,7 +127,6 @@ class LocalRecalibration(Recalibrator):
             parameters.one_of("scale", self.scale, ("standard",))
         check_reduction(self.reduce, self.dimensions)
         parameters.one_of("target", self.target, ("auto", "positive", "top"))
-        parameters.whole("random_state", self.random_state, 0)
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
@@ -163,7 +154,7 @@ class LocalRecalibration(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        learned = NearnessMap.learned(sample, names, self.scale, group=self.kernel == "group")
+        learned = NearnessMap.learned(sample.columns, names, sample.weight, self.scale, group=self.kernel == "group")
         self.names_, self.nominal_, self.levels_ = label_array(names), learned.nominal, learned.levels
         self.means_, self.spreads_, self.missing_ = learned.means, learned.spreads, learned.missing
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
@@ -177,7 +168,7 @@ class LocalRecalibration(Recalibrator):
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
             wanted = min(self.dimensions or TABULAR, raw.shape[1])
-            self.centre_, self.components_ = components(raw, wanted, sample.weight)
+            self.centre_, self.components_, _ = components(raw, wanted, sample.weight)
         self.features_ = self._reduced(raw)
 
     def _map_of_columns(self) -> NearnessMap:
@@ -192,48 +183,34 @@ class LocalRecalibration(Recalibrator):
     def _reduced(self, raw: Floats) -> Floats:
         return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw
 
-    def _together(self, asked: Floats) -> tuple[Floats, Floats]:
-        """Features of the rows fitted on and of those to predict, in one space."""
-        if self.reduce != "tsne":
-            return self.features_, asked
-        from miscal.metrics.neighbourhood.features import EMBEDDED, embedded
-
-        both = embedded(np.concatenate([self.features_, asked]), self.dimensions or EMBEDDED, int(self.random_state))
-        return np.ascontiguousarray(both[: len(self.features_)]), np.ascontiguousarray(both[len(self.features_) :])
+    def unmatched(self, y_prob: Any, X: Any) -> Array:
+        """Which rows have no row to learn from in their bin (or group), so that `predict_proba` leaves them, (n,)."""
+        probability = self.checked(y_prob)
+        if self.identity_:
+            return np.ones(len(probability), bool)
+        return ~self._rates(probability, columns_of(X, len(probability), type(self).__name__))[1]
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        changed, _ = self._rates(probability, columns)
+        return spread_rest(as_rows(probability), changed) if self.top_ else pairs(changed)
+
+    def _rates(self, probability: Floats, columns: Columns) -> tuple[Floats, Array]:
+        """Observed rate around each row, or its own score, and whether there is any row to learn from."""
+        from miscal.kernels.neighbours import local_sums
+
         score = _score(probability, top=self.top_)
-        rate, found = self._rates(score, self._reduced(self._raw_features(columns)))
-        changed = np.where(found, rate, score)
-        if not self.top_:
-            return pairs(changed)
-        return spread_rest(as_rows(probability), changed)
-
-    def unmatched(self, y_prob: Any, X: Any) -> Array:
-        """Which rows have no row to learn from, (n,) booleans."""
-        self.check_fitted()
-        score = _score(self.checked(y_prob), top=self.top_)
-        columns = columns_of(X, len(score), "LocalRecalibration")
-        return ~self._rates(score, self._reduced(self._raw_features(columns)))[1]
-
-    def _rates(self, score: Floats, asked: Floats) -> tuple[Floats, Array]:
-        """Observed rate around each row, and whether there is any row to learn from."""
-        from miscal.kernels.pairs_local import local_sums
-
-        known, wanted = self._together(asked)
-        weight = self.weight_ if self.weight_.size else np.ones(len(known))
-        cells = bin_index(score, self.edges_).astype(np.int64)
+        weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
         sums = local_sums(
-            known,
+            self.features_,
             self.bin_,
             np.column_stack([weight, weight * self.observed_]),
             np.array([float(self.bandwidth)]),
             kernel=self.kernel,
-            queries=(wanted, cells),
+            queries=(self._reduced(self._raw_features(columns)), bin_index(score, self.edges_).astype(np.int64)),
             device=self.device,
         ).values[0]
         found = sums[:, 0] > 0
-        rate = np.divide(sums[:, 1], sums[:, 0], out=np.zeros(len(score)), where=found)
+        rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
         return np.clip(rate, 0.0, 1.0), found
 
     def _formula(self) -> Formula:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import nearest, refusal
-from miscal.data.frames import frame_of
+from miscal.data.frames import named_columns
 
 Array = npt.NDArray[Any]
 
@@ -22,14 +22,7 @@ def columns_of(X: Any, rows: int, who: str) -> Columns:
         raise refusal(
             f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
         )
-    if isinstance(X, Columns):
-        named: Any = X
-    elif isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and not X.dtype.names):
-        named = _from_array(X)
-    elif hasattr(X, "to_frame") and not hasattr(X, "columns"):  # a series of pandas or polars
-        named = {str(X.name or 0): X}
-    else:
-        named = frame_of(X, "'X'")
+    named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
     made = Columns(named)
     for name in made:
         length = len(named[name])
@@ -37,18 +30,6 @@ def columns_of(X: Any, rows: int, who: str) -> Columns:
             got = f"{length:,} against {rows:,}"
             raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
     return made
-
-
-def _from_array(X: Any) -> dict[str, Any]:
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise refusal("must be a table", where="'X'", got="its rows differ in length") from error
-    if array.ndim == 1:
-        return {"0": array}
-    if array.ndim != 2:
-        raise refusal("must be (n,) or (n, d)", where="'X'", got=f"it has shape {array.shape}")
-    return {str(j): array[:, j] for j in range(array.shape[1])}
 
 
 def check_chosen(chosen: Any) -> None:

@@ -1,8 +1,12 @@
-"""Is the worst subpopulation worse than the worst of calibrated predictions? The whole maximum is simulated."""
+"""Errors of subpopulations on one scale, and whether the worst is worse than that of calibrated predictions.
+
+The whole maximum is simulated.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +19,6 @@ from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, br
 from miscal.inference.maxima import FLOOR_DRAWS, max_statistic_p
 from miscal.inference.nulls import seed_of
 from miscal.kernels.threads import over_blocks, thread_count
-from miscal.metrics.subpopulation.scale import deviations, noise_scales
 from miscal.pairs import Pair
 
 LIMIT = 2e8  # rows times draws above which nothing is simulated
@@ -25,6 +28,62 @@ MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 EVENTS = 25.0  # expected events on both sides that the Brownian range needs
+NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
+
+
+def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
+    """Highest minus lowest partial sum, or the absolute end of the walk."""
+    from miscal.kernels.subpopulation import HIGH, LOW, TOTAL
+
+    return np.asarray(stats[:, HIGH] - stats[:, LOW] if statistic == "range" else np.abs(stats[:, TOTAL]))
+
+
+def kuiper_errors(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
+    """D_k; 0 for an empty subpopulation."""
+    from miscal.kernels.subpopulation import WEIGHT
+
+    weight = stats[:, WEIGHT]
+    return np.asarray(spans(stats, statistic) / np.where(weight > 0, weight, 1.0))
+
+
+def deviations(stats: np.ndarray) -> np.ndarray:
+    """σ_k, eq. 5."""
+    from miscal.kernels.subpopulation import VARIANCE, WEIGHT
+
+    weight = stats[:, WEIGHT]
+    return np.asarray(np.sqrt(stats[:, VARIANCE]) / np.where(weight > 0, weight, 1.0))
+
+
+def noise_scales(stats: np.ndarray) -> np.ndarray:
+    """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
+    from miscal.kernels.subpopulation import VARIANCE, WEIGHT
+
+    variance = stats[:, VARIANCE]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.sqrt(variance[0] / variance) / stats[0, WEIGHT]
+    scale = np.where(variance > 0, scale, 0.0)
+    scale[0] = 1.0 / stats[0, WEIGHT]
+    return np.asarray(scale)
+
+
+def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: bool = True) -> np.ndarray:
+    """M_k of each subpopulation, the full population first; D_k where not normalised.
+
+    0/0 is 0, x/0 infinite. The first is exactly D_0. Where the full population is certain (σ_0 = 0) the others' scale
+    is 0/0, so they count as 0 and the full population's own error stands.
+    """
+    from miscal.kernels.subpopulation import VARIANCE, WEIGHT
+
+    errors = kuiper_errors(stats, statistic)
+    if not normalise:
+        return np.asarray(errors)
+    span = spans(stats, statistic)
+    values = span * noise_scales(stats)
+    variance = stats[:, VARIANCE]
+    if variance[0] > 0:
+        values[(variance <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
+    values[0] = errors[0]
+    return np.asarray(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,24 +140,33 @@ def _simulated(
         return made[-1]
 
     summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
-    maxima = np.sort(np.concatenate(made))
-    reached = maxima.size - np.searchsorted(maxima, values - 1e-12 * np.abs(values), side="left")
-    unit = deviations(found.stats)[0]
-    critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     if flips and pair.cluster is not None:
         words += ", one sign a cluster"
-    method = (
-        f"The whole search was repeated on {summary.draws} simulations ({words}): p = (1 + {summary.exceedances}) / "
-        f"(1 + {summary.draws})."
-    )
-    return MaximumNoise(summary, (1.0 + reached) / (1.0 + maxima.size), critical, average, method)
+    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
+    return noise_of_draws(summary, np.concatenate(made), values, found.stats, method)
+
+
+def noise_of_draws(
+    summary: NullSummary, maxima: np.ndarray, values: np.ndarray, stats: np.ndarray, words: str
+) -> MaximumNoise:
+    """The noise of the largest error and the adjusted p-values from draws of the maximum."""
+    unit = deviations(stats)[0]
+    critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
+    method = f"{words}: p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
+    return MaximumNoise(summary, reached_p(maxima, values), critical, average, method)
+
+
+def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
+    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values), side="left")
+    return np.asarray((1.0 + reached) / (1.0 + maxima.size))
 
 
 def _walked_maxima(
     rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, source: Steps, first: int, count: int
 ) -> np.ndarray:
-    from miscal.kernels.subpopulation_draws import simulated_maxima
+    from miscal.kernels.subpopulation import simulated_maxima
 
     def work(start: int, stop: int) -> np.ndarray:
         maxima = np.empty(stop - start)
@@ -113,7 +181,7 @@ def _event_maxima(
     rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
 ) -> np.ndarray:
     """As `_walked_maxima`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
-    from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima
+    from miscal.kernels.subpopulation import bernoulli_events, event_maxima
 
     events = bernoulli_events(rows.signed, first, seed, count)
 
@@ -143,10 +211,12 @@ class Steps:
 
     def block(self, first: int, count: int) -> np.ndarray:
         """Steps (rows, count)."""
-        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
+        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
 
         if self.count is not None and not self.cluster.size:
-            return self._repeated(first, count)
+            size = self.residual / self.count if self.flips else self.rows.largest
+            seeds = [int(self.seed), first]
+            return repeated_steps(seeds, self.count, np.abs(self.rows.signed), size, self.flips, count)
         steps = np.empty((self.rows.rows, count))
         if self.flips:
             flipped_steps(self.residual, self.cluster, first, self.seed, steps)
@@ -154,21 +224,22 @@ class Steps:
             bernoulli_steps(self.rows.signed, self.rows.weight, first, self.seed, steps)
         return steps
 
-    def _repeated(self, first: int, count: int) -> np.ndarray:
-        """Rows that stand for several trials: as many independent outcomes, or signs."""
-        assert self.count is not None
-        trials = self.count[:, None]
-        steps = np.empty((self.rows.rows, count))
-        for b in range(count):
-            random = np.random.default_rng([int(self.seed), first + b])
-            if self.flips:
-                signs = 2.0 * random.binomial(trials[:, 0], 0.5) - trials[:, 0]
-                steps[:, b] = signs * self.residual / trials[:, 0]
-            else:
-                probability = np.abs(self.rows.signed)
-                off = random.binomial(trials[:, 0], probability) - trials[:, 0] * probability
-                steps[:, b] = off * self.rows.largest
-        return steps
+
+def repeated_steps(
+    seeds: Sequence[int], trials: np.ndarray, probability: np.ndarray, size: np.ndarray, flips: bool, count: int
+) -> np.ndarray:
+    """Steps (rows, count) of rows that stand for several trials: as many independent outcomes, or signs.
+
+    `size` is the weight of a trial, or with signs its residual. The last of the seeds is that of the first draw.
+    """
+    steps = np.empty((trials.size, count))
+    for b in range(count):
+        random = np.random.default_rng([*seeds[:-1], seeds[-1] + b])
+        if flips:
+            steps[:, b] = size * (2.0 * random.binomial(trials, 0.5) - trials)
+        else:
+            steps[:, b] = size * (random.binomial(trials, probability) - trials * probability)
+    return steps
 
 
 def effective_events(stats: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -18,17 +17,13 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Kernel = str | Callable[[Array, Array], Any]
 
-# Points in a cell from which divide and conquer is quicker than pairs, measured on one thread with two columns.
-# Pairs of a set with itself are computed once for both points, so they hold out longer.
-CROSSOVER_OWN = {1: 100, 2: 400, 3: 2400}
-CROSSOVER_ONE_WAY = {1: 60, 2: 220, 3: 900}
+# Mean points of a cell, the cells weighted by their points, from which divide and conquer is quicker than pairs, by
+# dimension: measured on one thread with two columns.
+CROSSOVER = {1: 150, 2: 450, 3: 1250}
 FLAT = 1e-18  # exponents below this give weights of exactly 1
 STEEPEST = 1e300
 ALIKE = 1e3  # largest ratio of bandwidths that share one pass
-# An accelerator's part, looked for only when it is asked for or worth the import: `available() -> bool` and
-# `device_sums(problem, scales, square) -> (sums (b, q, m), reference (q,))`, as `pairs.one_way_sums` gives them.
-DEVICE_MODULE = "miscal.kernels.pairs_device"
-DEVICE_WORK = 2e9  # pairs times features
+DEVICE_WORK = 2e9  # pairs times features from which an accelerator is worth its import
 
 
 class LocalSums(NamedTuple):
@@ -58,14 +53,13 @@ class Problem:
         """The place of each query among the sources when it is to be left out."""
         return np.arange(len(self.points)) if self.same and not self.own else None
 
-    def some_cells(self, chosen: Array) -> tuple[Problem, Array]:
-        """The problem of some cells, and which queries it holds."""
-        sources, source_rows = _chosen_rows(self.starts, chosen)
-        queries, query_rows = (sources, source_rows) if self.same else _chosen_rows(self.query_starts, chosen)
-        points = self.points[source_rows]
-        asked = points if self.same else self.queries[query_rows]
-        part = Problem(points, self.values[source_rows], sources, asked, queries, self.same, self.own)
-        return part, query_rows
+    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Sources and queries as pairs take them."""
+        return self.points, self.starts, self.values, self.queries, self.query_starts
+
+    def pairs(self) -> float:
+        """How many there are."""
+        return float(np.dot(np.diff(self.starts).astype(np.float64), np.diff(self.query_starts)))
 
 
 def local_sums(
@@ -103,25 +97,28 @@ def local_sums(
     device : {"auto", "cpu", "cuda"}
         Where pairs are computed.
     """
-    problem, order = _arranged(features, cells, values, queries, own)
+    if kernel == "group":
+        cells, queries = _groups(features, cells, queries)
+    problem, order = arranged(features, cells, values, queries, own)
     sums = np.zeros((bandwidths.size, len(order), values.shape[1]))
     offset = np.zeros((bandwidths.size, len(order)))
-    if callable(kernel) or kernel == "group":
-        from miscal.kernels import pairs
+    if callable(kernel):
+        from miscal.kernels.pairs import given_kernel_sums
 
-        sums[:] = (
-            pairs.given_kernel_sums(*_pairs(problem), kernel, problem.own_place())
-            if callable(kernel)
-            else (_group_sums(problem))
-        )
+        sums[:] = given_kernel_sums(*problem.arrays(), kernel, problem.own_place())
+    elif kernel == "group":
+        sums[:] = _cell_sums(problem)
     else:
         square = kernel == "gaussian"
         scales = _scales(bandwidths, features.shape[1], square)
         flat = scales * _extent(problem, square) < FLAT
         if flat.any():
             sums[flat] = _cell_sums(problem)
+        exact = _exact_pays(problem, square, method)
         for some in _alike(scales, np.flatnonzero(~flat)):
-            sums[some], reference = _by_distance(problem, scales[some], square, method, device)
+            sums[some], reference = (
+                _exact(problem, scales[some]) if exact else all_pairs(problem, scales[some], square, device)
+            )
             offset[some] = reference * scales[some, None]
     placed = LocalSums(np.empty_like(sums), np.empty_like(offset))
     for b in range(bandwidths.size):
@@ -131,11 +128,27 @@ def local_sums(
 
 
 def device_available() -> bool:
-    """Whether pairs can be computed on an accelerator here."""
-    return find_spec(DEVICE_MODULE) is not None and bool(import_module(DEVICE_MODULE).available())
+    """Whether pairs can be computed on an accelerator here: torch sees one, and triton is there."""
+    if find_spec("torch") is None or find_spec("triton") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
-def _arranged(
+def _groups(
+    features: Array, cells: Array, queries: tuple[Array, Array] | None
+) -> tuple[Array, tuple[Array, Array] | None]:
+    """Cells within which all features are equal."""
+    keys = np.column_stack([cells.astype(np.float64), features])
+    if queries is None:
+        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1), None
+    asked = np.column_stack([queries[1].astype(np.float64), queries[0]])
+    codes = np.unique(np.concatenate([keys, asked]), axis=0, return_inverse=True)[1].reshape(-1)
+    return codes[: len(keys)], (queries[0], codes[len(keys) :])
+
+
+def arranged(
     features: Array, cells: Array, values: Array, queries: tuple[Array, Array] | None, own: bool
 ) -> tuple[Problem, Array]:
     """Put the rows of a cell together; also return the rows of the queries in that order."""
@@ -153,12 +166,6 @@ def _by_cell(cells: Array, count: int) -> tuple[Array, Array]:
     small = cells.astype(np.uint16) if count < 1 << 16 else cells  # numpy sorts 16 bits by radix
     starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=count))])
     return np.argsort(small, kind="stable"), starts.astype(np.int64)
-
-
-def _chosen_rows(starts: Array, chosen: Array) -> tuple[Array, Array]:
-    sizes = np.diff(starts)
-    rows = np.flatnonzero(np.repeat(chosen, sizes))
-    return np.concatenate([[0], np.cumsum(sizes[chosen])]).astype(np.int64), rows
 
 
 def _scales(bandwidths: Array, dimensions: int, square: bool) -> Array:
@@ -183,15 +190,9 @@ def _extent(problem: Problem, square: bool) -> float:
         return 0.0
     total = 0.0
     for column, asked in zip(problem.points.T, problem.queries.T, strict=True):  # by column: axis=0 is ten times slower
-        high, low = column.max(), column.min()
-        if not problem.same:
-            high, low = max(high, asked.max()), min(low, asked.min())
+        high, low = max(column.max(), asked.max()), min(column.min(), asked.min())
         total += float((high - low) ** 2 if square else high - low)
     return total
-
-
-def _pairs(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
-    return problem.points, problem.starts, problem.values, problem.queries, problem.query_starts
 
 
 def _cell_codes(starts: Array) -> Array:
@@ -199,78 +200,54 @@ def _cell_codes(starts: Array) -> Array:
 
 
 def _cell_sums(problem: Problem) -> Array:
-    from miscal.kernels.pairs import group_sums
+    """Sums of whole cells, where every weight is 1."""
+    if problem.same and not problem.own:
+        from miscal.kernels.pairs import others_in_cell
 
-    codes, asked = _cell_codes(problem.starts), _cell_codes(problem.query_starts)
-    return group_sums(codes, problem.values, asked, problem.own_place())
-
-
-def _group_sums(problem: Problem) -> Array:
-    from miscal.kernels.pairs import group_sums
-
-    codes, asked = _cell_codes(problem.starts), _cell_codes(problem.query_starts)
-    together = np.concatenate([problem.points, problem.queries])
-    keys = np.column_stack([np.concatenate([codes, asked]).astype(np.float64), together])
-    groups = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-    return group_sums(groups[: len(codes)], problem.values, groups[len(codes) :], problem.own_place())
+        others = np.empty_like(problem.values)
+        others_in_cell(problem.starts, problem.values, others)
+        return others
+    codes, count = _cell_codes(problem.starts), len(problem.starts) - 1
+    totals = np.stack([np.bincount(codes, column, count) for column in problem.values.T], axis=1)
+    return totals[_cell_codes(problem.query_starts)]
 
 
-def _by_distance(problem: Problem, scales: Array, square: bool, method: str, device: str) -> tuple[Array, Array]:
-    """Sums by exact divide and conquer in some cells and by pairs in the others."""
-    exact = _where_exact(problem, square, method)
-    if exact.all() or not exact.any():
-        return (_exact if exact.all() else _all_pairs)(problem, scales, square, device)
-    rows, columns = len(problem.queries), problem.values.shape[1]
-    sums, reference = np.empty((scales.size, rows, columns)), np.empty(rows)
-    for chosen, solve in ((exact, _exact), (~exact, _all_pairs)):
-        part, rows_there = problem.some_cells(chosen)
-        sums[:, rows_there], reference[rows_there] = solve(part, scales, square, device)
-    return sums, reference
+def _exact_pays(problem: Problem, square: bool, method: str) -> bool:
+    """Whether divide and conquer, whose cost grows as the points, is quicker than pairs."""
+    least = CROSSOVER.get(problem.points.shape[1])
+    if square or least is None or method == "pairs":
+        return False
+    return method == "exact" or problem.pairs() >= least * (len(problem.points) + len(problem.queries)) / 2.0
 
 
-def _where_exact(problem: Problem, square: bool, method: str) -> Array:
-    dimensions = problem.points.shape[1]
-    cells = len(problem.starts) - 1
-    if square or dimensions not in CROSSOVER_OWN or method == "pairs":
-        return np.zeros(cells, bool)
-    if method == "exact":
-        return np.ones(cells, bool)
-    least = (CROSSOVER_OWN if problem.same and problem.own else CROSSOVER_ONE_WAY)[dimensions]
-    pairs = np.diff(problem.starts).astype(np.float64) * np.diff(problem.query_starts)
-    return pairs >= float(least) ** 2
+def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
+    """Sums (b, q, m) and references (q,) by pairs, on an accelerator where that is asked for or pays."""
+    worth = device == "auto" and problem.pairs() * problem.points.shape[1] >= DEVICE_WORK
+    if (device == "cuda" or worth) and device_available():
+        from miscal.kernels.pairs_device import device_sums
 
-
-def _all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    if _worth_a_device(problem, device) and device_available():
-        found: tuple[Array, Array] = import_module(DEVICE_MODULE).device_sums(problem, scales, square)
-        return found
+        return device_sums(problem, scales, square)
     from miscal.kernels import pairs
 
     if problem.same and problem.own:
         sums = pairs.symmetric_sums(problem.points, problem.starts, problem.values, scales, square)
         return sums, np.zeros(len(problem.points))
-    return pairs.one_way_sums(*_pairs(problem), scales, square, problem.own_place())
+    return pairs.one_way_sums(*problem.arrays(), scales, square, problem.own_place())
 
 
-def _worth_a_device(problem: Problem, device: str) -> bool:
-    pairs = float(np.dot(np.diff(problem.starts).astype(np.float64), np.diff(problem.query_starts)))
-    return device == "cuda" or (device == "auto" and pairs * problem.points.shape[1] >= DEVICE_WORK)
-
-
-def _exact(problem: Problem, scales: Array, square: bool, device: str) -> tuple[Array, Array]:
-    from miscal.kernels.laplacian import laplacian_sums
+def _exact(problem: Problem, scales: Array) -> tuple[Array, Array]:
+    from miscal.kernels.laplacian import GIVES_ONLY, laplacian_sums
 
     if problem.same:
-        source = np.ones(len(problem.points), bool)
+        source = np.ones(len(problem.points), np.uint8)
         return laplacian_sums(problem.points.T, problem.starts, source, problem.values, scales, problem.own)
     # Sources and queries of a cell go in together; only the sources give.
-    sources = len(problem.points)
-    order = np.argsort(
-        np.concatenate([_cell_codes(problem.starts), _cell_codes(problem.query_starts)]), kind="stable"
-    )  # fmt: skip
+    cells = np.concatenate([_cell_codes(problem.starts), _cell_codes(problem.query_starts)])
+    order = np.argsort(cells, kind="stable")
+    asked = order >= len(problem.points)
     points = np.concatenate([problem.points, problem.queries])[order]
     values = np.concatenate([problem.values, np.zeros((len(problem.queries), problem.values.shape[1]))])[order]
     starts = problem.starts + problem.query_starts
-    sums, reference = laplacian_sums(points.T, starts, order < sources, values, scales, own=False)
-    asked = np.flatnonzero(order >= sources)
+    source = np.where(asked, 0, GIVES_ONLY).astype(np.uint8)
+    sums, reference = laplacian_sums(points.T, starts, source, values, scales, own=False)
     return sums[:, asked], reference[asked]
