@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
-from miscal.inference import curves
-from miscal.inference.curves import FIT_NODES, FOURTH_NODES, SQUARE_NODES
+from miscal.inference import curves, local_regression
+from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
 from miscal.kernels.loess import replace
 from miscal.metrics.smoothing import smooth
 
@@ -134,7 +134,7 @@ def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
     """Four cells that each hold a quarter of the rows: every power that the sums need must be exact."""
     x, y = rng.random(300), rng.random((300, 2))
     a = smooth(x, y, degree=degree, se=se, grid=40)
-    monkeypatch.setattr(curves, "DIRECT", 0)
+    monkeypatch.setattr(local_regression, "DIRECT", 0)
     b = smooth(x, y, degree=degree, se=se, grid=40)
     assert np.abs(a.fit - b.fit).max() < 1e-13
     assert np.abs(a.standard_error / b.standard_error - 1).max() < 1e-12
@@ -168,7 +168,7 @@ def test_pooling_many_values_is_far_below_the_noise(rng, monkeypatch, kind, span
     y = np.column_stack([rng.random(n) < 0.3 + 0.2 * np.sin(3 * x), x > 0.5]).astype(float)
     a = smooth(x, y, grid=50, span=span)
     with monkeypatch.context() as patch:
-        patch.setattr(curves, "EXACT", n)
+        patch.setattr(local_regression, "EXACT", n)
         b = smooth(x, y, grid=50, span=span)
     assert np.array_equal(a.grid, b.grid)
     assert np.abs((a.fit - b.fit) / b.standard_error)[:, 0].max() < 0.01

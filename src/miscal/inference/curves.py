@@ -1,95 +1,33 @@
-"""Standard errors and bands of local regression, exact up to 20,000 distinct values."""
+"""Standard errors and bands of local regression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.kernels.threads import over_blocks
+from miscal.inference.local_regression import (
+    FIT_NODES,
+    MANY,
+    Fit,
+    Rows,
+    Windows,
+    find_windows,
+    fit_at,
+    line_of,
+    operator,
+    powers_at,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-DIRECT = 2048  # up to this many distinct values windows are summed without cells
-FEW, MANY = 4, 64  # neighbouring points of a grid, and neighbouring values, whose windows are prepared together
-EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
-FIT_NODES, SQUARE_NODES, FOURTH_NODES = 14, 23, 45  # one more than the degrees of the sums: see kernels.loess
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
 CLUSTER_BLOCKS = 512
 DRAWS = 4000
 DENSE = 400  # two_delta is exact up to this many distinct values
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows sorted by x, with the distinct values of x; responses (m, n) are kept about their mean.
-
-    `weight` and `count` are 1 or a value a row. A row of count c stands for c rows of the same weight.
-    """
-
-    x: Floats  # distinct values, or means of neighbours where there are many
-    starts: Integers  # where each begins among the rows
-    every: Floats  # all distinct values
-    ends: Integers  # rows (counts included) up to and with each of them
-    order: Integers  # of the rows as they were given
-    y: Floats
-    middle: Floats
-    weight: Floats
-    count: Floats
-
-    @property
-    def total(self) -> int:
-        """Number of rows, counts included."""
-        return int(self.ends[-1])
-
-    def per_value(self, of_rows: Floats) -> Floats:
-        """Sum over the rows of each distinct value."""
-        every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
-        return every if self.x.size == self.order.size else np.add.reduceat(every, self.starts, axis=-1)
-
-    def per_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
-        """What belongs to a distinct value, repeated for its rows."""
-        if self.x.size == self.order.size:
-            return of_values
-        return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
-
-    def sums(self, robust: Floats | float = 1.0) -> Floats:
-        """Weight (first row) and weighted responses of each distinct value."""
-        own = np.asarray(self.weight * robust * self.count)
-        return np.vstack([self.per_value(own), *(self.per_value(own * response) for response in self.y)])
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights).
-
-    `run` points at a time are prepared together: many where neighbouring points share most of their windows.
-    """
-
-    points: Floats
-    bandwidth: Floats
-    inverse: Floats
-    window: Integers
-    run: int
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Values (points, responses), and the operator there: (a, b, c, centre) and the degree kept."""
-
-    values: Floats
-    solution: Floats
-    degree: Integers
-
-    @property
-    def leverage(self) -> Floats:
-        """Operator weight at the point itself, per unit of weight."""
-        a, b, c, centre = self.solution.T
-        return np.asarray(a - centre * (b - centre * c))
 
 
 @dataclass(frozen=True)
@@ -107,115 +45,6 @@ class Estimate:
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
-
-
-def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
-    """Sort rows (n,), (n, m) by x and find the distinct values."""
-    low, width = float(x.min()), float(np.ptp(x))
-    small = width < 1 << 16 and bool((x == np.rint(x)).all())  # whole numbers of a small range: a counting sort
-    order = np.argsort((x - low).astype(np.uint16) if small else x, kind="stable")
-    ordered = x[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0.0)
-    weight, count = (values[order] if values.ndim else values for values in (weight, count))
-    ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
-    own = np.broadcast_to(weight * count, x.shape)
-    responses = np.stack([response[order] for response in y.T])
-    middle = responses @ own / own.sum()
-    responses -= middle[:, np.newaxis]
-    distinct = ordered[starts]
-    return Rows(distinct, starts, distinct, ends.astype(np.int64), order, responses, middle, weight, count)
-
-
-def pool_rows(rows: Rows) -> Rows:
-    """Above 20,000 distinct values take neighbours together at their mean, in cells of equally many rows.
-
-    A value that alone has as many rows as a cell stays apart, so that ties remain ties.
-    """
-    if rows.x.size <= EXACT:
-        return rows
-    cell = (rows.ends - 1) * EXACT // rows.total
-    heavy = np.diff(rows.ends, prepend=0) * EXACT >= rows.total
-    first = np.flatnonzero((np.diff(cell, prepend=-1) > 0) | heavy | np.roll(heavy, 1))
-    own = rows.per_value(np.asarray(rows.weight * rows.count))
-    mean = np.add.reduceat(own * rows.x, first) / np.add.reduceat(own, first)
-    return replace(rows, x=mean, starts=rows.starts[first])
-
-
-def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
-    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
-    from miscal.kernels import loess
-
-    wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
-    bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
-    loess.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window, run)
-
-
-@dataclass(frozen=True)
-class _Line:
-    """Sums of the distinct values, and behind them the nodes of cells of about 2 sqrt(n) values each."""
-
-    x: Floats
-    values: Floats
-    distinct: int
-    size: int
-    basis: Floats
-
-    def room(self, where: Windows) -> int:
-        """The most places that a run of points can need."""
-        starts = np.arange(0, where.points.size, where.run)
-        first, middle, last = where.window.T
-        spread = np.maximum.reduceat(last, starts) - np.minimum.reduceat(last, starts)
-        spread += np.maximum.reduceat(first, starts) - np.minimum.reduceat(first, starts)
-        spread += np.maximum.reduceat(middle, starts) - middle[starts]
-        return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
-
-
-def _line(x: Floats, values: Floats, nodes: int) -> _Line:
-    from miscal.kernels import loess
-
-    size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
-    cells = x.size // size
-    angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
-    basis = np.cos(np.arange(nodes)[:, np.newaxis] * angle)
-    places, sums = np.empty(x.size + cells * nodes), np.empty((values.shape[0], x.size + cells * nodes))
-    places[: x.size], sums[:, : x.size] = x, values
-    over_blocks(cells, lambda i, j: loess.add_cells(places, sums, size, i, j, basis, x.size), block=64)
-    return _Line(places, sums, x.size, size, basis)
-
-
-def _fit(line: _Line, where: Windows, degree: int) -> Fit:
-    from miscal.kernels import loess
-
-    points = where.points.size
-    values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
-    kept, room = np.empty(points, np.int64), line.room(where)
-
-    def work(i: int, j: int) -> None:
-        loess.fit_points(
-            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
-            where.points[i:j], where.window[i:j], where.inverse[i:j], degree, values[i:j], solution[i:j], kept[i:j],
-        )  # fmt: skip
-
-    over_blocks(points, work, block=64 * where.run)
-    return Fit(values, solution, kept)
-
-
-def _powers(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -> Floats:
-    """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
-    from miscal.kernels import loess
-
-    line = _line(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
-    out, room = np.empty((where.points.size, values.shape[0])), line.room(where)
-
-    def work(i: int, j: int) -> None:
-        loess.power_points(
-            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
-            where.points[i:j], where.window[i:j], where.inverse[i:j], fit.solution[i:j], power, out[i:j],
-        )  # fmt: skip
-
-    over_blocks(where.points.size, work, block=64 * where.run)
-    return out
 
 
 def estimate(
@@ -269,13 +98,13 @@ def _robust_fit(
 ) -> tuple[Floats | float, Floats, Fit, Fit]:
     """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
     robust: Floats | float = 1.0
-    line = _line(rows.x, rows.sums(), FIT_NODES)
-    at_values = _fit(line, own, degree)
+    line = line_of(rows.x, rows.sums(), FIT_NODES)
+    at_values = fit_at(line, own, degree)
     for _ in range(iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
-        line = _line(rows.x, rows.sums(robust), FIT_NODES)
-        at_values = _fit(line, own, degree)
-    return robust, line.values[:, : rows.x.size], _fit(line, where, degree), at_values
+        line = line_of(rows.x, rows.sums(robust), FIT_NODES)
+        at_values = fit_at(line, own, degree)
+    return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
@@ -294,11 +123,11 @@ def _sandwich(
     ])  # fmt: skip
     squares = scores * scores
     of_values = [rows.per_value(rows.count * each) for each in squares]
-    spread = _powers(rows.x, np.vstack([*of_values, rows.per_value(weight * weight * rows.count)]), where, fit, 2)
+    spread = powers_at(rows.x, np.vstack([*of_values, rows.per_value(weight * weight * rows.count)]), where, fit, 2)
     if codes is None:
         squares *= squares
         fourths = np.vstack([rows.per_value(rows.count * each) for each in squares])
-        variance, fourth = spread[:, :-1], _powers(rows.x, fourths, where, fit, 4)
+        variance, fourth = spread[:, :-1], powers_at(rows.x, fourths, where, fit, 4)
         correlations = _correlations(rows.x, of_values, where, fit) if simultaneous else []
     else:
         variance, fourth, correlations = _clustered(rows, rows.count * scores, codes, where, fit, simultaneous)
@@ -324,7 +153,7 @@ def _clustered(
     variance, fourth = np.empty((2, where.points.size, len(scores)))
     by_cluster = [sparse.csr_array((each, (codes, value)), (groups, rows.x.size)) for each in scores]
     for point in range(where.points.size):
-        weights = _operator(rows.x, where, fit, rows.x, slice(point, point + 1))[0]
+        weights = operator(rows.x, where, fit, rows.x, slice(point, point + 1))[0]
         for k, each in enumerate(by_cluster):
             square = (each @ weights) ** 2
             variance[point, k], fourth[point, k] = square.sum(), square @ square
@@ -350,15 +179,15 @@ class _Base:
 
 def _base(rows: Rows, own: Windows, degree: int) -> _Base:
     sums = rows.sums()
-    fit = _fit(_line(rows.x, sums, FIT_NODES), own, degree)
+    fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
     many = rows.per_value(rows.count)
     square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
-    norm = _powers(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
+    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
     delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
     delta = freedom = delta if delta > 1e-9 * rows.total else np.nan
     if rows.x.size <= DENSE and not rows.weight.ndim:  # beyond, two_delta is dear and about one_delta
         root = np.sqrt(many)
-        rest = np.eye(root.size) - _operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
+        rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
         product = rest @ rest.T
         two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
         freedom = delta * delta / two
@@ -368,7 +197,7 @@ def _base(rows: Rows, own: Windows, degree: int) -> _Base:
 def _constant(
     rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, base: _Base, simultaneous: bool
 ) -> Estimate:
-    fit = _fit(_line(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
+    fit = fit_at(line_of(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
     mass = base.sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, base.fit.values.T, strict=False)]
     if iterations:
@@ -376,7 +205,7 @@ def _constant(
         residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
     sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / base.delta)
     correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
-    error = np.sqrt(_powers(rows.x, mass, where, fit, 2)) * sigma
+    error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     freedom, trace = np.full_like(error, base.freedom), float(base.fit.leverage @ mass[0])
     return Estimate(final.values, error, freedom, final.degree, trace, sigma, base.delta, correlations)
 
@@ -390,23 +219,11 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
-    again = _fit(_line(rows.x, pseudo.sums(), FIT_NODES), own, degree)
+    again = fit_at(line_of(rows.x, pseudo.sums(), FIT_NODES), own, degree)
     return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
 
 
 # ---- bands -----------------------------------------------------------------------------------------------------------
-def _operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:
-    """Operator weight of each point (row) at each place (column), 0 outside its window."""
-    first, _, last = where.window[part].T
-    scaled = (places - where.points[part, np.newaxis]) * where.inverse[part, np.newaxis]
-    bell = 1.0 - np.abs(scaled * scaled * scaled)
-    tricube = bell * bell * bell
-    tricube[(places < x[first][:, np.newaxis]) | (places > x[last - 1][:, np.newaxis])] = 0.0
-    a, b, c, centre = fit.solution[part].T[:, :, np.newaxis]
-    scaled -= centre
-    return np.asarray(tricube * (a + scaled * (b + scaled * c)))
-
-
 def _block_operator(x: Floats, mass: Floats, where: Windows, fit: Fit, blocks: int) -> tuple[Integers, Floats]:
     """Pool neighbouring values into blocks at their mean place; with few values each is its own block and exact."""
     blocks = min(blocks, x.size)
@@ -414,7 +231,7 @@ def _block_operator(x: Floats, mass: Floats, where: Windows, fit: Fit, blocks: i
     starts = np.searchsorted(block, np.arange(blocks))
     total = np.add.reduceat(mass, starts)
     places = x[starts] if blocks == x.size else np.add.reduceat(mass * x, starts) / np.where(total > 0.0, total, 1.0)
-    return block, _operator(x, where, fit, np.where(total > 0.0, places, x[starts]))
+    return block, operator(x, where, fit, np.where(total > 0.0, places, x[starts]))
 
 
 def _correlation(covariance: Floats) -> Floats:

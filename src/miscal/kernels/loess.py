@@ -200,11 +200,8 @@ def _moments(
             s2 += w * t * t
             s3 += w * t * t * t
             s4 += w * t * t * t * t
-        sums[0, 0] += s0
-        sums[0, 1] += s1
-        sums[0, 2] += s2
-        sums[0, 3] += s3
-        sums[0, 4] += s4
+        for k, part in enumerate((s0, s1, s2, s3, s4)):
+            sums[0, k] += part
         for v in range(1, values.shape[0]):
             s0, s1, s2 = 0.0, 0.0, 0.0
             row = values[v, start : start + length]
@@ -212,9 +209,8 @@ def _moments(
                 s0 += k0[j] * row[j]
                 s1 += k1[j] * row[j]
                 s2 += k2[j] * row[j]
-            sums[v, 0] += s0
-            sums[v, 1] += s1
-            sums[v, 2] += s2
+            for k, part in enumerate((s0, s1, s2)):
+                sums[v, k] += part
 
 
 @regrouped

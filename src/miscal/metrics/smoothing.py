@@ -8,16 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.errors import nearest, refusal
-from miscal.inference.curves import (
-    Estimate,
-    Rows,
-    Windows,
-    critical_values,
-    estimate,
-    find_windows,
-    pool_rows,
-    sort_rows,
-)
+from miscal.inference.curves import Estimate, critical_values, estimate
+from miscal.inference.local_regression import Rows, Windows, find_windows, pool_rows, sort_rows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
