@@ -102,7 +102,7 @@ def test_sums_add(name, batch, weighted):
         return rank_sums(ranked(predictions, measure_of(name), 10, "uniform", None))
 
     whole, added = part(0, y.size), part(0, cut) + part(cut, y.size)
-    for field in ("counts", "predicted_sums", "variation_sums", "rows", "second"):
+    for field in ("counts", "sums", "rows", "second"):
         one, two = getattr(whole, field), getattr(added, field)
         assert np.array_equal(one, two) if weighted != "real" else np.allclose(one, two, rtol=1e-12, atol=1e-14)
 

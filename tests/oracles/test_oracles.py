@@ -9,9 +9,10 @@ import pytest
 
 from miscal import metrics
 from miscal.inference.brownian import brownian_range_p
+from miscal.inference.smooth import smooth_error_at
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.score.losses import pooled_scores
-from miscal.metrics.score.smooth import residual_spectrum, smooth_error_at
+from miscal.metrics.score.smooth import residual_spectrum
 from miscal.pairs import Pair
 from miscal.recalibrate import IsotonicCalibration
 from tests.oracles.frozen import HERE, answers, inputs

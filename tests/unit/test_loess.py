@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.data.errors import MiscalError
-from miscal.kernels.loess_cells import FIT_NODES, FOURTH_NODES, SQUARE_NODES, compress
-from miscal.metrics import smoothing_operator
+from miscal.inference import curves, local_regression
+from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
+from miscal.kernels.loess import replace
 from miscal.metrics.smoothing import smooth
 
 EPS = np.finfo(float).eps
@@ -116,8 +117,10 @@ def test_there_are_enough_nodes_for_the_degrees_of_the_sums():
 def test_nodes_stand_for_a_cell_exactly_below_their_number(rng, nodes):
     """Chebyshev polynomials of degree below `nodes` are summed exactly; that of degree `nodes` is 0 there."""
     x, values = np.sort(rng.random(200)), rng.standard_normal((1, 200))
-    places, out = np.empty((1, nodes)), np.empty((1, nodes))
-    compress(x, values, 200, 0, 1, places, out)
+    places, out = np.empty(nodes), np.empty((1, nodes))
+    angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
+    replace(x, values, 0, 200, np.cos(np.arange(nodes)[:, None] * angle), places, out, 0)
+    assert (np.diff(places) > 0).all()
     unit, there = (2 * np.vstack([x, np.resize(places, 200)]) - x[0] - x[-1]) / (x[-1] - x[0])
     for degree in range(nodes):
         basis = np.polynomial.chebyshev.Chebyshev.basis(degree)
@@ -131,7 +134,7 @@ def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
     """Four cells that each hold a quarter of the rows: every power that the sums need must be exact."""
     x, y = rng.random(300), rng.random((300, 2))
     a = smooth(x, y, degree=degree, se=se, grid=40)
-    monkeypatch.setattr(smoothing_operator, "DIRECT", 0)
+    monkeypatch.setattr(local_regression, "DIRECT", 0)
     b = smooth(x, y, degree=degree, se=se, grid=40)
     assert np.abs(a.fit - b.fit).max() < 1e-13
     assert np.abs(a.standard_error / b.standard_error - 1).max() < 1e-12
@@ -139,14 +142,46 @@ def test_wide_cells_change_nothing(rng, monkeypatch, se, degree):
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2])
-def test_sliding_sums_change_nothing(rng, monkeypatch, degree):
+def test_runs_of_points_change_nothing(rng, monkeypatch, degree):
     x, y = rng.lognormal(size=2000), rng.random((2000, 2))
     a = smooth(x, y, degree=degree, se="constant", grid=10)
-    monkeypatch.setattr(smoothing_operator, "FEW", 10**9)  # every point on its own
+    monkeypatch.setattr(curves, "MANY", 1)  # every point on its own
     b = smooth(x, y, degree=degree, se="constant", grid=10)
     assert a.trace == pytest.approx(b.trace, rel=1e-11)
     assert a.one_delta == pytest.approx(b.one_delta, rel=1e-12)
     assert np.abs(a.sigma / b.sigma - 1).max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["uniform", "skewed", "atom"])
+@pytest.mark.parametrize("span", [0.9, 0.3])
+def test_pooling_many_values_is_far_below_the_noise(rng, monkeypatch, kind, span):
+    """60,000 rows in 20,000 cells against the exact fit.
+
+    Bandwidths are exact and a cell keeps its mean: what is smooth in x moves by the square of a cell's share of the
+    window, below (1 / 2,000)^2 at this span. Random outcomes move with their rows, by about that share of the
+    standard error; where windows are narrow beside an atom a little more.
+    """
+    n = 60_000
+    x = rng.random(n) if kind == "uniform" else rng.lognormal(size=n)
+    if kind == "atom":
+        x[rng.random(n) < 0.4] = 0.0
+    y = np.column_stack([rng.random(n) < 0.3 + 0.2 * np.sin(3 * x), x > 0.5]).astype(float)
+    a = smooth(x, y, grid=50, span=span)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_regression, "EXACT", n)
+        b = smooth(x, y, grid=50, span=span)
+    assert np.array_equal(a.grid, b.grid)
+    assert np.abs((a.fit - b.fit) / b.standard_error)[:, 0].max() < 0.01
+    assert np.abs(a.fit - b.fit)[:, 1].max() < (1 / 2000) ** 2
+    assert np.abs(a.standard_error / b.standard_error - 1)[:, 0].max() < 1e-3
+
+
+def test_pooling_keeps_a_common_value_apart(rng):
+    x = np.concatenate([np.zeros(30_000), 1e-3 + rng.random(40_000)])
+    y = rng.random(x.size)
+    curve = smooth(x, y, span=0.4, grid=[0.0])
+    assert curve.bandwidth[0] == 0.0
+    assert curve.fit[0, 0] == pytest.approx(y[:30_000].mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

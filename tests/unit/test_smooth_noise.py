@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.metrics.score.smooth import node_deviations, smooth_error, smooth_noise
+from miscal.inference.smooth import node_deviations, smooth_noise
+from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair, pair
 
 TABLES, ROWS = 60, 800

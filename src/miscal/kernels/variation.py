@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.kernels.fast_log import logarithm, vectorised
 from miscal.kernels.index import edge_index, uniform_index
-from miscal.kernels.jit import kernel
+from miscal.kernels.jit import inlined, kernel
 from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
 
 ROWS = 64  # of a tile
@@ -139,140 +139,114 @@ def _codes(kind, value, edges, uniform, key, codes):
 
 
 @kernel
-def _prepare(probability, outcome, values, kind, network, edges, uniform, tile, rank, codes, value, own, label):
-    """Fill a tile with ranked probabilities, and the rank, variation and bin of its rows."""
+def _prepare(probability, outcome, values, kind, network, tile, rank, value, own, label):
+    """Fill a tile with ranked probabilities, and the rank and the variation of its rows."""
     _load(probability, tile)
     _rank(tile, outcome, own, label, rank)
     _sort(tile, network)
-    if kind == GIVEN:
-        for i in range(values.size):
-            value[i] = values[i]
-    else:
+    if kind != GIVEN:
         _variation(kind, tile, value)
-    _codes(kind, value, edges, uniform, own, codes)
+        return
+    for i in range(values.size):
+        value[i] = values[i]
 
 
 @kernel
 def _tile(classes):
-    """Working memory of a tile: ranked probabilities, rank, bin, variation, and two columns for use within."""
+    """Working memory of a tile: ranked probabilities, rank, variation, and two columns for use within."""
     return (
         np.zeros((classes, PITCH)),  # contiguous as a whole: the compiler then knows the step within a column
         np.zeros(ROWS, np.int64),
-        np.zeros(ROWS, np.int32),
         np.zeros(ROWS),
         np.zeros(ROWS),
         np.zeros(ROWS, np.int64),
     )
 
 
-@kernel
-def rank_sums(probability, outcome, values, kind, network, edges, uniform, counts, limbs, variation):
-    """Sums per bin of variation, every row counting once.
+@inlined
+def _add_exactly(number, times, limbs, cell, k):
+    """Add a number as an integer, `times` times, to its two halves."""
+    q = grid(number)
+    part = (q & LOW_MASK) * times
+    limbs[cell, k, 0] += (q >> LOW_BITS) * times + (part >> LOW_BITS)
+    limbs[cell, k, 1] += part & LOW_MASK
 
-    probability : (n, K), or (n, 1) with P(class 1); values : (n,) variations when kind is GIVEN, else empty.
-    Added to: counts (bins, K) int64, how often the class that occurred had each rank; limbs (bins, K, 2) int64, sums of
-    the ranked probabilities; variation (bins, 2) int64, sums of the variations.
+
+@kernel
+def rank_sums(
+    probability, outcome, values, kind, network, edges, uniform, weight, second, count, counts, limbs, sums, size
+):
+    """Sums per bin of variation.
+
+    probability : (n, K), or (n, 1) with P(class 1); values : (n,) variations when kind is GIVEN, else empty;
+    weight, second : (n,) float64, of means and of variances, or empty; count : (n,) int64 repetitions, or empty.
+    Added to: counts (bins, K), weight of the rows whose class had each rank; limbs (bins, K + 1, 2) int64 if weights
+    are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
+    two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
     """
     classes = counts.shape[1]
-    tile, rank, codes, value, own, label = _tile(classes)
-    sums = np.zeros((counts.shape[0], classes + 1), np.int64)
-    pending = 0
+    tile, rank, value, own, label = _tile(classes)
+    codes, pending = np.zeros(ROWS, np.int32), np.zeros((counts.shape[0], classes + 1), np.int64)
     for start in range(0, outcome.size, ROWS):
         stop = min(start + ROWS, outcome.size)
         _prepare(
-            probability[start:stop], outcome[start:stop], values[start:stop], kind, network, edges, uniform,
-            tile, rank, codes, value, own, label,
+            probability[start:stop], outcome[start:stop], values[start:stop], kind, network, tile, rank, value, own,
+            label,
         )  # fmt: skip
+        _codes(kind, value, edges, uniform, own, codes)
+        if not weight.size:
+            _add_tile(tile, rank, codes, value, stop - start, kind != GIVEN, counts, pending)
+            if stop % SUB_BLOCK == 0 or stop == outcome.size:
+                _empty(pending, limbs)
+            continue
         for i in range(stop - start):
             cell = np.uint64(codes[i])
-            counts[cell, np.uint64(rank[i])] += 1
-            sums[cell, np.uint64(classes)] += grid(value[i]) if kind != GIVEN else 0
-            for k in range(classes):
-                sums[cell, np.uint64(k)] += grid(tile[np.uint64(k), i])
-        pending += ROWS
-        if pending == SUB_BLOCK or stop == outcome.size:
-            pending = 0
-            for cell in range(sums.shape[0]):
-                for k in range(classes):
-                    limbs[cell, k, 0] += sums[cell, k] >> LOW_BITS
-                    limbs[cell, k, 1] += sums[cell, k] & LOW_MASK
-                    sums[cell, k] = 0
-                variation[cell, 0] += sums[cell, classes] >> LOW_BITS
-                variation[cell, 1] += sums[cell, classes] & LOW_MASK
-                sums[cell, classes] = 0
-
-
-@kernel
-def rank_sums_whole(
-    probability, outcome, values, kind, network, edges, uniform, weight, second, count, counts, limbs, variation, size
-):
-    """As `rank_sums`, rows counting as often as their whole-number weight says.
-
-    weight, second : (n,) float64, of means and of variances; count : (n,) int64 repetitions, or empty.
-    Added to as well: size (bins, 2) float64, rows and the sum of `second`.
-    """
-    classes = counts.shape[1]
-    tile, rank, codes, value, own, label = _tile(classes)
-    for start in range(0, outcome.size, ROWS):
-        stop = min(start + ROWS, outcome.size)
-        _prepare(
-            probability[start:stop], outcome[start:stop], values[start:stop], kind, network, edges, uniform,
-            tile, rank, codes, value, own, label,
-        )  # fmt: skip
-        for i in range(stop - start):
-            cell = np.int64(codes[i])
-            times = np.int64(weight[start + i])
-            counts[cell, rank[i]] += times
-            size[cell, 0] += count[start + i] if count.size else 1
-            size[cell, 1] += second[start + i]
-            if kind != GIVEN:
-                q = grid(value[i])
-                part = (q & LOW_MASK) * times
-                variation[cell, 0] += (q >> LOW_BITS) * times + (part >> LOW_BITS)
-                variation[cell, 1] += part & LOW_MASK
-            for k in range(classes):
-                q = grid(tile[k, i])
-                part = (q & LOW_MASK) * times
-                limbs[cell, k, 0] += (q >> LOW_BITS) * times + (part >> LOW_BITS)
-                limbs[cell, k, 1] += part & LOW_MASK
-
-
-@kernel
-def rank_sums_real(
-    probability, outcome, values, kind, network, edges, uniform, weight, second, count, counts, sums, variation, size
-):
-    """As `rank_sums_whole` with any weights: counts, sums (bins, K) and variation (bins,) are float64."""
-    classes = counts.shape[1]
-    tile, rank, codes, value, own, label = _tile(classes)
-    for start in range(0, outcome.size, ROWS):
-        stop = min(start + ROWS, outcome.size)
-        _prepare(
-            probability[start:stop], outcome[start:stop], values[start:stop], kind, network, edges, uniform,
-            tile, rank, codes, value, own, label,
-        )  # fmt: skip
-        for i in range(stop - start):
-            cell = np.int64(codes[i])
             times = weight[start + i]
-            counts[cell, rank[i]] += times
+            counts[cell, np.uint64(rank[i])] += times
             size[cell, 0] += count[start + i] if count.size else 1
             size[cell, 1] += second[start + i]
-            variation[cell] += times * value[i]
+            if limbs.size:
+                for k in range(classes):
+                    _add_exactly(tile[k, i], np.int64(times), limbs, np.int64(cell), k)
+                _add_exactly(value[i] if kind != GIVEN else 0.0, np.int64(times), limbs, np.int64(cell), classes)
+                continue
             for k in range(classes):
                 sums[cell, k] += times * tile[k, i]
+            sums[cell, classes] += times * value[i]
+
+
+@kernel
+def _add_tile(tile, rank, codes, value, rows, known, counts, pending):
+    """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
+    classes = np.uint64(tile.shape[0])
+    for i in range(rows):
+        cell = np.uint64(codes[i])
+        counts[cell, np.uint64(rank[i])] += 1.0
+        pending[cell, classes] += grid(value[i]) if known else 0
+        for k in range(classes):
+            pending[cell, k] += grid(tile[k, i])
+
+
+@kernel
+def _empty(pending, limbs):
+    """Move the integers of a sub-block to their two halves."""
+    for cell in range(pending.shape[0]):
+        for k in range(pending.shape[1]):
+            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
+            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
+            pending[cell, k] = 0
 
 
 @kernel
 def rank_rows(probability, outcome, kind, network, ranked, rank, value):
     """Fill, row by row, what is asked for: ranked (n, K) if it has rows, rank (n,), value (n,) if kind is not GIVEN."""
     classes = 2 if probability.shape[1] == 1 else probability.shape[1]
-    tile, ranks, _, values, own, label = _tile(classes)
+    tile, ranks, values, own, label = _tile(classes)
     for start in range(0, outcome.size, ROWS):
         stop = min(start + ROWS, outcome.size)
-        _load(probability[start:stop], tile)
-        _rank(tile, outcome[start:stop], own, label, ranks)
-        _sort(tile, network)
-        if kind != GIVEN:
-            _variation(kind, tile, values)
+        _prepare(
+            probability[start:stop], outcome[start:stop], values[:0], kind, network, tile, ranks, values, own, label
+        )
         for i in range(stop - start):
             if rank.size:
                 rank[start + i] = ranks[i]
@@ -282,15 +256,3 @@ def rank_rows(probability, outcome, kind, network, ranked, rank, value):
             for i in range(stop - start):
                 for k in range(classes):
                     ranked[start + i, k] = tile[k, i]
-
-
-@kernel
-def rank_residuals(ranked, rank, codes, weight, group, residual):
-    """Add weight * (rank indicator - ranked probabilities) to residual[group, bin], (groups, bins, K); no weight: 1."""
-    for i in range(rank.size):
-        times = weight[i] if weight.size else 1.0
-        own = group[i]
-        cell = codes[i]
-        for k in range(ranked.shape[1]):
-            residual[own, cell, k] -= times * ranked[i, k]
-        residual[own, cell, rank[i]] += times

@@ -15,6 +15,7 @@ from miscal.engines.memory import NO_WEIGHT, mean_tally
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.cells import EFFECTIVE_EVENTS
 from miscal.inference.nulls import ROW_DRAWS, seed_of
+from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.score.binned import score_bins
@@ -213,7 +214,6 @@ def _flipped_errors(
 ) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
     from miscal.kernels.classes import class_residuals
-    from miscal.metrics.variation.noise import flip_groups, flipped_weight
 
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))

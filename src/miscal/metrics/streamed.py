@@ -16,6 +16,7 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
 from miscal.inference.aggregates import NullSummary
+from miscal.inference.smooth import smooth_noise
 from miscal.inference.sums import CellRows, Sums, effective_events, rows_of_cells
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.decision import area_under_curve
@@ -25,7 +26,7 @@ from miscal.metrics.pooled import DRAWS, Noise, Pooled, p_floor, pooled_of, with
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.regression import slope_intercept
 from miscal.metrics.score.result import noise_of
-from miscal.metrics.score.smooth import smooth_error, smooth_noise
+from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
 from miscal.pooling.levels import Nested

@@ -11,13 +11,14 @@ from miscal.data.predictions import Predictions
 from miscal.engines.walks import walk_curve
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.brownian import RANGE_MEAN
+from miscal.inference.smooth import smooth_noise
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.norms import Norm
 from miscal.metrics.pooled import Noise, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
 from miscal.metrics.score.losses import decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
-from miscal.metrics.score.smooth import smooth_error, smooth_noise
+from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 

@@ -10,12 +10,12 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary, summary_of_draws
+from miscal.inference.variation import Draws, matched_size
 from miscal.metrics.norms import Norm, aggregate, norm_power
 from miscal.metrics.pooled import DRAWS, choose_null
 from miscal.metrics.variation.error import bin_variations, uncertainty_gaps, variation_gaps
-from miscal.metrics.variation.measures import Measure, Variation, check_correction, measure_of
-from miscal.metrics.variation.noise import null_draws
-from miscal.metrics.variation.sums import Bins, RankSums, rank_sums, ranked
+from miscal.metrics.variation.measures import Measure, Variation, bias_corrected, check_correction, measure_of
+from miscal.metrics.variation.sums import Bins, Ranked, RankSums, group_residuals, rank_sums, ranked
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
@@ -76,7 +76,7 @@ def by_variation(
     rows = ranked(p, measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(rows.weights(), null)
-    drawn = null_draws(rows, sums, noise).observed(measure, DRAWS, random_state, corrected=corrected)
+    drawn = _draws(rows, sums, noise.null, random_state, corrected=corrected)
     summary = _summary(sums, measure, drawn, norm, corrected=corrected)
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
@@ -102,6 +102,23 @@ def by_variation(
         },
         extra=_extra(sums, measure),
     )
+
+
+def _draws(rows: Ranked, sums: RankSums, null: str, random_state: int, *, corrected: bool) -> np.ndarray:
+    """Observed variations of the filled bins in draws under the null, (draws, bins)."""
+    filled = np.flatnonzero(sums.weight > 0)
+    made = Draws(sums.predicted[filled], sums.size[filled])
+    if null == "residual":
+        residual = group_residuals(rows)[:, filled]
+        size = matched_size(residual, made.shares, sums.weight[filled], made.size, sums.rows[filled])
+        slope = rows.measure.slope(made.shares, size)
+        made = Draws(made.shares, size, (residual * slope).sum(axis=2) / sums.weight[filled], slope)
+
+    def variation(shares: np.ndarray) -> np.ndarray:
+        plain = rows.measure(shares)
+        return bias_corrected(rows.measure, plain, shares, made.size) if corrected else plain
+
+    return made.observed(variation, DRAWS, random_state)
 
 
 def _summary(sums: RankSums, measure: Measure, drawn: np.ndarray, norm: Norm, *, corrected: bool) -> NullSummary:

@@ -12,10 +12,11 @@ from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import NO_COUNT
+from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.variation.measures import GIVEN, Measure
 from miscal.pairs import Pair
-from miscal.pooling.bins import edges_for
+from miscal.pooling.bins import bin_index, edges_for
 
 Bins = int | Sequence[float] | np.ndarray
 NO_VALUES = np.empty(0)
@@ -29,24 +30,22 @@ class RankSums:
     Attributes
     ----------
     edges : (bins + 1,)
-    counts : (bins, K), weight of the rows whose class had each rank; int64 if exact
-    predicted_sums : (bins, K, 2) int64 limbs if exact, else (bins, K) float64; sums of the ranked probabilities
-    variation_sums : (bins, 2) or (bins,), sums of the rows' variations
+    counts : (bins, K), weight of the rows whose class had each rank
+    sums : (bins, K + 1), of the ranked probabilities and last of the rows' variations; (bins, K + 1, 2) int64 if exact
     rows : (bins,) int64
     second : (bins,) sum of squared weights
     """
 
     edges: np.ndarray
     counts: np.ndarray
-    predicted_sums: np.ndarray
-    variation_sums: np.ndarray
+    sums: np.ndarray
     rows: np.ndarray
     second: np.ndarray
 
     @property
     def exact(self) -> bool:
         """Whether the sums are integers, so that the order of the rows changes no bit."""
-        return self.predicted_sums.ndim == 3
+        return self.sums.ndim == 3
 
     @property
     def weight(self) -> np.ndarray:
@@ -61,7 +60,7 @@ class RankSums:
     @property
     def predicted(self) -> np.ndarray:
         """Mean ranked probabilities, (bins, K); NaN in an empty bin."""
-        return self._mean(_real(self.predicted_sums, self.exact))
+        return self._mean(_real(self.sums))[:, :-1]
 
     @property
     def observed(self) -> np.ndarray:
@@ -71,16 +70,16 @@ class RankSums:
     @property
     def mean_variation(self) -> np.ndarray:
         """Mean of the rows' own variations, (bins,)."""
-        return self._mean(_real(self.variation_sums, self.exact)[:, np.newaxis])[:, 0]
+        return self._mean(_real(self.sums))[:, -1]
 
     @property
     def first_rank_gap(self) -> np.ndarray:
         """Mean first probability minus frequency of the first rank; the difference is taken before it is rounded."""
         if not self.exact:
             return np.asarray(self.predicted[:, 0] - self.observed[:, 0])
-        limbs = self.predicted_sums[:, 0].copy()
-        limbs[:, 0] -= self.counts[:, 0] << 20
-        return self._mean(_real(_carried(limbs), exact=True)[:, np.newaxis])[:, 0]
+        limbs = self.sums[:, :1].copy()
+        limbs[:, 0, 0] -= self.counts[:, 0].astype(np.int64) << 20
+        return self._mean(_real(_carried(limbs)))[:, 0]
 
     def _mean(self, sums: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -89,32 +88,20 @@ class RankSums:
     def __add__(self, other: RankSums) -> RankSums:
         if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
             raise refusal("have different bins or classes and cannot be added", where="the sums")
-        if self.exact != other.exact:
-            return self._as_real() + other._as_real()
-        parts = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in ("counts", "predicted_sums", "variation_sums", "rows", "second")
-        }
-        if self.exact:
-            parts |= {name: _carried(parts[name]) for name in ("predicted_sums", "variation_sums")}
-        return replace(self, **parts)
-
-    def _as_real(self) -> RankSums:
-        if not self.exact:
-            return self
-        return replace(
-            self,
-            counts=self.counts.astype(np.float64),
-            predicted_sums=_real(self.predicted_sums, exact=True),
-            variation_sums=_real(self.variation_sums, exact=True),
-        )
+        one, two = (self.sums, other.sums) if self.exact == other.exact else (_real(self.sums), _real(other.sums))
+        return RankSums(
+            self.edges, self.counts + other.counts, _carried(one + two), self.rows + other.rows,
+            self.second + other.second,
+        )  # fmt: skip
 
 
-def _real(sums: np.ndarray, exact: bool) -> np.ndarray:
-    return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if exact else sums
+def _real(sums: np.ndarray) -> np.ndarray:
+    return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if sums.ndim == 3 else sums
 
 
 def _carried(limbs: np.ndarray) -> np.ndarray:
+    if limbs.ndim < 3:
+        return limbs
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
     return limbs
@@ -136,14 +123,18 @@ class Ranked:
         probability = self.predictions.probability
         return probability if probability.ndim == 2 else probability[:, np.newaxis]
 
-    @property
-    def compared_edges(self) -> np.ndarray:
-        """Edges as the kernels compare them: on the grid of computed variations, where variations are computed."""
+    def compared(self, values: np.ndarray) -> np.ndarray:
+        """Variations or edges as the kernels compare them: on the grid of computed variations, if they are computed."""
         from miscal.kernels.variation import CONFIDENCE, NEAR
 
         if self.measure.kind in (GIVEN, CONFIDENCE):
-            return self.edges
-        return np.asarray(np.floor(self.edges * NEAR + 0.5) / NEAR)
+            return values
+        return np.asarray(np.floor(values * NEAR + 0.5) / NEAR)
+
+    @property
+    def compared_edges(self) -> np.ndarray:
+        """The edges of the bins as the kernels compare them."""
+        return self.compared(self.edges)
 
     def weights(self) -> Pair:
         """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
@@ -192,29 +183,45 @@ def _limits(
 
 def row_variations(rows: Ranked) -> np.ndarray:
     """The variation of every row."""
+    if rows.measure.kind != GIVEN:
+        return np.concatenate(over_blocks(rows.predictions.rows, lambda i, j: _ranked_rows(rows, i, j)[2]))
+    step = max(1, CALL_VALUES // rows.predictions.n_classes)
+    # One block at a time: a callable need not be safe in threads.
+    starts = [step * block for block in range(-(-rows.predictions.rows // step))]
+    return np.concatenate([rows.measure(_ranked_rows(rows, start, start + step)[0]) for start in starts])
+
+
+def _ranked_rows(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ranked probabilities of a block of rows, the ranks of what occurred, and the variations of a named measure."""
     from miscal.kernels.variation import rank_rows, sorting_network
 
-    p, matrix, kind = rows.predictions, rows.matrix, rows.measure.kind
-    network = sorting_network(p.n_classes)
-    values = np.empty(p.rows)
-    no_rank, no_rows = np.empty(0, np.int64), np.empty((0, p.n_classes))
+    p = rows.predictions
+    outcome = p.outcome[start:stop]
+    shares, rank = np.empty((outcome.size, p.n_classes)), np.empty(outcome.size, np.int64)
+    values = np.empty(outcome.size)
+    rank_rows(rows.matrix[start:stop], outcome, rows.measure.kind, sorting_network(p.n_classes), shares, rank, values)
+    return shares, rank, values
 
-    def work(start: int, stop: int) -> None:
-        outcome = p.outcome[start:stop]
-        if kind != GIVEN:
-            rank_rows(matrix[start:stop], outcome, kind, network, no_rows, no_rank, values[start:stop])
-            return
-        shares = np.empty((stop - start, p.n_classes))
-        rank_rows(matrix[start:stop], outcome, kind, network, shares, no_rank, NO_VALUES)
-        values[start:stop] = rows.measure(shares)
 
-    if kind != GIVEN:
-        over_blocks(p.rows, work)
-    else:  # one at a time: a callable need not be safe in threads
-        step = max(1, CALL_VALUES // p.n_classes)
-        for start in range(0, p.rows, step):
-            work(start, min(start + step, p.rows))
-    return values
+def group_residuals(rows: Ranked) -> np.ndarray:
+    """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
+    from scipy import sparse
+
+    p, bins, weights = rows.predictions, rows.edges.size - 1, rows.weights()
+    group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
+    total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
+    weight, step = flipped_weight(weights), max(1024, (1 << 21) // p.n_classes)
+    for start in range(0, p.rows, step):
+        shares, rank, values = _ranked_rows(rows, start, start + step)
+        if rows.measure.kind == GIVEN:
+            values = rows.values[start : start + step]
+        place = group[start : start + step] * bins + bin_index(rows.compared(values), rows.compared_edges)
+        each = np.arange(rank.size)
+        apart = -shares
+        apart[each, rank] += 1.0
+        times = weight[start : start + step] if weight.size else np.ones(rank.size)
+        total += sparse.csr_array((times, (place, each)), (total.shape[0], rank.size)) @ apart
+    return total.reshape(-1, bins, p.n_classes)
 
 
 def rank_sums(rows: Ranked) -> RankSums:
@@ -235,29 +242,19 @@ def _block(rows: Ranked) -> int:
 def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
     from miscal.kernels import variation
 
-    p, bins, whole = rows.predictions, rows.edges.size - 1, weights.whole
-    common = (
-        rows.matrix[start:stop],
-        p.outcome[start:stop],
-        rows.values[start:stop],
-        rows.measure.kind,
-        variation.sorting_network(p.n_classes),
-        rows.compared_edges,
-        rows.equal_width,
+    p, bins = rows.predictions, rows.edges.size - 1
+    counts, size = np.zeros((bins, p.n_classes)), np.zeros((bins, 2))
+    exact = np.zeros((bins if weights.whole else 0, p.n_classes + 1, 2), np.int64)
+    real = np.zeros((0 if weights.whole else bins, p.n_classes + 1))
+    first, second, count = (
+        none if values is None else values[start:stop]
+        for values, none in ((weights.first, NO_VALUES), (weights.second, NO_VALUES), (weights.count, NO_COUNT))
     )
-    limbs, kind = ((2,), np.int64) if whole else ((), np.float64)
-    counts = np.zeros((bins, p.n_classes), kind)
-    sums, variations = np.zeros((bins, p.n_classes, *limbs), kind), np.zeros((bins, *limbs), kind)
-    if weights.first is None or weights.second is None:
-        variation.rank_sums(*common, counts, sums, variations)
-        seen = counts.sum(axis=1)
-        size = np.stack([seen, seen], axis=1).astype(np.float64)
-    else:
-        size = np.zeros((bins, 2))
-        count = NO_COUNT if weights.count is None else weights.count
-        add = variation.rank_sums_whole if whole else variation.rank_sums_real
-        of_rows = (weights.first[start:stop], weights.second[start:stop], count[start:stop])
-        add(*common, *of_rows, counts, sums, variations, size)
-    if whole:
-        sums, variations = _carried(sums), _carried(variations)
-    return RankSums(rows.edges, counts, sums, variations, size[:, 0].astype(np.int64), size[:, 1])
+    variation.rank_sums(
+        rows.matrix[start:stop], p.outcome[start:stop], rows.values[start:stop], rows.measure.kind,
+        variation.sorting_network(p.n_classes), rows.compared_edges, rows.equal_width,
+        first, second, count, counts, exact, real, size,
+    )  # fmt: skip
+    sums = _carried(exact) if weights.whole else real
+    size = counts.sum(axis=1, keepdims=True).repeat(2, axis=1) if weights.first is None else size
+    return RankSums(rows.edges, counts, sums, size[:, 0].astype(np.int64), size[:, 1])

@@ -1,0 +1,270 @@
+"""Standard errors and bands of local regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.inference.local_regression import (
+    FIT_NODES,
+    MANY,
+    Fit,
+    Rows,
+    Windows,
+    find_windows,
+    fit_at,
+    line_of,
+    operator,
+    powers_at,
+)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
+BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
+CLUSTER_BLOCKS = 512
+DRAWS = 4000
+DENSE = 400  # two_delta is exact up to this many distinct values
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Curves at sorted points, their errors and degrees of freedom; what follows is known for some errors only.
+
+    `correlations` across the points, one matrix a response, are made for a simultaneous band.
+    """
+
+    fit: Floats
+    standard_error: Floats
+    degrees_of_freedom: Floats
+    degree: Integers
+    trace: float
+    sigma: Floats
+    one_delta: float
+    correlations: list[Floats]
+
+
+def estimate(
+    rows: Rows, codes: Integers | None, where: Windows, span: float, degree: int, se: str, iterations: int,
+    simultaneous: bool,
+) -> Estimate:  # fmt: skip
+    """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
+    own = find_windows(rows, rows.x, span, MANY)
+    parts = [rows]
+    if iterations:
+        parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
+    if se == "constant":
+        base = _base(rows, own, degree)
+        done = [_constant(part, where, own, degree, iterations, base, simultaneous) for part in parts]
+    else:
+        done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
+    return replace(
+        done[0],
+        fit=np.hstack([part.fit for part in done]),
+        standard_error=np.hstack([part.standard_error for part in done]),
+        degrees_of_freedom=np.hstack([part.degrees_of_freedom for part in done]),
+        sigma=np.hstack([part.sigma for part in done]),
+        correlations=[each for part in done for each in part.correlations],
+    )
+
+
+# ---- weights against outliers ----------------------------------------------------------------------------------------
+def _median(values: Floats, count: Floats) -> float:
+    if not count.ndim:
+        return float(np.median(values))
+    order = np.argsort(values)
+    reached = np.cumsum(count[order])
+    middle = [(reached[-1] - 1) // 2, reached[-1] // 2]
+    return float(values[order[np.searchsorted(reached, middle, side="right")]].mean())
+
+
+def _bisquare(residual: Floats, count: Floats) -> Floats:
+    """(1 - (r / 6 median |r|)^2)^2, 1 for the smallest residuals and 0 beyond, with the cuts of netlib's `lowesw`."""
+    size = np.abs(residual)
+    scale = 6.0 * _median(size, count)
+    if scale < np.finfo(np.float64).tiny:
+        return np.ones(size.size)
+    out = (1.0 - (size / scale) ** 2) ** 2
+    out[size <= 0.001 * scale] = 1.0
+    out[size > 0.999 * scale] = 0.0
+    return np.asarray(out)
+
+
+def _robust_fit(
+    rows: Rows, where: Windows, own: Windows, degree: int, iterations: int
+) -> tuple[Floats | float, Floats, Fit, Fit]:
+    """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
+    robust: Floats | float = 1.0
+    line = line_of(rows.x, rows.sums(), FIT_NODES)
+    at_values = fit_at(line, own, degree)
+    for _ in range(iterations):
+        robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
+        line = line_of(rows.x, rows.sums(robust), FIT_NODES)
+        at_values = fit_at(line, own, degree)
+    return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
+
+
+# ---- the sandwich ----------------------------------------------------------------------------------------------------
+def _sandwich(
+    rows: Rows, codes: Integers | None, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool
+) -> Estimate:
+    """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
+    robust, sums, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
+    weight = np.asarray(rows.weight * robust)
+    left = 1.0 - weight * rows.per_row(at_values.leverage)
+    reproduced = left < REPRODUCED
+    scale = weight / np.where(reproduced, 1.0, left)
+    fitted = at_values.values.T
+    scores = np.stack([
+        scale * (y - np.where(reproduced, 0.0, rows.per_row(value))) for y, value in zip(rows.y, fitted, strict=True)
+    ])  # fmt: skip
+    squares = scores * scores
+    of_values = [rows.per_value(rows.count * each) for each in squares]
+    spread = powers_at(rows.x, np.vstack([*of_values, rows.per_value(weight * weight * rows.count)]), where, fit, 2)
+    if codes is None:
+        squares *= squares
+        fourths = np.vstack([rows.per_value(rows.count * each) for each in squares])
+        variance, fourth = spread[:, :-1], powers_at(rows.x, fourths, where, fit, 4)
+        correlations = _correlations(rows.x, of_values, where, fit) if simultaneous else []
+    else:
+        variance, fourth, correlations = _clustered(rows, rows.count * scores, codes, where, fit, simultaneous)
+    # Student's degrees of freedom: the number of rows (clusters) that the variance really rests on
+    known = fourth > 0.0
+    freedom = np.where(known, np.maximum(variance**2 / np.where(known, fourth, 1.0), 1.0), float(rows.total))
+    error = np.sqrt(np.maximum(variance, 0.0))
+    error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
+    sigma = np.full(len(rows.y), np.nan)
+    trace = float(at_values.leverage @ sums[0])
+    return Estimate(fit.values, error, freedom, fit.degree, trace, sigma, np.nan, correlations)
+
+
+def _clustered(
+    rows: Rows, scores: Floats, codes: Integers, where: Windows, fit: Fit, simultaneous: bool
+) -> tuple[Floats, Floats, list[Floats]]:
+    """Sum over clusters (sum of l_i r_i)^2, times G / (G - 1); the fourth powers likewise; the correlations."""
+    from scipy import sparse
+
+    groups = int(codes.max()) + 1
+    factor = groups / (groups - 1.0) if groups > 1 else np.nan
+    value = rows.per_row(np.arange(rows.x.size))  # the number of each row's value
+    variance, fourth = np.empty((2, where.points.size, len(scores)))
+    by_cluster = [sparse.csr_array((each, (codes, value)), (groups, rows.x.size)) for each in scores]
+    for point in range(where.points.size):
+        weights = operator(rows.x, where, fit, rows.x, slice(point, point + 1))[0]
+        for k, each in enumerate(by_cluster):
+            square = (each @ weights) ** 2
+            variance[point, k], fourth[point, k] = square.sum(), square @ square
+    correlations = []
+    if simultaneous:
+        block, matrix = _block_operator(rows.x, np.ones(rows.x.size), where, fit, CLUSTER_BLOCKS)
+        for each in scores:
+            blocks = sparse.csr_array((each, (block[value], codes)), (matrix.shape[1], groups))
+            correlations.append(_correlation(matrix @ (blocks @ blocks.T).toarray() @ matrix.T))
+    return variance * factor, fourth * factor**2, correlations
+
+
+# ---- one residual variance -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Base:
+    """The operator at the values without robustness: one_delta = trace of (I - L)(I - L)', degrees of freedom."""
+
+    sums: Floats
+    fit: Fit
+    delta: float
+    freedom: float
+
+
+def _base(rows: Rows, own: Windows, degree: int) -> _Base:
+    sums = rows.sums()
+    fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
+    many = rows.per_value(rows.count)
+    square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
+    norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
+    delta = float(rows.total + many @ norm - 2.0 * (fit.leverage @ sums[0]))
+    delta = freedom = delta if delta > 1e-9 * rows.total else np.nan
+    if rows.x.size <= DENSE and not rows.weight.ndim:  # beyond, two_delta is dear and about one_delta
+        root = np.sqrt(many)
+        rest = np.eye(root.size) - operator(rows.x, own, fit, rows.x) * root[:, np.newaxis] * root
+        product = rest @ rest.T
+        two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
+        freedom = delta * delta / two
+    return _Base(sums, fit, delta, freedom)
+
+
+def _constant(
+    rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, base: _Base, simultaneous: bool
+) -> Estimate:
+    fit = fit_at(line_of(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
+    mass = base.sums[:1]
+    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, base.fit.values.T, strict=False)]
+    if iterations:
+        robust, _, final, at_values = _robust_fit(rows, where, own, degree, iterations)
+        residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
+    sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / base.delta)
+    correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
+    error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
+    freedom, trace = np.full_like(error, base.freedom), float(base.fit.leverage @ mass[0])
+    return Estimate(final.values, error, freedom, final.degree, trace, sigma, base.delta, correlations)
+
+
+def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
+    """Residuals of the pseudo-values (netlib's `lowesp`), smoothed without robustness weights."""
+    residual = rows.y[0] - rows.per_row(fit.values[:, 0])
+    scale = (6.0 * _median(np.abs(residual) * np.sqrt(rows.weight), rows.count)) ** 2 / 5.0
+    if not scale > 0.0:
+        return np.zeros_like(residual)
+    share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
+    stretch = rows.total / float((rows.count * share).sum())
+    pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
+    again = fit_at(line_of(rows.x, pseudo.sums(), FIT_NODES), own, degree)
+    return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
+
+
+# ---- bands -----------------------------------------------------------------------------------------------------------
+def _block_operator(x: Floats, mass: Floats, where: Windows, fit: Fit, blocks: int) -> tuple[Integers, Floats]:
+    """Pool neighbouring values into blocks at their mean place; with few values each is its own block and exact."""
+    blocks = min(blocks, x.size)
+    block = (np.arange(x.size, dtype=np.int64) * blocks) // x.size
+    starts = np.searchsorted(block, np.arange(blocks))
+    total = np.add.reduceat(mass, starts)
+    places = x[starts] if blocks == x.size else np.add.reduceat(mass * x, starts) / np.where(total > 0.0, total, 1.0)
+    return block, operator(x, where, fit, np.where(total > 0.0, places, x[starts]))
+
+
+def _correlation(covariance: Floats) -> Floats:
+    size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    size[size == 0.0] = 1.0
+    return np.asarray(covariance / size[:, np.newaxis] / size)
+
+
+def _correlations(x: Floats, variances: list[Floats], where: Windows, fit: Fit) -> list[Floats]:
+    """Correlation of the curve across the grid for each set of variances of the distinct values."""
+    out = []
+    for variance in variances:
+        block, matrix = _block_operator(x, variance, where, fit, BLOCKS)
+        out.append(_correlation((matrix * np.bincount(block, weights=variance)) @ matrix.T))
+    return out
+
+
+def critical_values(
+    done: Estimate, level: float, simultaneous: bool, random_state: int | np.random.Generator | None
+) -> Floats:
+    """Multiples of the standard error, (points, responses): Student's quantile at the level of the band.
+
+    A simultaneous band takes the quantile of the largest deviation of a Gaussian curve with the same correlations and
+    then Student's quantile of the same tail, point by point.
+    """
+    from scipy import special
+
+    tail = np.full(done.fit.shape[1], 0.5 + 0.5 * level)
+    random = np.random.default_rng(random_state)
+    for k, correlation in enumerate(done.correlations if simultaneous else []):
+        values, vectors = np.linalg.eigh(correlation)
+        keep = values > 1e-9 * values[-1]
+        root = vectors[:, keep] * np.sqrt(values[keep])
+        largest = np.abs(root @ random.standard_normal((root.shape[1], DRAWS))).max(axis=0)
+        tail[k] = special.ndtr(np.quantile(largest, level))
+    return np.asarray(special.stdtrit(done.degrees_of_freedom, np.minimum(tail, 1.0 - 1e-12)))

@@ -1,0 +1,210 @@
+"""The operator of local regression: rows sorted and pooled by x, windows, fits and sums of operator weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miscal.kernels.threads import over_blocks
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+DIRECT = 2048  # up to this many distinct values windows are summed without cells
+EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
+FEW, MANY = 4, 64  # neighbouring points of a grid, and neighbouring values, whose windows are prepared together
+FIT_NODES, SQUARE_NODES, FOURTH_NODES = 14, 23, 45  # one more than the degrees of the sums: see kernels.loess
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows sorted by x, with the distinct values of x; responses (m, n) are kept about their mean.
+
+    `weight` and `count` are 1 or a value a row. A row of count c stands for c rows of the same weight.
+    """
+
+    x: Floats  # distinct values, or means of neighbours where there are many
+    starts: Integers  # where each begins among the rows
+    every: Floats  # all distinct values
+    ends: Integers  # rows (counts included) up to and with each of them
+    order: Integers  # of the rows as they were given
+    y: Floats
+    middle: Floats
+    weight: Floats
+    count: Floats
+
+    @property
+    def total(self) -> int:
+        """Number of rows, counts included."""
+        return int(self.ends[-1])
+
+    def per_value(self, of_rows: Floats) -> Floats:
+        """Sum over the rows of each distinct value."""
+        every = np.broadcast_to(of_rows, (*of_rows.shape[:-1], self.order.size))
+        return every if self.x.size == self.order.size else np.add.reduceat(every, self.starts, axis=-1)
+
+    def per_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
+        """What belongs to a distinct value, repeated for its rows."""
+        if self.x.size == self.order.size:
+            return of_values
+        return np.repeat(of_values, np.diff(self.starts, append=self.order.size), axis=-1)
+
+    def sums(self, robust: Floats | float = 1.0) -> Floats:
+        """Weight (first row) and weighted responses of each distinct value."""
+        own = np.asarray(self.weight * robust * self.count)
+        return np.vstack([self.per_value(own), *(self.per_value(own * response) for response in self.y)])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights).
+
+    `run` points at a time are prepared together: many where neighbouring points share most of their windows.
+    """
+
+    points: Floats
+    bandwidth: Floats
+    inverse: Floats
+    window: Integers
+    run: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Values (points, responses), and the operator there: (a, b, c, centre) and the degree kept."""
+
+    values: Floats
+    solution: Floats
+    degree: Integers
+
+    @property
+    def leverage(self) -> Floats:
+        """Operator weight at the point itself, per unit of weight."""
+        a, b, c, centre = self.solution.T
+        return np.asarray(a - centre * (b - centre * c))
+
+
+def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
+    """Sort rows (n,), (n, m) by x and find the distinct values."""
+    low, width = float(x.min()), float(np.ptp(x))
+    small = width < 1 << 16 and bool((x == np.rint(x)).all())  # whole numbers of a small range: a counting sort
+    order = np.argsort((x - low).astype(np.uint16) if small else x, kind="stable")
+    ordered = x[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0.0)
+    weight, count = (values[order] if values.ndim else values for values in (weight, count))
+    ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
+    own = np.broadcast_to(weight * count, x.shape)
+    responses = np.stack([response[order] for response in y.T])
+    middle = responses @ own / own.sum()
+    responses -= middle[:, np.newaxis]
+    distinct = ordered[starts]
+    return Rows(distinct, starts, distinct, ends.astype(np.int64), order, responses, middle, weight, count)
+
+
+def pool_rows(rows: Rows) -> Rows:
+    """Above 20,000 distinct values take neighbours together at their mean, in cells of equally many rows.
+
+    A value that alone has as many rows as a cell stays apart, so that ties remain ties.
+    """
+    if rows.x.size <= EXACT:
+        return rows
+    cell = (rows.ends - 1) * EXACT // rows.total
+    heavy = np.diff(rows.ends, prepend=0) * EXACT >= rows.total
+    first = np.flatnonzero((np.diff(cell, prepend=-1) > 0) | heavy | np.roll(heavy, 1))
+    own = rows.per_value(np.asarray(rows.weight * rows.count))
+    mean = np.add.reduceat(own * rows.x, first) / np.add.reduceat(own, first)
+    return replace(rows, x=mean, starts=rows.starts[first])
+
+
+def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
+    """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
+    from miscal.kernels import loess
+
+    wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
+    bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
+    loess.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
+    return Windows(points, bandwidth, inverse, window, run)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Sums of the distinct values, and behind them the nodes of cells of about 2 sqrt(n) values each."""
+
+    x: Floats
+    values: Floats
+    distinct: int
+    size: int
+    basis: Floats
+
+    def room(self, where: Windows) -> int:
+        """The most places that a run of points can need."""
+        starts = np.arange(0, where.points.size, where.run)
+        first, middle, last = where.window.T
+        spread = np.maximum.reduceat(last, starts) - np.minimum.reduceat(last, starts)
+        spread += np.maximum.reduceat(first, starts) - np.minimum.reduceat(first, starts)
+        spread += np.maximum.reduceat(middle, starts) - middle[starts]
+        return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
+
+
+def line_of(x: Floats, values: Floats, nodes: int) -> Line:
+    """The line of sums `values` (weights first) at the distinct values x."""
+    from miscal.kernels import loess
+
+    size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
+    cells = x.size // size
+    angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
+    basis = np.cos(np.arange(nodes)[:, np.newaxis] * angle)
+    places, sums = np.empty(x.size + cells * nodes), np.empty((values.shape[0], x.size + cells * nodes))
+    places[: x.size], sums[:, : x.size] = x, values
+    over_blocks(cells, lambda i, j: loess.add_cells(places, sums, size, i, j, basis, x.size), block=64)
+    return Line(places, sums, x.size, size, basis)
+
+
+def fit_at(line: Line, where: Windows, degree: int) -> Fit:
+    """Fit at every point, a polynomial of the degree or of what its window can carry."""
+    from miscal.kernels import loess
+
+    points = where.points.size
+    values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
+    kept, room = np.empty(points, np.int64), line.room(where)
+
+    def work(i: int, j: int) -> None:
+        loess.fit_points(
+            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
+            where.points[i:j], where.window[i:j], where.inverse[i:j], degree, values[i:j], solution[i:j], kept[i:j],
+        )  # fmt: skip
+
+    over_blocks(points, work, block=64 * where.run)
+    return Fit(values, solution, kept)
+
+
+def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -> Floats:
+    """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
+    from miscal.kernels import loess
+
+    line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
+    out, room = np.empty((where.points.size, values.shape[0])), line.room(where)
+
+    def work(i: int, j: int) -> None:
+        loess.power_points(
+            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
+            where.points[i:j], where.window[i:j], where.inverse[i:j], fit.solution[i:j], power, out[i:j],
+        )  # fmt: skip
+
+    over_blocks(where.points.size, work, block=64 * where.run)
+    return out
+
+
+def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:
+    """Operator weight of each point (row) at each place (column), 0 outside its window."""
+    first, _, last = where.window[part].T
+    scaled = (places - where.points[part, np.newaxis]) * where.inverse[part, np.newaxis]
+    bell = 1.0 - np.abs(scaled * scaled * scaled)
+    tricube = bell * bell * bell
+    tricube[(places < x[first][:, np.newaxis]) | (places > x[last - 1][:, np.newaxis])] = 0.0
+    a, b, c, centre = fit.solution[part].T[:, :, np.newaxis]
+    scaled -= centre
+    return np.asarray(tricube * (a + scaled * (b + scaled * c)))
