@@ -64,7 +64,7 @@ class Cuts:
         return LevelCells(self.name, max_levels) if self.grid is None else RangeCells(self.name, self.grid)
 
 
-def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, further: Sequence[float] = ()) -> Cuts:
+def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, further: Any = ()) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges; `further` are edges of periods."""
     if column.nominal:
         return Cuts(column.name, column.kind)
@@ -261,9 +261,7 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
     for family, (size, places) in looked.searched.items():
         moved = []
         for place in places:
-            own, after = (
-                Sums(*(getattr(sums, word)[number : number + 1] for word in NAMES)) for sums in (raw, beyond)
-            )
+            own, after = (Sums(*(getattr(sums, word)[number : number + 1] for word in NAMES)) for sums in (raw, beyond))
             chance = min(1.0, float(chances[number]) * size * max(place.searched, 1))
             number += 1
             if own.weight[0] > 0:

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.auditing.column_choice import asked_columns
+from miscal.auditing.column_choice import MAX_LEVELS, asked_columns
 from miscal.auditing.document import document_of
 from miscal.auditing.findings import Finding
 from miscal.auditing.periods import check_every, period_carriers
@@ -23,7 +23,6 @@ __all__ = ["Audit", "audit"]
 
 Progress = Callable[[str, int, int], None]
 EFFORTS = ("quick", "normal", "deep")
-MAX_LEVELS = 1_000_000
 TALLY = ".tally"
 
 

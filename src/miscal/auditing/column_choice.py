@@ -13,6 +13,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 
 IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
+MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 _NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
 

@@ -43,14 +43,15 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     source = opened(data, memory, steps.progress)
     known = [name for name in source.kinds if name not in roles.names]
     check_named([*(wanted.by or ()), *wanted.ignore], known, "the data", known)
-    rows = gather(source, roles, _kept(wanted, roles, known, only), limit=_limit(data, source, memory, wanted))
+    limit = _limit(data, source, memory, wanted)
+    rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
     give_back(rows.predictions.rows)
     if rows.complete:
         return _look_at_rows(rows.predictions, wanted, steps, rows)
     return _look_at_sample(rows, source, roles, wanted, steps)
 
 
-def _kept(wanted: Wanted, roles: Roles, known: list[str], only: Any) -> list[str]:
+def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
     """Columns to gather: those that are looked at, and that of the time."""
     names = known if wanted.by is None else [name for name in known if name in wanted.by]
     kept = [name for name in (names if only is None else only) if name not in wanted.ignore]
@@ -114,12 +115,8 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
     )  # fmt: skip
     made.target = looked.target
     if wanted.time is not None:
-        made.further.append(
-            periods_of_sums(
-                summary, wanted.time, wanted.every, made.rows.noise, level=wanted.level,
-                random_state=wanted.random_state,
-            )  # fmt: skip
-        )
+        common: Any = {"level": wanted.level, "random_state": wanted.random_state}
+        made.further.append(periods_of_sums(summary, wanted.time, wanted.every, made.rows.noise, **common))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from miscal.auditing.all_rows import cuts_like, cuts_of, look_at_sums, no_rows, summarise
-from miscal.auditing.audit import MAX_LEVELS, Seen, Wanted
-from miscal.auditing.column_choice import chosen_columns
+from miscal.auditing.audit import Seen, Wanted
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
 from miscal.auditing.search.looking import shown_edges
 from miscal.auditing.search.parts import fine_part
 from miscal.carriers.summary import Summary
@@ -77,11 +77,11 @@ def tally_of(
     wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
     kept = [name for name in (wanted or known) if name not in ignore]
     limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
-    rows = gather(source, roles, kept, limit=limit, grid=True)
+    rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
     columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels)
     if like is None:
-        score_edges = score_bins(compared, SCORE_BINS, "quantile").cells.edges  # type: ignore[attr-defined]
+        score_edges = score_bins(compared, SCORE_BINS, "quantile").cells.edges
         cuts = []
         for column in columns:
             shown = None if column.nominal else shown_edges(column, compared)

@@ -15,8 +15,8 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.periods import KIND, PREFIX, period_result
 from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
-from miscal.metrics.pooled import Noise, pooled_of
 from miscal.metrics.from_sums import field_from_sums, variable_from_sums
+from miscal.metrics.pooled import Noise, pooled_of
 from miscal.results import Result
 
 TWO_SIDED = 1.959963984540054
@@ -35,9 +35,9 @@ def merge(parts: Mapping[str, Any]) -> Any:
     audits = _checked(parts)
     first = audits[next(iter(audits))].document
     seed = int(first["settings"].get("random_state") or 0)
-    null = _null(audits)
-    flips = null == "residual"
-    noise = Noise(null, "Sign-flip null." if flips else "Noise of outcomes drawn from the predictions.")
+    noise = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    if _null(audits) == "residual":
+        noise = Noise("residual", "Sign-flip null.")
     carriers = _added({label: audit.carriers for label, audit in audits.items()})
     results = [made for name, tally in carriers.items() if (made := _result(name, tally, noise, first, seed))]
     if any(map(clustered, audits.values())):

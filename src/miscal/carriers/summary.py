@@ -201,9 +201,7 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     variables = {}
     for place, (name, kind) in enumerate(header["variables"].items()):
         edges = (arrays[f"variable{place}/bins"], arrays[f"variable{place}/fine"])
-        variables[name] = VariableSums(
-            kind, *edges, tally(f"variable{place}:grid"), tally(f"variable{place}:beyond")
-        )
+        variables[name] = VariableSums(kind, *edges, tally(f"variable{place}:grid"), tally(f"variable{place}:beyond"))
     return Summary(
         header["about"],
         int(header["rows"]),

@@ -11,7 +11,7 @@ from miscal.auditing.findings import CODES, Finding
 from miscal.auditing.search.explain import Explainer, Taken
 from miscal.auditing.search.groups import Rows, replace_noise
 from miscal.auditing.search.looking import Looked, real_places, score_after
-from miscal.auditing.search.places import Place, Multiplicity
+from miscal.auditing.search.places import Multiplicity, Place
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.ranking import shrunken_gap
 

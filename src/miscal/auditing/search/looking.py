@@ -16,8 +16,8 @@ from miscal.auditing.search.curves import curve_rows, with_curve
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import (
-    Place,
     Multiplicity,
+    Place,
     add_boxes,
     add_cells,
     add_walks,

@@ -181,7 +181,9 @@ def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows
     return place
 
 
-def add_cells(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
+def add_cells(
+    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05
+) -> list[Place]:
     """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
     places: list[Place] = []
     for group in groups:
@@ -196,7 +198,9 @@ def add_cells(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: 
     return places
 
 
-def add_boxes(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+def add_boxes(
+    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001
+) -> list[Place]:
     """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
     places: list[Place] = []
     for group in groups:

@@ -19,6 +19,7 @@ from miscal.metrics.subpopulation.curves import cumulative_curve
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation
 from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.pooling.condition import parse
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -69,7 +70,7 @@ class _Seen:
     """The search once more, without noise: which rows a subpopulation of the result's table has."""
 
     def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
-        self.rows = ordered(looked.rows.raw)
+        self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
         seed = int(result.settings["random_state"])
         asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
         self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
@@ -131,6 +132,6 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
         made.columns = definition.columns
         made.levels = tuple(condition.words() for condition in definition.conditions)
-        made.condition = definition
+        made.condition = parse(definition.words(), seen.columns)
         places.append(made)
     return places
