@@ -39,12 +39,14 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two conditions on a column pick much the same values."""
     if one == other:
         return True
-    kinds = [(bool(each["levels"]), _span(each) is not None, each["column"]) for each in (one, other)]
+    kinds = [(_sets(each) is not None, _span(each) is not None, each["column"]) for each in (one, other)]
     if kinds[0] != kinds[1]:
         return False
-    if one["levels"]:
-        mine, theirs = set(one["levels"]), set(other["levels"])
-        return len(mine & theirs) >= SHARED * min(len(mine), len(theirs))
+    mine, theirs = _sets(one), _sets(other)
+    if mine is not None and theirs is not None:
+        if mine[0] != theirs[0]:  # some levels here, all but some there
+            return False
+        return len(mine[1] & theirs[1]) >= SHARED * min(len(mine[1]), len(theirs[1]))
     first, second = _span(one), _span(other)
     if first is None or second is None:  # missing values, in both
         return True
@@ -52,9 +54,14 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return shared >= SHARED * min(first[1] - first[0], second[1] - second[0])
 
 
+def _sets(condition: Mapping[str, Any]) -> tuple[str, set[Any]] | None:
+    """The levels that belong, or that do not; None of a range and of missing values."""
+    return next(((word, set(condition[word])) for word in ("levels", "excluded") if condition.get(word)), None)
+
+
 def _span(condition: Mapping[str, Any]) -> tuple[float, float] | None:
     """The ends of a range, open ones infinite; None of anything else."""
-    low, high = condition["low"], condition["high"]
-    if low is None and high is None and (condition["levels"] or condition["missing"]):
+    low, high = condition.get("low"), condition.get("high")
+    if _sets(condition) is not None or (low is None and high is None and condition.get("levels") is not None):
         return None
     return -math.inf if low is None else low, math.inf if high is None else high

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from miscal.page import words
-from miscal.page.reading import READERS, items, mapping, read_record, text
+from miscal.page.reading import READERS, items, mapping, read_record
+from miscal.pooling.condition import Conjunction
 
 CODES = {
     "score": "MC101",
@@ -40,8 +41,7 @@ class Finding:
     shrunken : the gap less the luck of having been picked; what is said first
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
-    condition : what picks the rows in each column, as data: {column, low, high, levels, missing}; a range holds its
-        upper end, ends that are open are None
+    condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
     scope : the class or the part of the data that it is about, empty where that is all
     """
 
@@ -64,7 +64,6 @@ class Finding:
     shrunken: float | None = None
     definition: str | None = None
     explains: int = 0
-
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
 
@@ -105,20 +104,11 @@ class Finding:
 
 
 def _conditions(value: object) -> tuple[dict[str, Any], ...]:
-    return tuple(_condition(mapping(each)) for each in items(value))
-
-
-def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A condition after JSON; numbers have no levels."""
-    made = {key: READERS["float | None"](given.get(key)) for key in ("low", "high")}
-    levels = None if given.get("levels") is None else [text(level) for level in items(given["levels"])]
-    return {
-        **given,
-        "column": text(given.get("column")),
-        **made,
-        "levels": levels,
-        "missing": bool(given.get("missing")),
-    }
+    """Conditions after JSON; none where any of them is damaged, so that no finding seems to be wider than it was."""
+    try:
+        return tuple(Conjunction.from_dict(mapping(each) for each in items(value)).to_dict())
+    except (KeyError, TypeError, ValueError):
+        return ()
 
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions

@@ -193,7 +193,10 @@ def _days(values: Array) -> npt.NDArray[np.float64]:
     if unit not in _TICKS:
         kind = "M8" if values.dtype.kind == "M" else "m8"
         values, unit, step = values.astype(f"{kind}[D]"), "D", 1
-    days = values.view(np.int64) * (step / _TICKS.get(unit, 1))
+    ticks, day = values.view(np.int64), _TICKS.get(unit, 1)
+    # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
+    whole = ticks * step // day if step > 1 else ticks // day
+    days = whole + (ticks * step - whole * day) / day
     days[np.isnat(values)] = np.nan
     return np.asarray(days, dtype=np.float64)
 

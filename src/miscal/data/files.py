@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from miscal.data.csv_files import CsvFile, TypesChanged
 from miscal.data.errors import MiscalError, nearest, refusal
 
 if TYPE_CHECKING:
@@ -23,32 +24,112 @@ SUFFIXES = {
 }
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
-NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
 
 
 class TableFile:
-    """A file with a table in it: its names now, its columns when asked for."""
+    """A file with a table in it: its names and types now, its columns when asked for.
+
+    types : name -> Arrow type; those of a CSV file are widened where a later value does not fit, and may be shared
+        with other files
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.where = f"file '{self.path}'"
         self.form = _form(self.path, self.where)
-        self.names: list[str] = self._guarded(lambda: _SCHEMAS[self.form](self.path))
+        self.csv: CsvFile | None = None
+        self.types: dict[str, Any] = {}
+        self.names: list[str] = []
+        self.parts: list[int | None] = [None]  # rows of each part that can be read by itself
+        with self.guarded():
+            self._look()
+
+    def _look(self) -> None:
+        if self.form == "csv":
+            self.csv = CsvFile(self.path)
+            self.names, self.types = self.csv.names, dict(self.csv.types)
+            return
+        if self.form == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(self.path) as file:
+                schema, self._metadata = file.schema_arrow, file.metadata
+            groups = range(self._metadata.num_row_groups)
+            self.parts = [self._metadata.row_group(group).num_rows for group in groups]
+        else:
+            with _arrow_open(self.path) as reader:
+                schema = reader.schema
+        self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all."""
-        return self._guarded(lambda: _READERS[self.form](self.path, None if only is None else list(only)))
+        columns = None if only is None else list(only)
+        with self.guarded():
+            if self.csv is not None:
+                return self.csv.load(self.types, columns)
+            if self.form == "arrow":
+                return _arrow_read(self.path, columns)
+            # ParquetFile and not read_table: the latter takes "year=2024" in a path for a column.
+            with self._parquet() as file:
+                return file.read(columns=columns)
 
-    def _guarded(self, work: Any) -> Any:
+    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.Table]:
+        """Read some columns of a part, batch by batch."""
+        with self.guarded(f", row group {part}" if self.form == "parquet" else ""):
+            if self.csv is not None:
+                yield from self.csv.blocks(self.types, columns)
+            elif self.form == "arrow":
+                table = _arrow_read(self.path, list(columns))
+                yield from (table.slice(first, batch_rows) for first in range(0, table.num_rows, batch_rows))
+            else:
+                yield from self._row_group(part, list(columns), batch_rows)
+
+    def _row_group(self, part: int, columns: list[str], batch_rows: int) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        text = [name for name in columns if kind_of(self.types[name]) == "category"]
+        with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
+            if (self.parts[part] or 0) <= batch_rows:
+                yield file.read_row_group(part, columns=columns, use_threads=False)
+                return
+            for batch in file.iter_batches(batch_rows, row_groups=[part], columns=columns, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+    def _parquet(self, **options: Any) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(self.path, page_checksum_verification=True, **options)
+
+    @contextmanager
+    def guarded(self, part: str = "") -> Iterator[None]:
+        """Turn whatever a reader raises into one clear refusal that names the place."""
         try:
-            return work()
-        except MiscalError:
+            yield
+        except (MiscalError, TypesChanged):
             raise
         except Exception as error:  # a damaged file may make its reader fail in any way
             lines = str(error).strip().splitlines() or [type(error).__name__]
             hint = "the file may be damaged, cut off or of another format"
             got = f"its reader says: {lines[0]}"
-            raise refusal(f"cannot be read as {self.form}", where=self.where, got=got, hint=hint) from error
+            raise refusal(f"cannot be read as {self.form}", where=f"{self.where}{part}", got=got, hint=hint) from error
+
+
+def kind_of(arrow_type: Any) -> str:
+    """What a column of this Arrow type is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    if is_.is_boolean(arrow_type):
+        return "boolean"
+    text = (is_.is_string, is_.is_large_string, is_.is_string_view, is_.is_binary, is_.is_large_binary)
+    if is_.is_dictionary(arrow_type) or any(test(arrow_type) for test in text):
+        return "category"
+    if is_.is_integer(arrow_type):
+        return "integer"
+    numbers = (is_.is_floating, is_.is_decimal, is_.is_null, is_.is_time, is_.is_duration)
+    if any(test(arrow_type) for test in numbers):
+        return "numeric"
+    return "date" if is_.is_temporal(arrow_type) else ""
 
 
 def _form(path: Path, where: str) -> str:
@@ -92,93 +173,6 @@ def _neighbour(path: Path) -> str:
         return f"the folder '{path.parent}' does not exist"
 
 
-def _csv_open(path: Path) -> Any:
-    """Open the bytes, unpacked by the file's ending."""
-    import pyarrow as pa
-
-    return pa.input_stream(str(path), compression="detect")
-
-
-def _csv_settings(path: Path) -> Any:
-    from pyarrow import csv
-
-    with _csv_open(path) as stream:
-        head = stream.read(1 << 16)
-    if b"\0" in head:
-        raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
-    first = head.split(b"\n", 1)[0]
-    delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
-    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-
-
-def _csv_names(path: Path) -> list[str]:
-    from pyarrow import csv
-
-    parse = _csv_settings(path)
-    try:
-        with _csv_open(path) as stream, csv.open_csv(stream, parse_options=parse) as reader:
-            return list(reader.schema.names)
-    except ValueError:  # without threads its message counts the lines
-        with _csv_open(path) as stream:
-            serial = csv.ReadOptions(use_threads=False)
-            return list(csv.read_csv(stream, parse_options=parse, read_options=serial).schema.names)
-
-
-def _csv_read(path: Path, only: list[str] | None) -> pa.Table:
-    """Read CSV; a column whose later rows do not fit the type of the first becomes float64, then text."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    parse = _csv_settings(path)
-    names = _csv_names(path)
-    types: dict[str, Any] = {}
-    while True:
-        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=types)
-        try:
-            with _csv_open(path) as stream:
-                return _empty_text_is_missing(csv.read_csv(stream, parse_options=parse, convert_options=convert))
-        except pa.ArrowInvalid as error:
-            place = re.search(r"In CSV column #(\d+)", str(error))
-            name = names[int(place.group(1))] if place else None
-            if name is None or types.get(name) == pa.string():
-                with _csv_open(path) as stream:  # without threads its message counts the lines
-                    return csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
-            types[name] = pa.string() if name in types else pa.float64()
-
-
-def _empty_text_is_missing(table: pa.Table) -> pa.Table:
-    """Take an empty cell of text for missing; 'NA' stays a word there (it is a country, too)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for place, name in enumerate(table.column_names):
-        values = table.column(place)
-        if pa.types.is_string(values.type):
-            empty = pc.equal(values, "")
-            if pc.any(empty).as_py():
-                table = table.set_column(place, name, pc.if_else(empty, pa.scalar(None, pa.string()), values))
-    return table
-
-
-def _parquet_names(path: Path) -> list[str]:
-    import pyarrow.parquet as pq
-
-    return list(pq.read_schema(path).names)
-
-
-def _parquet_read(path: Path, only: list[str] | None) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    # ParquetFile and not read_table: the latter takes "year=2024" in a path for a column.
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read(columns=only)
-
-
-def _arrow_names(path: Path) -> list[str]:
-    with _arrow_open(path) as reader:
-        return list(reader.schema.names)
-
-
 def _arrow_open(path: Path) -> Any:
     import pyarrow as pa
 
@@ -194,7 +188,3 @@ def _arrow_read(path: Path, only: list[str] | None) -> pa.Table:
     table = table if only is None else table.select(only)
     table.validate(full=True)  # these bytes are used as they were on disk: a wrong offset would read foreign memory
     return table
-
-
-_SCHEMAS = {"csv": _csv_names, "parquet": _parquet_names, "arrow": _arrow_names}
-_READERS = {"csv": _csv_read, "parquet": _parquet_read, "arrow": _arrow_read}

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from miscal.data import files
+from miscal.data import csv_files, files
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, nearest, refusal
 from miscal.data.vectors import library_of
 
@@ -32,10 +33,6 @@ class Chunk:
     table: Any
     place: str
     first: int = 0
-
-
-class TypesChanged(Exception):  # not an error: the pass starts again with wider types
-    """A column of a CSV file turned out to hold other values than its first rows told."""
 
 
 class Batches(Protocol):
@@ -261,10 +258,10 @@ class CsvBatches:
     def _schema(self, path: Path) -> Any:
         from pyarrow import csv
 
-        with _guard(f"file '{path}'"), files._csv_open(path) as stream:  # noqa: SLF001
-            convert = csv.ConvertOptions(null_values=files.NULLS)
+        with _guard(f"file '{path}'"), csv_files.open_bytes(path) as stream:
+            convert = csv.ConvertOptions(null_values=csv_files.NULLS)
             options = csv.ReadOptions(block_size=self.block)
-            parse = files._csv_settings(path)  # noqa: SLF001
+            parse = csv_files.settings(path)
             with csv.open_csv(stream, options, parse, convert) as reader:
                 return reader.schema
 
@@ -275,20 +272,20 @@ class CsvBatches:
         path = self.paths[part]
         place = f"file '{path}'"
         convert = csv.ConvertOptions(
-            null_values=files.NULLS,
+            null_values=csv_files.NULLS,
             include_columns=list(columns),
             column_types={name: self.types[name] for name in columns},
         )
         first = 0
         with _guard(place):
-            parse = files._csv_settings(path)  # noqa: SLF001
+            parse = csv_files.settings(path)
             try:
                 with (
-                    files._csv_open(path) as stream,  # noqa: SLF001
+                    csv_files.open_bytes(path) as stream,
                     csv.open_csv(stream, csv.ReadOptions(block_size=self.block), parse, convert) as reader,
                 ):
                     for batch in reader:
-                        table = files._empty_text_is_missing(pa.Table.from_batches([batch]))  # noqa: SLF001
+                        table = csv_files.empty_text_is_missing(pa.Table.from_batches([batch]))
                         if table.num_rows:
                             yield Chunk(table, place, first)
                         first += table.num_rows

@@ -7,9 +7,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeVar
 
+from miscal.data.csv_files import TypesChanged
 from miscal.data.sizes import memory_bytes
 from miscal.data.vectors import library_of
-from miscal.engines.batches import TypesChanged, batches_of, is_lazy
+from miscal.engines.batches import batches_of, is_lazy
 from miscal.engines.stream import Stream, batch_rows
 from miscal.kernels.threads import thread_count
 

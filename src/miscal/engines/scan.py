@@ -10,8 +10,8 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import refusal
-from miscal.engines.batches import TypesChanged
 from miscal.engines.buckets import KeyMap
 from miscal.engines.cells import CellSums, FieldSums
 from miscal.engines.keys import Cuts, Given, Profile, Pulled, Quantiles, VariableRanges, finer

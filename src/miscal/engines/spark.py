@@ -69,7 +69,7 @@ def _adding(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
         state = None
         try:
             for chunk in _chunks(batches):
-                batch = job.door.open(chunk)
+                batch: Any = job.door.open(chunk) if hasattr(job, "door") else chunk
                 if batch is not None:
                     state = job.start() if state is None else state
                     state.add(batch)
@@ -203,3 +203,23 @@ def _mapping(text: str, names: list[str], made: list[str], logit: bool) -> Calla
             yield from streamed.with_columns(model, chunk, names, made, logit=logit).to_batches()
 
     return apply
+
+
+class SparkSource(Cluster):
+    """A Spark DataFrame as a source: partitions are added where they are, states come back."""
+
+    memory = None
+    aside: tuple[tuple[str, str], ...] = ()
+    parts = 2  # more than one place: refusals name it
+
+    def __init__(self, frame: Any) -> None:
+        super().__init__(frame)
+        self.rows = int(frame.count())
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """All rows of some columns."""
+        return self._collected(self._chosen(columns))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Chunk]:
+        """Some columns of all rows, in order."""
+        yield Chunk(self.whole(columns), self.words)

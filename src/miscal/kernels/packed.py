@@ -165,3 +165,44 @@ def sketch_cells(codes, shift):
     """From buckets of the score to cells of its sketch, in place."""
     for i in range(codes.size):
         codes[i] >>= shift
+
+
+@kernel
+def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, missing, codes):
+    """The number of edges strictly below each value; NaN has the code `missing`.
+
+    lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
+    """
+    bucket_codes(values, low, high, base, scale, starts, widths, codes)
+    last = np.int32(lower.size - 1)
+    for i in range(values.size):
+        place = codes[i]
+        if place == last:
+            codes[i] = missing
+            continue
+        code = lower[np.uint64(place)]
+        stop = lower[np.uint64(place + 1)]
+        value = values[i]
+        while code < stop and value > edges[np.uint64(code)]:
+            code += np.int32(1)
+        codes[i] = code
+
+
+@kernel
+def add_rows(predicted, observed, recalibrated, codes, firsts, terms, odd, costs, cells, wide, impossible):
+    """Add rows of weight 1 to the cells of all columns.
+
+    codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms, odd, costs : room for a block of rows
+    """
+    start = 0
+    while start < predicted.size:
+        stop = min(start + costs.size, predicted.size)
+        size = stop - start
+        some, events = predicted[start:stop], observed[start:stop]
+        number = packed_rows(some, events, recalibrated[start:stop], costs[:size], terms, odd)
+        for column in range(codes.shape[0]):
+            place = codes[column, start:stop]
+            add_packed(place, terms, firsts[column], cells, wide)
+            if number:
+                add_odd(odd[:number], place, some, events, firsts[column], wide, impossible)
+        start = stop

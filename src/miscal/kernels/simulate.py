@@ -348,3 +348,10 @@ def rows_below(rows, first, start, limit, found):
             found[number] = i
             number += 1
     return number
+
+
+@kernel
+def hashed(numbers, start, found):
+    """The splitmix64 of `start` and each number, as `rows_below` compares it."""
+    for i in range(numbers.size):
+        found[i] = mixed(start, np.uint64(numbers[i]) - np.uint64(1))

@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.condition import Condition
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
 COARSE = 10  # ranges of a variable when it is crossed with another column
@@ -54,23 +55,16 @@ class Part:
             self.column, float(self.edges[first]), float(self.edges[last + 1]), first == 0, last == self.known - 1
         )
 
-    def condition(self, first: int, last: int) -> dict[str, Any]:
-        """What picks the rows of a level, or of a stretch of ranges; ends are open where its words are."""
-        made: dict[str, Any] = {
-            "column": self.name,
-            "low": None,
-            "high": None,
-            "levels": [],
-            "missing": first >= self.known,
-        }
-        if made["missing"]:
-            return made
+    def condition(self, first: int, last: int) -> Condition:
+        """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
+        kind = self.column.kind
+        if first >= self.known:
+            return Condition(self.name, kind, levels=(), missing=True)
         if self.edges is None:
-            return {**made, "levels": [str(self.labels[first])]}
-        open_ = not (self.column.kind == "date" or self.column.integer or _whole(self.column))
-        lowest = None if open_ else float(self.edges[0]) - 1.0  # the lowest range holds its lower end
-        low = lowest if first == 0 else float(self.edges[first])
-        return {**made, "low": low, "high": None if open_ and last == self.known - 1 else float(self.edges[last + 1])}
+            return Condition(self.name, kind, levels=(self.labels[first],))
+        low = None if first == 0 else float(self.edges[first])
+        high = None if last == self.known - 1 else float(self.edges[last + 1])
+        return Condition(self.name, kind, low, high)
 
     def words(self, first: int, last: int) -> str:
         """The place in words: the column's name and the level.

@@ -1,0 +1,299 @@
+"""The rows of a table as `Predictions`: all of them where they fit, otherwise a sample of as many as may be.
+
+A row is in the sample where a hash of its number in the table is small enough for the number of rows there are, and
+for no other reason: not for its batch, its file's name, the threads, or the rows before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miscal.carriers.summary import GRID
+from miscal.carriers.tally import Tally
+from miscal.data.errors import MiscalError, refusal
+from miscal.data.predictions import Predictions
+from miscal.engines.readers import joined, plain_text
+from miscal.engines.roles import Batch, Chunk, Roles
+from miscal.engines.source import FIXED, Packed, memory_bytes
+from miscal.engines.sums import CellSums, EdgeIndex
+from miscal.pairs import Pair, pair
+from miscal.pooling.cells import Ranges
+
+NUMBER = "__number_of_row__"
+START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
+SLACK = 1.25  # a sample may have so many times its rows before those that are out are dropped
+BYTES = {"numeric": 8, "integer": 8, "date": 8, "category": 28, "boolean": 4, "": 8}
+COPIES = 3  # an audit needs about so many times what was gathered
+ROLES = 64  # bytes of a row's outcome, score, weight and what is worked out from them
+
+
+def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
+    """How many rows of columns of these kinds an audit can hold while the process stays below a ceiling."""
+    row = ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
+    return max(int((memory_bytes(memory) - FIXED) // row), 20_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Rows of a table.
+
+    rows : how many the table has, before any is left out
+    ignored : how many of them have weight 0 or count 0
+    complete : whether the predictions are all of them
+    aside : columns that could not be used, with the reason
+    scores : all rows by a fine grid of the score, where it was asked for or not all rows are here
+    """
+
+    predictions: Predictions
+    rows: int
+    ignored: int
+    complete: bool
+    aside: tuple[tuple[str, str], ...] = ()
+    scores: Tally | None = None
+
+
+def gather(
+    source: Any,
+    roles: Roles,
+    columns: Iterable[str] | None = None,
+    *,
+    limit: int | None = None,
+    target: str | int = "auto",
+    scores: bool = False,
+) -> Gathered:
+    """The rows of a table, validated as `miscal.read` does; at most about `limit` of them.
+
+    Parameters
+    ----------
+    source : what `opened` gives
+    columns : columns to keep beside the predictions; by default all others that can be used
+    limit : rows that may be gathered; None: all
+    target, scores : all rows by a fine grid of the score of this target, also where they fit; without, a sample's only
+
+    A sample has no clusters and no ids.
+    """
+    kinds = source.kinds
+    kept = [name for name, kind in kinds.items() if kind and name not in roles.names] if columns is None else [*columns]
+    aside = (*source.aside, *((name, "it holds no plain values") for name, kind in kinds.items() if not kind))
+    source.check(list(dict.fromkeys([*roles.names, *kept])))
+    if limit is None or (source.rows is not None and source.rows <= limit):
+        found = _all(source, roles, kept, aside)
+        return replace(found, scores=_grid_of(pair(found.predictions, target))) if scores else found
+    state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
+    state.labels.check(f"column '{roles.outcome}'")
+    table, complete = state.table(), state.rows <= limit
+    if table is None:
+        raise refusal("must have rows", where=source.words, got="it has none")
+    chosen = roles if complete else replace(roles, cluster=None, id=None)
+    made = chosen.read(table, kept)
+    return Gathered(made, state.rows, state.ignored, complete, aside, state.scores.tally())
+
+
+def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
+    names = list(dict.fromkeys([*roles.names, *kept]))
+    table = source.whole(names)
+    try:
+        made = roles.read(table, kept)
+    except MiscalError:
+        if source.parts > 1:
+            _locate(source, roles)
+        raise
+    return Gathered(made, _rows(table), made.ignored, True, aside)
+
+
+def _rows(table: Any) -> int:
+    return int(table.num_rows) if hasattr(table, "num_rows") else len(next(iter(_columns(table)), ()))
+
+
+def _columns(table: Any) -> Iterable[Any]:
+    from miscal.data.frames import frame_of
+
+    frame = frame_of(table, "the table")
+    return (frame[name] for name in frame)
+
+
+def _locate(source: Any, roles: Roles) -> None:
+    """Refuse the first batch that is refused by itself: its message names the place."""
+    for chunk in source.batches(roles.columns):
+        roles.open(chunk)
+
+
+class Labels:
+    """Labels of the batches: each by itself has at most two where the event was named."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def add(self, batch: Batch) -> None:
+        self.found.add(json.dumps([str(label) for label in batch.classes]))
+
+    def packed(self) -> np.ndarray:
+        return np.frombuffer(json.dumps(sorted(self.found)).encode(), np.uint8)
+
+    def merge(self, packed: np.ndarray) -> None:
+        self.found |= set(json.loads(packed.tobytes()))
+
+    def check(self, where: str) -> None:
+        """Refuse labels that together are more than the classes."""
+        several = [json.loads(text) for text in self.found]
+        labels = {label for one in several for label in one if not label.startswith("not ")}
+        classes = max((len(one) for one in several), default=0)
+        if len(labels) > classes:
+            shown = ", ".join(repr(label) for label in sorted(labels)[:6])
+            raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
+
+
+class ScoreGrid:
+    """All rows by a fine grid of the score that is the same for every table."""
+
+    def __init__(self) -> None:
+        self.index, self.weighted = EdgeIndex(GRID[1:-1]), False
+        self.sums = CellSums([GRID.size - 1], recalibrated=False)
+
+    def add(self, pair: Pair) -> None:
+        self.weighted |= pair.weight is not None
+        codes = self.sums.codes(pair.rows)
+        self.index.codes(pair.predicted, 0, codes[0])
+        self.sums.add(codes, pair, None)
+
+    def arrays(self) -> Packed:
+        return self.sums.arrays() | {"weighted": np.array([self.weighted])}
+
+    def merge(self, packed: Packed) -> None:
+        self.weighted |= bool(packed["weighted"][0])
+        own = {name: values for name, values in packed.items() if name != "weighted"}
+        self.sums.merge(own, np.arange(GRID.size - 1))
+
+    def tally(self) -> Tally:
+        """The sums of the grid's cells."""
+        cells = Ranges(GRID, name="score")
+        return self.sums.tally(0, np.arange(cells.count), cells, weighted=self.weighted, after=False)
+
+
+def _grid_of(compared: Pair) -> Tally:
+    grid = ScoreGrid()
+    grid.add(compared)
+    return grid.tally()
+
+
+@dataclass(frozen=True)
+class SamplePass:
+    """About `limit` rows of a table, all equally likely; every row is validated."""
+
+    roles: Roles
+    kept: tuple[str, ...]
+    limit: int
+    rows: int | None = None
+    target: str | int = "auto"
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.roles.names, *self.kept]))
+
+    def start(self) -> SampleState:
+        return SampleState(self)
+
+
+def _share(limit: int, rows: int) -> int:
+    """Rows whose hash is at most this are in a sample of `limit` rows among so many."""
+    return 2**64 - 1 if rows <= limit else limit * 2**64 // rows
+
+
+class SampleState:
+    """The rows that may be in the sample, as far as the rows seen so far tell."""
+
+    def __init__(self, job: SamplePass) -> None:
+        self.job = job
+        self.pieces: list[Any] = []
+        self.rows = self.ignored = self.held = 0
+        self.labels = Labels()
+        self.scores = ScoreGrid()
+
+    def add(self, chunk: Chunk) -> None:
+        import pyarrow as pa
+
+        from miscal.kernels.simulate import rows_below
+
+        table = chunk.table
+        own = Chunk(table.select(self.job.roles.columns), chunk.place, chunk.first, chunk.row)
+        batch = self.job.roles.open(own, self.job.target)
+        if batch is not None:
+            if batch.rows:
+                self.scores.add(batch.pair)
+            self.labels.add(batch)
+            self.ignored += batch.ignored
+        self.rows += table.num_rows
+        chosen = np.empty(table.num_rows, np.int64)
+        number = rows_below(table.num_rows, chunk.row, START, np.uint64(self._limit()), chosen)
+        rows = chosen[:number]
+        taken = table.select(self.job.columns)
+        taken = plain_text(taken if number == table.num_rows else taken.take(pa.array(rows)))
+        self._take(taken.append_column(NUMBER, pa.array(rows + chunk.row)))
+
+    def _limit(self) -> int:
+        return _share(self.job.limit, self.job.rows or self.rows)
+
+    def _take(self, table: Any) -> None:
+        self.pieces.append(table)
+        self.held += table.num_rows
+        if self.held > SLACK * self.job.limit and self.job.rows is None:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Drop the rows that are out."""
+        limit = np.uint64(self._limit())
+        self.pieces = [piece.filter(_hashes(piece) < limit) for piece in self.pieces]
+        self.held = sum(piece.num_rows for piece in self.pieces)
+
+    def table(self) -> Any:
+        """The sample in the order of the table, None where the table is empty."""
+        if self.rows > self.job.limit:
+            self._settle()
+        if not self.pieces:
+            return None
+        table = joined(self.pieces)
+        numbers = table[NUMBER].to_numpy()
+        if np.any(numbers[1:] < numbers[:-1]):
+            table = table.sort_by(NUMBER)
+        return table.drop_columns([NUMBER])
+
+    def arrays(self) -> Packed:
+        import pyarrow as pa
+
+        packed = {"totals": np.array([self.rows, self.ignored]), "labels": self.labels.packed()}
+        packed |= {f"scores:{name}": values for name, values in self.scores.arrays().items()}
+        if self.pieces:
+            table = joined(self.pieces)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            packed["table"] = np.frombuffer(sink.getvalue(), np.uint8)
+        return packed
+
+    def merge(self, packed: Packed) -> None:
+        import pyarrow as pa
+
+        rows, ignored = packed["totals"].tolist()
+        self.rows += rows
+        self.ignored += ignored
+        self.labels.merge(packed["labels"])
+        self.scores.merge({name[7:]: values for name, values in packed.items() if name.startswith("scores:")})
+        if "table" in packed:
+            with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
+                self._take(reader.read_all())
+
+
+def _hashes(piece: Any) -> np.ndarray:
+    """The hash of each row of a piece."""
+    from miscal.kernels.simulate import hashed
+
+    numbers: np.ndarray = piece[NUMBER].to_numpy()
+    found = np.empty(numbers.size, np.uint64)
+    hashed(numbers, START, found)
+    return found

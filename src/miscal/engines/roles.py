@@ -1,0 +1,211 @@
+"""Which column of a table plays which part, and one batch of it, validated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import column
+from miscal.data.errors import MiscalError, refusal
+from miscal.data.predictions import Predictions
+from miscal.data.sources import read, read_part
+from miscal.data.vectors import locked, numpy_of, settled
+from miscal.pairs import Pair, pair
+
+ROW = "__row_of_batch__"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a table.
+
+    place, first : the part that they come from, and the number of the first of them there
+    row : the number of the first of them in the whole table
+    """
+
+    table: Any
+    place: str
+    first: int = 0
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what."""
+
+    outcome: str
+    probability: Any
+    weight: str | None = None
+    count: str | None = None
+    cluster: str | None = None
+    id: str | None = None
+    positive: Any = None
+    logit: bool = False
+    clip: float = 0.0
+
+    @property
+    def probabilities(self) -> list[str]:
+        """Columns of the probabilities, in the order given."""
+        named = self.probability
+        return list(named.values()) if isinstance(named, dict) else [named] if isinstance(named, str) else list(named)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that are compared and weighed."""
+        beside = [name for name in (self.weight, self.count) if name]
+        return list(dict.fromkeys([self.outcome, *self.probabilities, *beside]))
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that play a part."""
+        return list(dict.fromkeys([*self.columns, *(name for name in (self.cluster, self.id) if name)]))
+
+    def and_columns(self, names: Iterable[str]) -> list[str]:
+        """Columns that are compared and weighed, then others, each once."""
+        return list(dict.fromkeys([*self.columns, *names]))
+
+    def read(self, table: Any, columns: Iterable[str] | None) -> Predictions:
+        """Read a whole table."""
+        kept = None if columns is None else list(columns)
+        return read(table, cluster=self.cluster, id=self.id, columns=kept, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        names = ("outcome", "probability", "weight", "count", "positive", "logit", "clip")
+        return {name: getattr(self, name) for name in names}
+
+    def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
+        """Validate a batch; None where no row is left. A refusal names the place and the row in it."""
+        if chunk.table.num_rows == 0:
+            return None
+        try:
+            return self._opened(chunk, target)
+        except MiscalError as error:
+            raise type(error)(located(str(error), chunk)) from error
+
+    def _opened(self, chunk: Chunk, target: str | int) -> Batch | None:
+        table, columns = chunk.table, []
+        if self.weight is not None or self.count is not None:
+            import pyarrow as pa
+
+            table = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
+            columns = [ROW]
+        found = read_part(table, where=chunk.place, columns=columns, **self._options())
+        kept = found.columns[ROW].values.astype(np.int64) if columns else None
+        if found.rows == 0:
+            return Batch(None, chunk, kept, found.classes, found.ignored)
+        return Batch(_plain(pair(found, target)), chunk, kept, found.classes, found.ignored)
+
+
+def _plain(compared: Pair) -> Pair:
+    """The same pair with outcomes of one type: kernels are compiled once for each."""
+    return replace(compared, observed=compared.observed.astype(np.uint8, copy=False), cluster=None)
+
+
+def located(text: str, chunk: Chunk) -> str:
+    """Add the place, and count the row that a message names from the start of the place."""
+    if chunk.first:
+        text = re.sub(r"\brow (\d+) (?=has|is)", lambda found: f"row {int(found[1]) + chunk.first} ", text, count=1)
+    return text if chunk.place in text else f"{chunk.place}: {text}"
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Validated rows: what is compared, and the columns beside it as they stand in the table.
+
+    compared : None where all rows were left out
+    kept : which rows of the table are left (weight 0 is out, aggregated rows stand twice); None: all
+    """
+
+    compared: Pair | None
+    chunk: Chunk
+    kept: np.ndarray | None
+    classes: tuple[Any, ...]
+    ignored: int = 0
+
+    @property
+    def pair(self) -> Pair:
+        assert self.compared is not None
+        return self.compared
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.compared is None else self.compared.rows
+
+    @cached_property
+    def notes(self) -> dict[Any, np.ndarray]:
+        """What has been found out about the rows, for whoever asks again."""
+        return {}
+
+    @cached_property
+    def _numbers(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A numeric or date column as float64, NaN where missing; converted once."""
+        if name not in self._numbers:
+            self._numbers[name] = self._as_numbers(name)
+        return self._numbers[name]
+
+    def _as_numbers(self, name: str) -> np.ndarray:
+        try:
+            made = column(name, self.chunk.table[name])
+        except MiscalError as error:
+            raise type(error)(located(str(error), self.chunk)) from error
+        if made.nominal:
+            raise refusal(
+                "must hold numbers that a double can tell apart",
+                where=f"column '{name}' of {self.chunk.place}",
+                got="it holds whole numbers beyond 2**53",
+                hint="name it in --ignore, or store it as text",
+            )
+        return self._kept(made.values)
+
+    def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
+        """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers.
+
+        The third are the codes of all rows of the table, those left out included: their levels are levels, too.
+        """
+        import pyarrow as pa
+
+        vector = settled(self.chunk.table[name], f"column '{name}'")
+        if pa.types.is_boolean(vector.type):
+            codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+            return self._kept(codes), pa.array(["False", "True"]), codes
+        if not pa.types.is_dictionary(vector.type):
+            vector = vector.dictionary_encode()
+        indices = vector.indices
+        if indices.null_count:
+            indices = indices.fill_null(-1)
+        codes = numpy_of(indices.cast(pa.int32()))
+        return self._kept(codes), _names(vector.dictionary, f"column '{name}' of {self.chunk.place}"), codes
+
+    def _kept(self, values: np.ndarray) -> np.ndarray:
+        return locked(values if self.kept is None else values[self.kept])
+
+
+def _names(dictionary: Any, where: str) -> Any:
+    """Levels as text, numbers as numbers; null for a null inside the dictionary."""
+    import pyarrow as pa
+
+    kind = dictionary.type
+    if pa.types.is_string(kind):
+        return dictionary
+    try:
+        if pa.types.is_integer(kind):
+            return dictionary.cast(pa.int64())
+        if pa.types.is_floating(kind):
+            import pyarrow.compute as pc
+
+            return pc.if_else(pc.is_nan(dictionary), pa.scalar(None, pa.float64()), dictionary.cast(pa.float64()))
+        if pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+            return dictionary.cast(pa.string())
+        if pa.types.is_large_binary(kind):
+            return dictionary.cast(pa.large_string()).cast(pa.string())
+        return pa.array([None if level is None else str(level) for level in dictionary.to_pylist()], pa.string())
+    except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
+        raise refusal("must hold text in UTF-8", where=where, got=str(error).splitlines()[0]) from error

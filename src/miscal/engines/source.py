@@ -1,0 +1,289 @@
+"""A table, opened: its columns, its rows in typed batches, and passes over them.
+
+A pass is a job: a plain, picklable description. `start` gives an empty state, `add` puts a batch into it, `arrays`
+packs it and `merge` adds what another worker packed. Threads of this process run it, or a cluster for its own frames;
+nothing but packed states ever leaves a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import queue
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+import numpy as np
+
+from miscal.data.csv_files import TypesChanged
+from miscal.data.errors import refusal
+from miscal.data.predictions import Predictions
+from miscal.data.vectors import library_of
+from miscal.engines.readers import BATCH_ROWS, Reader, reader_of
+from miscal.engines.roles import Chunk
+from miscal.kernels.threads import one_of_many, thread_count
+
+MEGABYTE = 1 << 20
+FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
+LEAST = 384 * MEGABYTE
+PAGE = mmap.PAGESIZE
+PREFIXES = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+Packed = dict[str, np.ndarray]
+Progress = Callable[[str, int, int], None]
+
+
+class State(Protocol):
+    """Sums of some batches."""
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a batch."""
+
+    def arrays(self) -> Packed:
+        """Everything, as arrays by name."""
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another state packed."""
+
+
+class Job(Protocol):
+    """What a pass adds."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that it reads."""
+
+    def start(self) -> State:
+        """An empty state."""
+
+
+def memory_bytes(text: Any) -> int:
+    """A ceiling such as "600MB" or "1GB" in bytes.
+
+    >>> memory_bytes("600MB")
+    600000000
+    """
+    given = str(text).strip().upper().replace(" ", "")
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([KMGT]?)(I?)B?", given)
+    if found is None:
+        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}")
+    size = float(found[1]) * (1024 if found[3] else 1000) ** PREFIXES[found[2]]
+    if not size >= LEAST:
+        raise refusal("must be at least 403MB (384MiB)", where="'memory'", got=f"it is {text!r}")
+    return int(size)
+
+
+def rows_of_batch(memory: int, columns: int, threads: int) -> int:
+    """Rows of a batch such that all threads together stay below a ceiling."""
+    row = 100 + 24 * columns  # decoded, as float64, as codes; and what pools keep
+    rows = max(memory - FIXED, 40 * MEGABYTE) // (threads * row)
+    return int(min(max(rows, 1 << 14), BATCH_ROWS))
+
+
+def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> Any:
+    """Open a table.
+
+    Parameters
+    ----------
+    data : a path, a folder, a pattern; a frame of any library or a mapping; a lazy frame of polars, a DuckDB relation,
+        a Dask frame, an Arrow dataset, a Spark DataFrame
+    memory : a ceiling such as "1GB", or None for as much as it takes
+    progress : called with the name of a pass, how much is done and of how much
+    """
+    ceiling = None if memory is None else memory_bytes(memory)
+    if isinstance(data, Predictions):
+        raise refusal("must be a table or a path", where="'data'", got="got Predictions, which are read already")
+    if library_of(data) == "pyspark":
+        from miscal.engines.spark import SparkSource
+
+        return SparkSource(data)
+    return Source(reader_of(data), ceiling, progress)
+
+
+class Source:
+    """A table that this process reads.
+
+    kinds : name -> numeric, integer, date, category, boolean, or "" for what cannot be used
+    words : how messages name it
+    rows : how many it has, None where only reading tells
+    aside : columns that cannot be used, with the reason
+    """
+
+    def __init__(self, reader: Reader, memory: int | None = None, progress: Progress | None = None) -> None:
+        self.reader, self.progress = reader, progress
+        self.memory = memory
+        self.passes = 0
+        parts = len(reader.sizes)
+        allowed = thread_count() if memory is None else min(thread_count(), max(1, memory // (256 << 20)))
+        self.threads = max(1, min(allowed, max(parts, 1)))
+        self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
+        self.batch_rows = BATCH_ROWS
+        if memory is not None:
+            self.batch_rows = rows_of_batch(memory, len(reader.kinds), self.threads)
+        self.keep = 7 * (memory or sys.maxsize) // 8  # bytes that may be held without giving any back
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return self.reader.kinds
+
+    @property
+    def words(self) -> str:
+        return self.reader.words
+
+    @property
+    def parts(self) -> int:
+        """How many parts can be read by themselves."""
+        return len(self.reader.sizes)
+
+    @property
+    def rows(self) -> int | None:
+        sizes = [rows for rows in self.reader.sizes if rows is not None]
+        return sum(sizes) if len(sizes) == self.parts else None
+
+    @property
+    def aside(self) -> list[tuple[str, str]]:
+        return self.reader.aside
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse parts that lack columns, or have them in other types, before anything is read."""
+        self.reader.check(columns)
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """All rows of some columns, as a table that `miscal.read` takes."""
+        return self.reader.whole(columns)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Chunk]:
+        """Some columns of all rows, in order."""
+        row = 0
+        for part in range(self.parts):
+            for chunk in self._read(part, columns, row):
+                yield chunk
+                row = chunk.row + chunk.table.num_rows
+            self._done(part)
+
+    def _read(self, part: int, columns: Sequence[str], row: int) -> Iterator[Chunk]:
+        first, place = 0, self.reader.place(part)
+        for table in self.reader.tables(part, columns, self.batch_rows):
+            if table.num_rows:
+                yield Chunk(table, place, first, row + first)
+            first += table.num_rows
+
+    def _done(self, part: int) -> None:
+        self._release(self.keep)
+        if self.progress is not None:
+            self.progress(f"pass {self.passes}", part, self.parts)
+
+    def run(self, job: Job) -> Any:
+        """Add every batch; the state of all of them. From the start again where a CSV column changes its type."""
+        self.passes += 1
+        try:
+            while True:
+                with contextlib.suppress(TypesChanged):
+                    return self._alone(job) if self.threads == 1 or self.rows is None else self._together(job)
+        finally:
+            self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
+
+    def _alone(self, job: Job) -> State:
+        """One state; where another thread is allowed, the next batch is decoded while this one is added."""
+        state = job.start()
+        for chunk in ahead(lambda: self.batches(job.columns)) if self.ahead else self.batches(job.columns):
+            state.add(chunk)
+            del chunk  # the next one is decoded into the same memory
+        return state
+
+    def _together(self, job: Job) -> Any:
+        stop = threading.Event()
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
+            futures = [pool.submit(self._some, job, worker, stop) for worker in range(self.threads)]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            except BaseException:  # an interrupt: let the workers end at their next batch
+                stop.set()
+                raise
+            if any(future.exception() for future in done):
+                stop.set()
+        failed = [error for future in futures if (error := future.exception()) is not None]
+        if failed:
+            raise failed[0]
+        total, *others = [future.result() for future in futures]
+        for other in others:
+            total.merge(other.arrays())
+        return total
+
+    def _some(self, job: Job, worker: int, stop: threading.Event) -> State:
+        """The parts of one worker: which ones depends on the number of workers alone."""
+        starts = np.cumsum([0, *(rows or 0 for rows in self.reader.sizes)]).tolist()
+        state = job.start()
+        with one_of_many():
+            for part in range(worker, self.parts, self.threads):
+                for chunk in self._read(part, job.columns, starts[part]):
+                    if stop.is_set():
+                        return state
+                    state.add(chunk)
+                    del chunk  # the next one is decoded into the same memory
+                if worker == 0:
+                    self._done(part)
+        return state
+
+    def _release(self, keep: int) -> None:
+        """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
+        if self.memory is not None and _resident() > keep:
+            _trim()
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has now; infinitely many where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  # asked after every part
+            return int(file.read().split()[1]) * PAGE
+    except OSError:
+        return sys.maxsize
+
+
+def _trim() -> None:
+    """Pools and the arenas of threads keep memory otherwise."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(OSError, AttributeError):  # only the GNU library has it
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def ahead(chunks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """Read on another thread, one batch ahead."""
+    waiting: queue.Queue[Any] = queue.Queue(maxsize=1)
+    stop = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def fill() -> None:
+        try:
+            for chunk in chunks():
+                if not put(chunk):
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
+            put(error)
+
+    reader = threading.Thread(target=fill, daemon=True, name="miscal-reader")
+    reader.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        reader.join()

@@ -1,0 +1,216 @@
+"""Sums of a tally over the cells of many columns at once: one layout for any weights, as predicted and recalibrated.
+
+A row of weight 1 is packed into eight words, worked out once, and added to its cell in every column; a packed cell that
+is full is emptied into wide words, and all of them into the limbs of a `Tally` before anybody reads those. Rows of
+other weights are added to limbs, or to real sums where weights are not whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
+from miscal.data.vectors import locked
+from miscal.kernels.buckets import BucketMap
+from miscal.pairs import Pair
+from miscal.pooling.cells import Cells
+
+WORDS = 8
+BLOCK = 4096
+LOWER = np.int64((1 << 32) - 1)
+RAW_WORDS = ((1, 2), (2, 4), (3, 5), (3, 6))  # which word of a packed cell is which column of a tally
+AFTER_WORDS = ((5, 2), (6, 4), (7, 5), (7, 6))
+RECALIBRATED = ALL_COLUMNS[:-1]  # nobody asks for the log loss of the recalibrated score
+NAMES = ("rows", "impossible", "limbs", "sums", "after_limbs", "after_sums")
+NO_WEIGHT = locked(np.empty(0, np.float64))
+NO_COUNT = locked(np.empty(0, np.int64))
+
+
+class EdgeIndex:
+    """How many of some increasing edges lie strictly below a value, found by a bucket of the value and a few looks."""
+
+    def __init__(self, edges: np.ndarray) -> None:
+        self.edges = np.ascontiguousarray(edges, np.float64)
+        if self.edges.size == 0:
+            return
+        low, high = float(self.edges[0]), float(self.edges[-1])
+        buckets = min(max(4 * self.edges.size, 64), 1 << 18)
+        base, scale, starts, widths = BucketMap(self.edges, low, high, buckets).arguments
+        # One more stretch: that of NaN, which has a bucket of its own behind all others.
+        self._arguments = low, high, base, scale, np.append(starts, buckets), np.append(widths, [0.0, 0.0])
+        own = np.empty(self.edges.size, np.int32)
+        from miscal.kernels.stream import bucket_codes
+
+        bucket_codes(self.edges, *self._arguments, own)
+        self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
+
+    def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
+        """Write the code of each value, int32; that of NaN is `missing`."""
+        from miscal.kernels.packed import edge_cells
+
+        if self.edges.size == 0:
+            out[:] = np.where(np.isnan(values), missing, 0)
+            return
+        edge_cells(values, *self._arguments, self._lower, self.edges, np.int32(missing), out)
+
+
+def _lines(count: int) -> np.ndarray:
+    """Zeros, (count, 8) uint64, each row a cache line of its own and not the halves of two."""
+    words = np.zeros(WORDS * (count + 1), np.uint64)
+    first = -words.ctypes.data // words.itemsize % WORDS
+    return words[first : first + WORDS * count].reshape(count, WORDS)
+
+
+class CellSums:
+    """Sums over the cells of several columns, one after the other in each array.
+
+    counts : cells of each column
+    recalibrated : whether a second probability of each row is added as well
+    """
+
+    def __init__(self, counts: Sequence[int], *, recalibrated: bool) -> None:
+        self.recalibrated = recalibrated
+        self.rows = self.impossible = np.zeros(0, np.int64)
+        self.limbs = self.after_limbs = np.zeros((0, len(ALL_COLUMNS), 2), np.int64)
+        self.sums = self.after_sums = np.zeros((0, len(ALL_COLUMNS)))  # stay empty while weights are whole numbers
+        self.counts: list[int] = []
+        self.firsts = np.zeros(0, np.uint64)
+        self._room = _lines(BLOCK), np.empty(BLOCK, np.int32), np.empty(BLOCK)
+        self._codes = np.empty(0, np.int32)
+        self._lay_out(list(counts))
+
+    def _lay_out(self, counts: list[int]) -> None:
+        """Room for so many cells; what is there keeps its column and its place in it."""
+        old = {name: getattr(self, name) for name in NAMES}
+        before = list(zip(self.firsts.tolist(), self.counts, strict=True)) if self.counts else []
+        total = sum(counts)
+        self.firsts = np.cumsum([0, *counts[:-1]]).astype(np.uint64)
+        for name, values in old.items():
+            wanted = name in ("rows", "impossible", "limbs") or (name == "after_limbs" and self.recalibrated)
+            if not (wanted or values.size):
+                continue
+            made = np.zeros((total, *values.shape[1:]), values.dtype)
+            for (first, count), place in zip(before, self.firsts.tolist(), strict=False):
+                made[int(place) : int(place) + count] = values[int(first) : int(first) + count]
+            setattr(self, name, made)
+        self.counts = counts
+        self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
+
+    def grow(self, column: int, count: int) -> None:
+        """Make room for more cells of a column."""
+        self.settle()
+        counts = list(self.counts)
+        counts[column] = count
+        self._lay_out(counts)
+
+    def codes(self, rows: int) -> np.ndarray:
+        """Room for the codes of a batch: (columns, rows) int32. It is the same at every call."""
+        size = len(self.counts) * rows
+        if self._codes.size < size:
+            self._codes = np.empty(size, np.int32)
+        return self._codes[:size].reshape(len(self.counts), rows)
+
+    def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
+        """Add rows to the cells of their codes."""
+        if pair.plain:
+            self._add_plain(codes, pair, recalibrated)
+            return
+        self._add_weighted(codes, pair, pair.predicted, after=False)
+        if recalibrated is not None:
+            self._add_weighted(codes, pair, recalibrated, after=True)
+
+    def _add_plain(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
+        from miscal.kernels.packed import add_rows
+
+        if not self._packed.size:
+            self._packed = _lines(sum(self.counts))
+            self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
+        second = pair.predicted if recalibrated is None else locked(recalibrated)
+        arguments = (pair.predicted, pair.observed, second, codes, self.firsts, *self._room)
+        add_rows(*arguments, self._packed, self._wide, self.impossible)
+
+    def _add_weighted(self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, *, after: bool) -> None:
+        from miscal.kernels.sums import full_exact, full_real
+
+        name = ("after_" if after else "") + ("limbs" if pair.whole else "sums")
+        if not getattr(self, name).size:
+            setattr(self, name, np.zeros((sum(self.counts), len(ALL_COLUMNS))))
+        result = getattr(self, name)
+        weight = pair.weight if pair.weight is not None else NO_WEIGHT if pair.whole else np.ones(pair.rows)
+        count = NO_COUNT if pair.count is None else pair.count
+        rows, impossible = (
+            (np.zeros_like(self.rows), np.zeros_like(self.rows)) if after else (self.rows, self.impossible)
+        )
+        kernel = full_exact if pair.whole else full_real
+        for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
+            own = slice(int(first), int(first) + number)
+            arguments = (place, locked(predicted), pair.observed, locked(weight), count)
+            kernel(*arguments, rows[own], result[own], impossible[own])
+
+    def settle(self) -> None:
+        """Move what is packed into the limbs."""
+        from miscal.kernels.packed import empty_packed
+
+        if not self._packed.size:
+            return
+        empty_packed(self._packed, self._wide)
+        wide = self._wide.astype(np.int64)
+        self._wide[:] = 0
+        self.rows += wide[:, WORDS]
+        for limbs, words in ((self.limbs, RAW_WORDS), (self.after_limbs, AFTER_WORDS)):
+            if not limbs.size:
+                continue
+            limbs[:, 0, 0] += wide[:, WORDS] << 20
+            limbs[:, 1, 0] += wide[:, WORDS] << 20
+            limbs[:, 3, 0] += wide[:, 4] << 20
+            for word, column in words:
+                limbs[:, column, 0] += wide[:, word]
+                limbs[:, column, 1] += wide[:, word + WORDS]
+        loss = wide[:, 4 + WORDS]  # its lower part has 40 bits
+        self.limbs[:, 7, 0] += (wide[:, 0] << 8) + (loss >> 32)
+        self.limbs[:, 7, 1] += loss & LOWER
+        carried(self.limbs)
+        carried(self.after_limbs)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All sums, by name; those of no rows are empty."""
+        self.settle()
+        return {name: getattr(self, name) for name in NAMES}
+
+    def merge(self, other: dict[str, np.ndarray], places: np.ndarray) -> None:
+        """Add the sums of another part; its cell i is cell places[i] here."""
+        self.settle()
+        for name in NAMES:
+            values = other[name]
+            if not values.size:
+                continue
+            if not getattr(self, name).size:
+                setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
+            np.add.at(getattr(self, name), places, values)
+        carried(self.limbs)
+        carried(self.after_limbs)
+
+    def tally(self, column: int, groups: np.ndarray, cells: Cells, *, weighted: bool, after: bool = False) -> Tally:
+        """The tally of a column: its cell i goes to cell groups[i], or nowhere where that is negative."""
+        self.settle()
+        first = int(self.firsts[column])
+        own = slice(first, first + self.counts[column])
+        chosen = np.flatnonzero(groups >= 0)
+        columns = RECALIBRATED if after else ALL_COLUMNS
+
+        def added(values: np.ndarray) -> np.ndarray:
+            made = np.zeros((cells.count, *values.shape[1:]), values.dtype)
+            np.add.at(made, groups[chosen], values[own][chosen])
+            return made
+
+        limbs = carried(added(self.after_limbs if after else self.limbs)[:, : len(columns)].copy())
+        exact = Tally(
+            cells, added(self.rows), limbs, None, columns, None if after else added(self.impossible), weighted
+        )
+        real = self.after_sums if after else self.sums
+        if not real.size:
+            return exact
+        sums = np.stack([exact.column(name) for name in columns], axis=1) + added(real)[:, : len(columns)]
+        return Tally(cells, exact.counts, None, sums, columns, exact.impossible, weighted)
