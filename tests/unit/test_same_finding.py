@@ -23,7 +23,7 @@ def made(*picked: Picked, gap: float = 0.1, rows: int = 100, **more: Any) -> Fin
     condition = []
     for column, each in zip("ab", picked, strict=False):
         low, high = each if isinstance(each, tuple) else (None, None)
-        levels = each if isinstance(each, list) else None
+        levels = each if isinstance(each, list) else [] if each is None else None
         condition.append({"column": column, "low": low, "high": high, "levels": levels, "missing": each is None})
     columns = [each["column"] for each in condition]
     where = " and ".join(f"{column} {each}" for column, each in zip(columns, picked, strict=True)) or "the whole table"
