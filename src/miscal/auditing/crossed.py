@@ -129,7 +129,6 @@ class CrossedSums:
             made = Place(None, (), chance, 0.0, FAMILY, sums[0], sums[1], 1, members, "subpopulation", one.name)
             made.columns, made.definition = one.columns, one.words()
             made.levels = tuple(condition.words() for condition in one.conditions)
-            made.condition = tuple(condition.data() for condition in one.conditions)
             places.append(made)
         return places
 

@@ -9,6 +9,7 @@ from typing import Any
 from miscal.auditing.findings import Finding
 
 SHARED = 0.5  # of the shorter range that two must have in common
+SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
 SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 
 
@@ -37,24 +38,22 @@ def same(one: Finding, other: Finding) -> bool:
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two conditions on a column pick much the same values."""
-    if one == other:
-        return True
-    kinds = [(bool(each["levels"]), _span(each) is not None, each["column"]) for each in (one, other)]
-    if kinds[0] != kinds[1]:
+    if one["column"] != other["column"] or any((one.get(k) is None) != (other.get(k) is None) for k in SETS):
         return False
-    if one["levels"]:
-        mine, theirs = set(one["levels"]), set(other["levels"])
-        return len(mine & theirs) >= SHARED * min(len(mine), len(theirs))
+    sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
+    if sets:
+        return all(_share(mine, theirs) for mine, theirs in sets)
     first, second = _span(one), _span(other)
-    if first is None or second is None:  # missing values, in both
-        return True
     shared = min(first[1], second[1]) - max(first[0], second[0])
     return shared >= SHARED * min(first[1] - first[0], second[1] - second[0])
 
 
-def _span(condition: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The ends of a range, open ones infinite; None of anything else."""
-    low, high = condition["low"], condition["high"]
-    if low is None and high is None and (condition["levels"] or condition["missing"]):
-        return None
+def _share(one: set[object], other: set[object]) -> bool:
+    """Whether two sets of levels share half of the smaller; an empty one, missing values, is like no other."""
+    return one == other or len(one & other) >= SHARED * max(min(len(one), len(other)), 1)
+
+
+def _span(condition: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of a range, open ones infinite."""
+    low, high = condition.get("low"), condition.get("high")
     return -math.inf if low is None else low, math.inf if high is None else high

@@ -40,8 +40,8 @@ class Finding:
     shrunken : the gap less the luck of having been picked; what is said first
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
-    condition : what picks the rows in each column, as data: {column, low, high, levels, missing}; a range holds its
-        upper end, ends that are open are None
+    condition : which rows belong to it, a dictionary a column: {column, low, high, levels, excluded, missing}; a range
+        holds its upper end, what is not said is absent or None
     scope : the class or the part of the data that it is about, empty where that is all
     """
 
@@ -109,16 +109,12 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 
 def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A condition after JSON; numbers have no levels."""
+    """A condition after JSON: numbers, and levels that are text or numbers."""
     made = {key: READERS["float | None"](given.get(key)) for key in ("low", "high")}
-    levels = None if given.get("levels") is None else [text(level) for level in items(given["levels"])]
-    return {
-        **given,
-        "column": text(given.get("column")),
-        **made,
-        "levels": levels,
-        "missing": bool(given.get("missing")),
-    }
+    for key in ("levels", "excluded"):
+        listed = given.get(key)
+        made[key] = None if listed is None else [x if isinstance(x, (str, float)) else text(x) for x in items(listed)]
+    return {**given, "column": text(given.get("column")), **made, "missing": bool(given.get("missing"))}
 
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions

@@ -160,7 +160,9 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         definition=place.definition or None,
-        condition=place.condition or (group.condition(place.box) if group else ()),
+        condition=tuple(part.condition(*ends) for part, ends in zip(group.parts, place.box, strict=True))
+        if group
+        else (),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -156,10 +155,6 @@ class Group:
     def levels(self, box: Box) -> tuple[str, ...]:
         """The levels, one a column."""
         return tuple(part.level(*ends) for part, ends in zip(self.parts, box, strict=True))
-
-    def condition(self, box: Box) -> tuple[dict[str, Any], ...]:
-        """What picks the rows, one condition a column."""
-        return tuple(part.condition(*ends) for part, ends in zip(self.parts, box, strict=True))
 
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""

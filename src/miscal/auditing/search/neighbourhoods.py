@@ -99,10 +99,6 @@ def _place(predictions: Predictions, looked: Looked, names: tuple[str, str]) -> 
     words = " and ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in zip(names, ends, strict=True))
     place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, PLACES, members, "neighbourhood", words)
     place.columns, place.levels = names, tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)
-    place.condition = tuple(
-        {"column": name, "low": low, "high": high, "levels": [], "missing": False}
-        for name, (low, high) in zip(names, ends, strict=True)
-    )
     place.definition = " and ".join(
         f"{quoted(name)} >= {low!r} and {quoted(name)} <= {high!r}"
         for name, (low, high) in zip(names, ends, strict=True)

@@ -55,22 +55,14 @@ class Part:
         )
 
     def condition(self, first: int, last: int) -> dict[str, Any]:
-        """What picks the rows of a level, or of a stretch of ranges; ends are open where its words are."""
-        made: dict[str, Any] = {
-            "column": self.name,
-            "low": None,
-            "high": None,
-            "levels": [],
-            "missing": first >= self.known,
-        }
-        if made["missing"]:
-            return made
+        """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
+        if first >= self.known:
+            return {"column": self.name, "levels": [], "missing": True}
         if self.edges is None:
-            return {**made, "levels": [str(self.labels[first])]}
-        open_ = not (self.column.kind == "date" or self.column.integer or _whole(self.column))
-        lowest = None if open_ else float(self.edges[0]) - 1.0  # the lowest range holds its lower end
-        low = lowest if first == 0 else float(self.edges[first])
-        return {**made, "low": low, "high": None if open_ and last == self.known - 1 else float(self.edges[last + 1])}
+            return {"column": self.name, "levels": [str(self.labels[first])], "missing": False}
+        low = None if first == 0 else float(self.edges[first])
+        high = None if last == self.known - 1 else float(self.edges[last + 1])
+        return {"column": self.name, "low": low, "high": high, "missing": False}
 
     def words(self, first: int, last: int) -> str:
         """The place in words: the column's name and the level.

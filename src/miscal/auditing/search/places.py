@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,6 @@ class Place:
     adjusted: float = math.nan
     specific: bool = False
     definition: str = ""
-    condition: tuple[dict[str, Any], ...] = ()
 
     @property
     def rows(self) -> np.ndarray:

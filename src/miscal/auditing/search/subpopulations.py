@@ -133,7 +133,6 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
         made.columns = definition.columns
         made.levels = tuple(condition.words() for condition in definition.conditions)
-        made.condition = tuple(condition.data() for condition in definition.conditions)
         made.definition = definition.words()
         places.append(made)
     return places
