@@ -140,6 +140,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
     name = f"{place.words} (class {looked.name})" if looked.name and place.kind != "score" else place.words
     levels = place.levels or (group.levels(place.box) if group else ())
     real = bool(place.adjusted <= tests.level)
+    parts = group.parts if group else ()
     return Finding(
         code=CODES[place.kind],
         kind=place.kind,
@@ -160,9 +161,7 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         definition=place.definition or None,
-        condition=tuple(part.condition(*ends) for part, ends in zip(group.parts, place.box, strict=True))
-        if group
-        else (),
+        condition=tuple(part.condition(*ends) for part, ends in zip(parts, place.box, strict=True)),
     )
 
 
