@@ -23,7 +23,7 @@ def made(*picked: Picked, gap: float = 0.1, rows: int = 100, **more: Any) -> Fin
     condition = []
     for column, each in zip("ab", picked, strict=False):
         low, high = each if isinstance(each, tuple) else (None, None)
-        levels = each if isinstance(each, list) else [] if each is None else None
+        levels = [] if each is None else each if isinstance(each, list) else None
         condition.append({"column": column, "low": low, "high": high, "levels": levels, "missing": each is None})
     columns = [each["column"] for each in condition]
     where = " and ".join(f"{column} {each}" for column, each in zip(columns, picked, strict=True)) or "the whole table"
@@ -66,6 +66,19 @@ def test_places_that_are_nearly_the_same(one: Finding, other: Finding, answer: b
     assert same(one, other) is answer
     assert same(other, one) is answer
     assert same(one, one)
+
+
+def test_all_but_some_levels_is_not_those_levels() -> None:
+    some = {"column": "a", "levels": ["x", "y"], "missing": False}
+    others = {"column": "a", "excluded": ["x", "y"], "missing": False}
+    more = {"column": "a", "excluded": ["x", "y", "z"], "missing": False}
+    far = {"column": "a", "excluded": ["u", "v"], "missing": False}
+    one, two, three, four = (made(["x"], condition=[each]) for each in (some, others, more, far))
+    assert same(two, three)
+    assert not same(one, two)
+    assert not same(two, four)
+    assert all(replace(each, condition=(raw,)) != each and same(replace(each, condition=(raw,)), each)
+               for each, raw in zip((one, two, three, four), (some, others, more, far), strict=True))  # fmt: skip
 
 
 def test_categories_that_look_like_ranges_are_two_findings_of_two_audits() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from miscal.auditing.findings import Finding
 
 SHARED = 0.5  # of the shorter range that two must have in common
+SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
 SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 
 
@@ -37,31 +38,22 @@ def same(one: Finding, other: Finding) -> bool:
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two conditions on a column pick much the same values."""
-    if one == other:
-        return True
-    kinds = [(_sets(each) is not None, _span(each) is not None, each["column"]) for each in (one, other)]
-    if kinds[0] != kinds[1]:
+    if one["column"] != other["column"] or any((one.get(k) is None) != (other.get(k) is None) for k in SETS):
         return False
-    mine, theirs = _sets(one), _sets(other)
-    if mine is not None and theirs is not None:
-        if mine[0] != theirs[0]:  # some levels here, all but some there
-            return False
-        return len(mine[1] & theirs[1]) >= SHARED * min(len(mine[1]), len(theirs[1]))
+    sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
+    if sets:
+        return all(_share(mine, theirs) for mine, theirs in sets)
     first, second = _span(one), _span(other)
-    if first is None or second is None:  # missing values, in both
-        return True
     shared = min(first[1], second[1]) - max(first[0], second[0])
     return shared >= SHARED * min(first[1] - first[0], second[1] - second[0])
 
 
-def _sets(condition: Mapping[str, Any]) -> tuple[str, set[Any]] | None:
-    """The levels that belong, or that do not; None of a range and of missing values."""
-    return next(((word, set(condition[word])) for word in ("levels", "excluded") if condition.get(word)), None)
+def _share(one: set[object], other: set[object]) -> bool:
+    """Whether two sets of levels share half of the smaller; an empty one, missing values, is like no other."""
+    return one == other or len(one & other) >= SHARED * max(min(len(one), len(other)), 1)
 
 
-def _span(condition: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The ends of a range, open ones infinite; None of anything else."""
+def _span(condition: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of a range, open ones infinite."""
     low, high = condition.get("low"), condition.get("high")
-    if _sets(condition) is not None or (low is None and high is None and condition.get("levels") is not None):
-        return None
     return -math.inf if low is None else low, math.inf if high is None else high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
     if hidden.any():
         for name, values in table.items():
             if name not in KEPT:
-                table[name] = [None if hide else value for value, hide in zip(values, hidden, strict=True)]
+                table[name] = _masked(values, hidden)
         if made.get("kind") == KIND:
             _hide_steps(table, hidden)
         for name in ("worst", "differences", "curve"):
@@ -98,7 +98,11 @@ def _hide_steps(table: dict[str, list[Any]], hidden: np.ndarray) -> None:
     after = np.append(False, hidden[:-1])
     for name, values in table.items():
         if name.startswith(("change", "size_")) or name in ("before", "verdict", "words"):
-            table[name] = [None if hide else value for value, hide in zip(values, after, strict=True)]
+            table[name] = _masked(values, after)
+
+
+def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
+    return [None if hide else value for value, hide in zip(values, hidden, strict=True)]
 
 
 def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:
@@ -149,10 +153,7 @@ def _hidden_grid(grid: Mapping[str, Any], below: int) -> dict[str, Any]:
     small = [[0 < finite(rows) < below for rows in line] for line in grid["rows"]]
     made = dict(grid)
     for name in ("gap", "deviations", "rows"):
-        made[name] = [
-            [None if hide else value for value, hide in zip(line, hidden, strict=True)]
-            for line, hidden in zip(grid[name], small, strict=True)
-        ]
+        made[name] = [_masked(line, hidden) for line, hidden in zip(grid[name], small, strict=True)]
     return made
 
 

@@ -53,7 +53,7 @@ def _plain_object(value: object) -> Any:
     return str(value)
 
 
-def dumps(document: object, *, indent: int | None = None) -> str:
+def dumps(document: object) -> str:
     """Write a document as JSON text.
 
     Lone surrogates, which no UTF-8 file can hold, are replaced.
@@ -63,7 +63,7 @@ def dumps(document: object, *, indent: int | None = None) -> str:
     >>> dumps({"p_value": float("nan")})
     '{"p_value": null}'
     """
-    text = json.dumps(plain(document), ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(plain(document), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

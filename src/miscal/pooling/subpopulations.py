@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -156,19 +155,6 @@ class Range:
             text = f"{low} <= {name} < {high}"
         return f"({text} or missing)" if self.missing else text
 
-    def data(self) -> dict[str, Any]:
-        """The condition as JSON has it; dates are days since 1970."""
-        ends = (self.low, self.high) if self.equal is None else (self.equal, self.equal)
-        low, high = (None if end is None else _value(end) for end in ends)
-        return {"column": self.column, "low": low, "high": high, "levels": [], "missing": self.missing}
-
-
-def _value(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:  # a date
-        return float(np.datetime64(text, "s").astype(int)) / 86_400
-
 
 def _short(text: str | None, shown: int) -> str | None:
     if text is None or shown > SHOWN_LEVELS or len(text) <= SHORT:
@@ -207,11 +193,6 @@ class Among:
         )
         # Read literally, "not in" and "!=" also take missing values; say so where they do not belong.
         return f"{text} and {name} is not missing" if self.known_missing and not self.missing else text
-
-    def data(self) -> dict[str, Any]:
-        """The condition as JSON has it."""
-        levels = list(self.levels)
-        return {"column": self.column, "low": None, "high": None, "levels": levels, "missing": self.missing}
 
 
 Condition = Range | Among

@@ -38,24 +38,20 @@ def drawn(
     table: dict[str, list[object]] | None = None,
     note: str = "",
 ) -> Figure:
-    """A figure of these marks; of none, what its description says."""
-    svg = drawing(name, title, description, *size, *marks) if marks else Safe("")
-    return Figure(name, title, description, svg, table or {}, note)
-
-
-def drawing(name: str, title: str, description: str, width: float, height: float, *marks: Safe) -> Safe:
-    """Wrap marks as an image with a title and a description that a screen reader speaks."""
-    return tag(
+    """A figure with a title and a description that a screen reader speaks; of no marks, what its description says."""
+    width, height = map(pixel, size)
+    svg = tag(
         "svg",
         tag("title", title),
         tag("desc", description),
         marks,
-        viewBox=f"0 0 {pixel(width)} {pixel(height)}",
+        viewBox=f"0 0 {width} {height}",
         role="img",
         tabindex="0",
         class_=f"figure {name}",
         aria_label=f"{title}. {description}",
     )
+    return Figure(name, title, description, svg if marks else Safe(""), table or {}, note)
 
 
 def pixel(value: float) -> str:
@@ -66,9 +62,8 @@ def pixel(value: float) -> str:
     >>> pixel(12.04), pixel(3.26)
     ('12', '3.3')
     """
-    return (
-        f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
-    )
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
 
 
 def _trail(x: ArrayLike, y: ArrayLike) -> list[str]:
@@ -146,9 +141,9 @@ def text(x: float, y: float, words: object, class_: str = "", anchor: str = "sta
     )
 
 
-def group(*marks: Safe | Sequence[Safe], class_: str | None = None) -> Safe:
+def group(*marks: Safe | Sequence[Safe]) -> Safe:
     """Marks kept together."""
-    return tag("g", join(*marks), class_=class_)
+    return tag("g", join(*marks))
 
 
 def thinned(y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
