@@ -11,6 +11,8 @@ from miscal.data.errors import refusal
 from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled
 from miscal.results import Result, Table
 
+WIDE = 40  # characters of names that stand beside one another under the axis
+
 
 class Curve(View):
     """Observed and predicted along a variable (paper 000, Figures 1b to 5).
@@ -108,7 +110,7 @@ class OverRanges(View):
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
         words = [str(label).replace("$", r"\$") for label in drawn["label"]]
-        ax.set_xticks(at, words, rotation=90 if drawn.rows > 6 else 0, fontsize=8)
+        ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
         column = str(self.result.settings["column"])
         labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best")
         ax.set_title(name or "", fontsize=10, color=INK, loc="left")
