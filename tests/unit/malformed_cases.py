@@ -151,7 +151,7 @@ ARRAYS: dict[str, Callable[[list[Any]], Any]] = {
     "polars series": lambda v: pl.Series(v, strict=False),
     "pyarrow array": lambda v: pa.array(v),
 }
-VECTORS = {*ARRAYS, "pandas frame", "polars frame", "pyarrow table"}
+VECTORS = {*ARRAYS, "numpy matrix", "list of rows", "pandas frame", "polars frame", "pyarrow table"}
 PARAMETER = {"y": "y_true", "p": "y_prob", "w": "weight", "k": "count", "c": "cluster", "i": "id", "x": "x"}
 ROLE = {"y": "outcome", "p": "probability", "w": "weight", "k": "count", "c": "cluster", "i": "id"}
 
@@ -302,8 +302,8 @@ def words() -> Iterator[Case]:
 
 def matrices() -> Iterator[Case]:
     shapes: dict[str, Callable[[Table], Any]] = {
-        "numpy": lambda t: np.array([t[k] for k in CLASSES], dtype=float).T,
-        "list": lambda t: [list(row) for row in zip(*(t[k] for k in CLASSES), strict=True)],
+        "numpy matrix": lambda t: np.array([t[k] for k in CLASSES], dtype=float).T,
+        "list of rows": lambda t: [list(row) for row in zip(*(t[k] for k in CLASSES), strict=True)],
         "pandas frame": lambda t: pd.DataFrame({k: t[k] for k in CLASSES}),
         "polars frame": lambda t: pl.DataFrame({k: t[k] for k in CLASSES}),
         "pyarrow table": lambda t: pa.table({k: t[k] for k in CLASSES}),

@@ -60,6 +60,25 @@ def test_no_command_writes_over_the_table_it_reads(
     assert [path.name for path in table.parent.iterdir()] == [table.name]
 
 
+def test_no_command_writes_over_a_tally_a_model_or_a_table_that_it_adds_to(table: Path, tmp_path: Path) -> None:
+    one, model, page = tmp_path / "one.tally", tmp_path / "model.json", tmp_path / "page.html"
+    assert run("tally", table, *ROLES, "--out", one).exit_code == 0
+    assert run("fit", table, *ROLES, "--method", "platt", "--out", model).exit_code == 0
+    assert (
+        run("audit", table, *ROLES, "--effort", "quick", "--out", page, "--save", tmp_path / "a.miscal").exit_code == 0
+    )
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for command in (
+        ("merge", one, "--out", one),
+        ("apply", model, table, "--probability", "p", "--out", table),
+        ("tally", table, *ROLES, "--like", one, "--out", one),
+        ("page", tmp_path / "a.miscal", "--out", tmp_path / "a.miscal"),
+        ("audit", one, "--out", one),
+    ):
+        refused(*command, saying="would write over what is read")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_two_outputs_in_one_file_are_refused(table: Path, tmp_path: Path) -> None:
     one = tmp_path / "one"
     refused("audit", table, *ROLES, "--out", one, "--json", one, saying="--json needs a file of its own; --out is")

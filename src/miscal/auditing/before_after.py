@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -23,7 +23,6 @@ VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 SCORES = ("expected", "kuiper", "smooth", "gap", "slope", "brier", "log_loss", "auc")
-MOST_CLASSES = 10  # classes that an audit looks at one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +77,16 @@ class Repair:
         write_json(self.document, path)
 
     def __repr__(self) -> str:
-        from miscal.page.words import points
+        first = f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"
+        return "\n".join([first, *map(place_line, self.places[:20])])
 
-        lines = [f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"]
-        for place in self.places[:20]:
-            gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
-            lines.append(f"  {place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after")
-        return "\n".join(lines)
+
+def place_line(place: Mapping[str, Any]) -> str:
+    """What became of a place, in one line."""
+    from miscal.page.words import points
+
+    gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
+    return f"  {place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"
 
 
 def repair(
@@ -134,20 +136,20 @@ def repair(
     if repaired is None:
         beside = predictions.columns if recalibrator.uses_columns else None
         repaired = recalibrator.predict_proba(predictions.probability, beside)
-    mended = predictions.with_probability(repaired)
+    recalibrated = predictions.with_probability(repaired)
     options: Any = {
         "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
         "source": source,
     }  # fmt: skip
-    before, after = audit(predictions, **options), audit(mended, **options)
+    before, after = audit(predictions, **options), audit(recalibrated, **options)
     for each in (before, after):
         each.document["data"].update(described or {})
-    places = _places(before, after, predictions, mended, target)
-    return Repair(before, after, places, _about(recalibrator, before, after, predictions, mended), mended)
+    places = _places(before, after, predictions, recalibrated, target)
+    return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
 
 
 def _places(
-    before: Audit, after: Audit, predictions: Predictions, mended: Predictions, target: str | int
+    before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
@@ -159,14 +161,14 @@ def _places(
             continue
         compared = _target(finding, predictions, target)
         if compared not in judges:
-            judges[compared] = _Judge(predictions, compared), _Judge(mended, compared)
+            judges[compared] = _Judge(predictions, compared), _Judge(recalibrated, compared)
         found.append(_matched(finding, again.get(finding.where), judges[compared], predictions, tests, level))
     known = {place["where"] for place in found}
     for finding in after.findings:
         if finding.real and finding.where not in known:
-            compared = _target(finding, mended, target)
-            earlier = judges.setdefault(compared, (_Judge(predictions, compared), _Judge(mended, compared)))[0]
-            inside = _inside(finding, mended)
+            compared = _target(finding, recalibrated, target)
+            earlier = judges.setdefault(compared, (_Judge(predictions, compared), _Judge(recalibrated, compared)))[0]
+            inside = _inside(finding, recalibrated)
             one = None if inside is None else earlier(inside, tests, level)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
@@ -283,11 +285,11 @@ class _Judge:
 
 
 def _about(
-    recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, mended: Predictions
+    recalibrator: Recalibrator, before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions
 ) -> dict[str, Any]:
     table = getattr(recalibrator, "table", None)
     one, two = before.score, after.score
-    change, error = _log_loss_change(predictions, mended)
+    change, error = _log_loss_change(predictions, recalibrated)
     return {
         "name": getattr(recalibrator, "name", type(recalibrator).__name__),
         "method": repr(recalibrator),
@@ -301,10 +303,10 @@ def _about(
     }
 
 
-def _log_loss_change(predictions: Predictions, mended: Predictions) -> tuple[float, float]:
+def _log_loss_change(predictions: Predictions, recalibrated: Predictions) -> tuple[float, float]:
     """Mean of log loss after minus before, paired over rows (over clusters), and its standard error."""
     losses = []
-    for each in (predictions, mended):
+    for each in (predictions, recalibrated):
         own = each.probability if each.n_classes > 2 else np.stack([1.0 - each.probability, each.probability], axis=1)
         with np.errstate(divide="ignore"):
             losses.append(-np.log(own[np.arange(each.rows), each.outcome.astype(np.int64)]))

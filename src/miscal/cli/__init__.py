@@ -22,7 +22,7 @@ COMMANDS = {
     "apply": "recalibrate",
     "audit": "audit",
     "check": "check",
-    "demo": "demo",
+    "demo": "audit",
     "fit": "recalibrate",
     "merge": "tally",
     "page": "page",

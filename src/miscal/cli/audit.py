@@ -1,4 +1,4 @@
-"""The command `miscal audit`: where the probabilities of a table are wrong, as a ranking and a page."""
+"""The commands `miscal audit` and `miscal demo`: where probabilities are wrong, as a ranking and a page."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 import click
 
-from miscal.cli.options import BASELINE, EVERY, JSON, MAX_LEVELS, MEMORY, PAGE, PATH, TIME, audit_options, table_options
+from miscal.cli import options as common
 from miscal.cli.terminal import leave, progress_bar
 from miscal.data.places import prepared
 
-__all__ = ["audit"]
+__all__ = ["audit", "demo"]
 
 
 @click.command()
-@click.argument("file", type=PATH)
-@table_options()
-@TIME
-@EVERY
-@PAGE
-@JSON
-@click.option("--save", "saved", type=PATH, help="File that keeps the whole audit for --baseline.")
-@BASELINE
-@MEMORY
-@MAX_LEVELS
+@click.argument("file", type=common.PATH)
+@common.table_options()
+@common.TIME
+@common.EVERY
+@common.PAGE
+@common.JSON
+@click.option("--save", "saved", type=common.PATH, help="File that keeps the whole audit for --baseline.")
+@common.BASELINE
+@common.MEMORY
+@common.MAX_LEVELS
 def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
-    audit_and_leave(file, out, json_path, audit_options(options), saved, baseline)
+    audit_and_leave(file, out, json_path, common.audit_options(options), saved, baseline)
 
 
 def audit_and_leave(
@@ -54,3 +54,25 @@ def audit_and_leave(
     leave(found.hiding(below), page, json_path, saved)
     if saved is not None and below:
         click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+@click.command()
+@click.option("--out", default="miscal-demo", show_default=True, type=common.PATH, help="Folder to write.")
+@common.EFFORT
+@common.SEED
+def demo(out: Path, effort: str, seed: int) -> None:
+    """Audit the bundled flights and leave a page."""
+    from miscal.datasets import flights
+
+    click.echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
+    click.echo("The event: a flight arrives more than 15 minutes late.")
+    options = {
+        "outcome": "late",
+        "probability": "probability",
+        "ignore": ["month", "day", "minute"],
+        "effort": effort,
+        "time": "date",
+        "random_state": seed,
+        "source": "Flights from New York, July to December 2013",
+    }
+    audit_and_leave(flights(), out / "report.html", out / "report.json", options)

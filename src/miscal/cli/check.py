@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from miscal.cli.options import EVERY, JSON, MAX_LEVELS, MEMORY, PATH, TIME, audit_options, table_options
+from miscal.cli import options as common
 from miscal.cli.terminal import progress_bar
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
@@ -17,13 +17,13 @@ GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", 
 
 
 @click.command()
-@click.argument("file", type=PATH)
-@table_options()
-@TIME
-@EVERY
-@MEMORY
-@MAX_LEVELS
-@click.option("--config", type=PATH, help="TOML file of gates; else miscal.toml or pyproject.toml.")
+@click.argument("file", type=common.PATH)
+@common.table_options()
+@common.TIME
+@common.EVERY
+@common.MEMORY
+@common.MAX_LEVELS
+@click.option("--config", type=common.PATH, help="TOML file of gates; else miscal.toml or pyproject.toml.")
 @click.option(
     "--max-multicalibration-sigma", type=float, help="Largest error of a subpopulation, in deviations of noise."
 )
@@ -39,10 +39,10 @@ GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", 
     type=click.Path(),
     help="An earlier audit (of --save or --json); findings it lacks fail.",
 )
-@click.option("--junit", type=PATH, help="JUnit XML to write.")
+@click.option("--junit", type=common.PATH, help="JUnit XML to write.")
 @click.option("--annotations", is_flag=True, help="Print failures as workflow annotations.")
-@click.option("--out", type=PATH, help="Page to write.")
-@JSON
+@click.option("--out", type=common.PATH, help="Page to write.")
+@common.JSON
 @click.pass_context
 def check(
     context: click.Context, /, file: Path, config: Path | None, junit: Path | None, annotations: bool, out: Path | None,
@@ -58,7 +58,7 @@ def check(
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
-    made = audit_options(options)
+    made = common.audit_options(options)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     with progress_bar() as progress:
         found = audit(file, progress=progress, **made)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from miscal.cli.options import BASELINE, JSON, PAGE, PATH, suppress_below
+from miscal.cli import options as common
 from miscal.cli.terminal import leave
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
@@ -15,12 +15,12 @@ __all__ = ["page"]
 
 
 @click.command()
-@click.argument("audits", nargs=-1, required=True, type=PATH)
-@PAGE
-@JSON
-@click.option("--save", "saved", type=PATH, help="File that keeps the merged audit.")
-@BASELINE
-@suppress_below(None, "  [default: as when audited]")
+@click.argument("audits", nargs=-1, required=True, type=common.PATH)
+@common.PAGE
+@common.JSON
+@click.option("--save", "saved", type=common.PATH, help="File that keeps the merged audit.")
+@common.BASELINE
+@common.suppress_below(None, "  [default: as when audited]")
 def page(
     audits: tuple[Path, ...], out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
     suppress_below: int | None,

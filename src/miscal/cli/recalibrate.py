@@ -8,19 +8,7 @@ from typing import Any
 
 import click
 
-from miscal.cli.options import (
-    CEILING,
-    LOGIT,
-    PATH,
-    POSITIVE,
-    WEIGHT,
-    audit_options,
-    outcome,
-    probability,
-    table_name,
-    table_options,
-    table_path,
-)
+from miscal.cli import options as common
 from miscal.cli.terminal import waiting, written
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
@@ -34,15 +22,15 @@ METHODS = {
 
 
 @click.command()
-@click.argument("file", type=PATH)
-@table_options(suppressing=False)
+@click.argument("file", type=common.PATH)
+@common.table_options(suppressing=False)
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
 @click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows fit, half test.")
-@click.option("--out", type=PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
-@click.option("--model", type=PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
-@click.option("--page", type=PATH, help="Page of before and after.  [default: FILE-repair.html]")
-@click.option("--json", "json_path", type=PATH, help="JSON of before and after.")
+@click.option("--out", type=common.PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
+@click.option("--model", type=common.PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
+@click.option("--page", type=common.PATH, help="Page of before and after.  [default: FILE-repair.html]")
+@click.option("--json", "json_path", type=common.PATH, help="JSON of before and after.")
 def recalibrate(
     file: Path, out: Path | None, model: Path | None, page: Path | None, json_path: Path | None,
     allowed: tuple[str, ...], score_only: bool, folds: int, **options: Any,
@@ -56,9 +44,9 @@ def recalibrate(
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
-    out = table_path(out or table_name(file, "repaired"))
+    out = common.table_path(out or common.table_name(file, "repaired"))
     model, page = model or _beside(file, ".json"), page or _beside(file, ".html")
-    made = audit_options(options)
+    made = common.audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
     if made["outcome"] is None or made["probability"] is None:
@@ -102,21 +90,21 @@ def _told(record: Any) -> None:
 
 
 @click.command()
-@click.argument("model", type=PATH)
+@click.argument("model", type=common.PATH)
 @click.argument("file")
-@probability(required=True)
-@LOGIT
+@common.probability(required=True)
+@common.LOGIT
 @click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
-@click.option("--out", type=PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")
-@CEILING
+@click.option("--out", type=common.PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")
+@common.CEILING
 def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts.apply import apply_to, load_model
 
-    out = table_path(out or table_name(file, column))
-    prepared({"--out": out}, model=model)
+    out = common.table_path(out or common.table_name(file, column))
+    prepared({"--out": out}, model=model, table=file)
     rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
     click.echo(f"{rows:,} rows. Table: {out}")
 
@@ -126,13 +114,13 @@ def apply(
 @click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
 @click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
 @click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")
-@outcome(required=True)
+@common.outcome(required=True)
 @click.option("--probability", required=True, help="Column of the probability.")
-@LOGIT
-@POSITIVE
-@WEIGHT
-@click.option("--out", required=True, type=PATH, help="Model to write, such as model.json.")
-@CEILING
+@common.LOGIT
+@common.POSITIVE
+@common.WEIGHT
+@click.option("--out", required=True, type=common.PATH, help="Model to write, such as model.json.")
+@common.CEILING
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package

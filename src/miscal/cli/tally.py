@@ -7,20 +7,7 @@ from typing import Any
 
 import click
 
-from miscal.cli.options import (
-    BY,
-    CEILING,
-    COUNT,
-    IGNORE,
-    LOGIT,
-    MAX_LEVELS,
-    PATH,
-    POSITIVE,
-    WEIGHT,
-    one_or_list,
-    outcome,
-    probability,
-)
+from miscal.cli import options as common
 from miscal.data.errors import refusal
 from miscal.data.places import prepared
 
@@ -29,18 +16,18 @@ __all__ = ["merge", "tally"]
 
 @click.command()
 @click.argument("file")
-@click.option("--out", required=True, type=PATH, help="File to write, such as day1.tally.")
-@click.option("--like", type=PATH, help="Tally whose edges are used, so that both can be added.")
-@outcome(required=True)
-@probability(required=True)
-@LOGIT
-@POSITIVE
-@WEIGHT
-@COUNT
-@BY
-@IGNORE
-@CEILING
-@MAX_LEVELS
+@click.option("--out", required=True, type=common.PATH, help="File to write, such as day1.tally.")
+@click.option("--like", type=common.PATH, help="Tally whose edges are used, so that both can be added.")
+@common.outcome(required=True)
+@common.probability(required=True)
+@common.LOGIT
+@common.POSITIVE
+@common.WEIGHT
+@common.COUNT
+@common.BY
+@common.IGNORE
+@common.CEILING
+@common.MAX_LEVELS
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
     from miscal.auditing.large import runner_of
@@ -51,7 +38,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
     by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
-    door = Door(probability=one_or_list(options.pop("probability")), **options)
+    door = Door(probability=common.one_or_list(options.pop("probability")), **options)
     if first is not None and not by:
         by = (*first.variables, *first.fields)
     seen = summarise(
@@ -63,14 +50,15 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option("--out", required=True, type=PATH, help="File to write, such as month.tally.")
+@click.argument("files", nargs=-1, required=True, type=common.PATH)
+@click.option("--out", required=True, type=common.PATH, help="File to write, such as month.tally.")
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
     from miscal.carriers.summary import Summary, added
     from miscal.data.errors import MiscalError
 
-    prepared({"--out": out})
+    for path in files:
+        prepared({"--out": out}, tally=path)
     total = Summary.load(files[0])
     seen = {total.fingerprint: files[0]}
     for path in files[1:]:

@@ -28,6 +28,7 @@ UNDER = "#1f6fb4"  # happened more than predicted
 INK = "#23303b"
 QUIET = "#7b8794"
 BAND = "#c9d3dc"
+WALK_X, WALK_Y = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
 
 
@@ -212,6 +213,16 @@ def open_frame(ax: Any) -> Any:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def labelled(ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "") -> None:
+    """Names of the axes; `percent` says which of x and y are in per cent, `legend` where the legend is."""
+    ax.set_xlabel(x, color=INK)
+    ax.set_ylabel(y, color=INK)
+    for name in percent:
+        percent_axis(getattr(ax, f"{name}axis"))
+    if legend:
+        ax.legend(frameon=False, fontsize=9, loc=legend)
 
 
 def percent_axis(axis: Any) -> None:

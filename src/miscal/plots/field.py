@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled, percent_axis
 from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
@@ -66,11 +66,9 @@ class Funnel(View):
                 ax.scatter(size[real & side], gap[real & side], color=color, label=words, **options | {"s": 22})
         self._name(ax, drawn)
         ax.set_xscale("log")
-        percent_axis(ax.yaxis)
-        ax.set_xlabel("Size of the level (rows at the mean rate that would be as noisy)", color=INK)
-        ax.set_ylabel("Predicted minus observed", color=INK)
+        size_words = "Size of the level (rows at the mean rate that would be as noisy)"
+        labelled(ax, size_words, "Predicted minus observed", percent="y", legend="upper right")
         ax.set_title(self._title(), loc="left", fontsize=10, color=INK)
-        ax.legend(frameon=False, fontsize=9, loc="upper right")
         return self
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
@@ -161,8 +159,7 @@ class Caterpillar(View):
             low, high = min(float(ends.min()), 0.0), max(float(ends.max()), 0.0)
             margin = 0.1 * (high - low)
             ax.set_xlim(low - margin, high + margin)
-        percent_axis(ax.xaxis)
-        ax.set_xlabel("Predicted minus observed", color=INK)
+        labelled(ax, "Predicted minus observed", percent="x")
         ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=1)
         return self
 
@@ -210,8 +207,7 @@ class FieldMap(View):
         ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
         ax.set_yticks(range(len(down)), [short(name) for name in down])
         names = self.result.settings["column"]
-        ax.set_xlabel(str(names[1]), color=INK)
-        ax.set_ylabel(str(names[0]), color=INK)
+        labelled(ax, str(names[1]), str(names[0]))
         bar = self.figure_.colorbar(image, ax=ax, label="Predicted minus observed, shrunken")
         percent_axis(bar.ax.yaxis)
         ax.set_title(self._left_out(drawn), loc="left", fontsize=10, color=INK)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import INK, OVER, QUIET, UNDER, Display, View, open_frame, percent_axis, pyplot
+from miscal.plots.base import INK, OVER, QUIET, UNDER, Display, View, labelled, open_frame, percent_axis, pyplot
 from miscal.results import Result, Table
 
 FEWEST = 20  # rows of a bin that is drawn
@@ -107,8 +107,7 @@ class LocalMap(View):
         first, second = self.features
         names = self.result.settings["columns"]
         plain = len(names) == self.local.features.shape[1] and self.result.settings["reduce"] is None
-        ax.set_xlabel(names[first] if plain else f"Feature {first + 1}", color=INK)
-        ax.set_ylabel(names[second] if plain else f"Feature {second + 1}", color=INK)
+        labelled(ax, *(names[k] if plain else f"Feature {k + 1}" for k in (first, second)))
         ax.tick_params(colors=INK, labelsize=9)
         open_frame(ax)
         return points
@@ -121,13 +120,10 @@ class LocalMap(View):
         ax.axvline(
             error.mean(), color=UNDER, linewidth=1.2, linestyle=(0, (1, 2)), label=f"Average local {error.mean():.1%}"
         )
-        ax.set_xlabel("Local calibration error at most", color=INK)
-        ax.set_ylabel("Share of the bin's rows", color=INK)
         ax.set_ylim(0, 1.02)
         ax.set_xlim(0, None)
-        percent_axis(ax.xaxis)
-        percent_axis(ax.yaxis)
-        open_frame(ax).legend(frameon=False, fontsize=9, loc="lower right")
+        words = "Local calibration error at most", "Share of the bin's rows"
+        labelled(open_frame(ax), *words, percent="xy", legend="lower right")
 
 
 class Worst(View):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, View, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, View, labelled
 from miscal.results import Table
 
 MOST_CLASSES = 25
@@ -34,11 +34,10 @@ class Classes(View):
         ax.scatter(drawn["error"], at, color=colours, s=22, zorder=3, label="Error (in colour: beyond noise)")
         ax.set_yticks(at, list(drawn["class"]), fontsize=8)
         ax.set_xlim(left=0)
-        ax.set_xlabel("Calibration error of the class against the rest", color=INK)
+        labelled(ax, "Calibration error of the class against the rest", legend="lower right")
         more = self.result.table.rows - drawn.rows
         if more > 0:
             ax.set_title(f"{more} more classes are not shown", fontsize=9, color=QUIET, loc="left")
-        ax.legend(frameon=False, fontsize=9, loc="lower right")
         return self
 
 
@@ -79,8 +78,6 @@ class Periods(View):
                         ha="center", fontsize=8, color=INK)  # fmt: skip
         some = place[:: max(1, -(-drawn.rows // NAMED))]
         ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
-        percent_axis(ax.yaxis)
-        ax.set_ylabel("Predicted minus observed", color=INK)
+        labelled(ax, "", "Predicted minus observed", percent="y", legend="best")
         ax.set_title(self.result.name, loc="left", fontsize=10, color=INK)
-        ax.legend(frameon=False, fontsize=9)
         return self

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, WALK_X, WALK_Y, Display, View, labelled
 from miscal.results import Table
 
 
@@ -67,11 +67,8 @@ class Reliability(View):
             ax.set_xlim(0, 1)
             ax.set_ylim(0, 1)
             ax.set_aspect("equal")
-            percent_axis(ax.xaxis)
-            percent_axis(ax.yaxis)
-        ax.set_xlabel("Mean predicted probability", color=INK)
-        ax.set_ylabel("Fraction of events", color=INK)
-        ax.legend(frameon=False, fontsize=9, loc="upper left")
+        percent = "" if self.result.extra["axis"] == "logit" else "xy"
+        labelled(ax, "Mean predicted probability", "Fraction of events", percent=percent, legend="upper left")
 
 
 class Cumulative(View):
@@ -100,11 +97,7 @@ class Cumulative(View):
         ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{top - bottom:.2%}", va="center", fontsize=9, color=INK)
         ax.set_xlim(0, 1.16)
         ax.set_xticks(np.linspace(0, 1, 6))
-        percent_axis(ax.xaxis)
-        percent_axis(ax.yaxis)
-        ax.set_xlabel("Rows, from the lowest score to the highest", color=INK)
-        ax.set_ylabel("Predicted minus happened, so far", color=INK)
-        ax.legend(frameon=False, fontsize=9, loc="best")
+        labelled(ax, WALK_X, WALK_Y, percent="xy", legend="best")
         return self
 
 

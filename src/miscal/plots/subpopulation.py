@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, Display, View, percent_axis, pyplot
+from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, UNDER, WALK_X, WALK_Y, Display, View, labelled, pyplot
 from miscal.results import Result, Table
 
 DASHES = (0, (3, 3))
@@ -76,10 +76,7 @@ class Cumulative(View):
 
     def _axes(self, ax: Any) -> None:
         ax.set_xlim(0, 1)
-        percent_axis(ax.xaxis)
-        percent_axis(ax.yaxis)
-        ax.set_xlabel("Rows, from the lowest score to the highest", color=INK, fontsize=9)
-        ax.set_ylabel("Predicted minus happened, so far", color=INK, fontsize=9)
+        labelled(ax, WALK_X, WALK_Y, percent="xy")
 
 
 class Worst(View):

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, percent_axis
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled
 from miscal.results import Result, Table
+
+WIDE = 40  # characters of names that stand beside one another under the axis
 
 
 class Curve(View):
@@ -54,12 +56,9 @@ class Curve(View):
             ax.plot(value, drawn[side], color=tint, linewidth=1.6, label=label, **dashed, **style)
         self._worst(ax, value)
         self._density(ax)
-        ax.set_xlabel(str(self.result.settings["column"]), color=INK)
-        ax.set_ylabel(f"{word.capitalize()}, with 95% bands", color=INK)
-        percent_axis(ax.yaxis)
-        if name:
-            ax.set_title(name, fontsize=10, color=INK, loc="left")
-        ax.legend(frameon=False, fontsize=9, loc="best")
+        column = str(self.result.settings["column"])
+        labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best")
+        ax.set_title(name or "", fontsize=10, color=INK, loc="left")
         return self
 
     def _worst(self, ax: Any, value: np.ndarray) -> None:
@@ -111,13 +110,10 @@ class OverRanges(View):
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
         words = [str(label).replace("$", r"\$") for label in drawn["label"]]
-        ax.set_xticks(at, words, rotation=90 if drawn.rows > 6 else 0, fontsize=8)
-        ax.set_xlabel(str(self.result.settings["column"]), color=INK)
-        ax.set_ylabel("Rate, with simultaneous 95% intervals", color=INK)
-        percent_axis(ax.yaxis)
-        if name:
-            ax.set_title(name, fontsize=10, color=INK, loc="left")
-        ax.legend(frameon=False, fontsize=9, loc="best")
+        ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
+        column = str(self.result.settings["column"])
+        labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best")
+        ax.set_title(name or "", fontsize=10, color=INK, loc="left")
         return self
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, percent_axis
+from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, labelled
 from miscal.results import Table
 
 WORDS = {
@@ -36,8 +36,8 @@ class Reliability(View):
         drawn = self.frame()
         label = name or f"Observed, error {self.result.value:.2g}"
         _reliability(ax, drawn, drawn["predicted"], drawn["observed"], label, color, style)
-        ax.set_xlabel(f"Predicted {measure}", color=INK)
-        ax.set_ylabel("Accuracy" if measure == "confidence" else f"Observed {measure}", color=INK)
+        observed = "Accuracy" if measure == "confidence" else f"Observed {measure}"
+        labelled(ax, f"Predicted {measure}", observed, legend="upper left")
         return self
 
 
@@ -63,8 +63,7 @@ class Uncertainty(View):
         ax = self._start(ax)
         label = name or f"Observed, error {self.result.extra['uncertainty_error']:.2g}"
         _reliability(ax, drawn, drawn["uncertainty"], drawn["error"], label, color, style)
-        ax.set_xlabel("Mean entropy", color=INK)
-        ax.set_ylabel("Error rate", color=INK)
+        labelled(ax, "Mean entropy", "Error rate", legend="upper left")
         return self
 
 
@@ -82,7 +81,6 @@ def _reliability(
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")
-    ax.legend(frameon=False, fontsize=9, loc="upper left")
 
 
 class Ranks(View):
@@ -107,14 +105,11 @@ class Ranks(View):
         ax.bar(at - 0.2, drawn["predicted"][:shown], 0.36, color=BAND, label="Predicted", **style)
         ax.bar(at + 0.2, drawn["observed"][:shown], 0.36, color=SERIES[0], label="Observed", **style)
         ax.set_xticks(at, [str(rank + 1) for rank in at])
-        percent_axis(ax.yaxis)
         more = f" (of {drawn.rows})" if drawn.rows > shown else ""
-        ax.set_xlabel(f"Rank of the class that occurred{more}", color=INK)
-        ax.set_ylabel("Share of rows", color=INK)
+        labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
         if cell is not None:
             measure = WORDS.get(self.result.settings["variation"], "variation")
             ax.set_title(f"{measure} in {self.result.table['label'][cell]}", fontsize=9, color=INK)
-        ax.legend(frameon=False, fontsize=9)
         return self
 
 
