@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import chosen_names, codes_of, find
@@ -143,6 +143,8 @@ class Augmentation(Recalibrator):
         return np.hstack([encoding.features(columns) for encoding in self.encodings_])
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        if not len(probability):  # which a classifier of another library may refuse
+            return as_rows(probability)
         current = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
         beside = self._beside(columns)
         for fitted in self.estimators_:

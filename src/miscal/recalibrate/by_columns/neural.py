@@ -292,7 +292,7 @@ class NeuralCalibration(Recalibrator):
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        return [cls(hidden=(4,), epochs=2, progress=False)]
+        return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
         names = [str(name) for name in self.names_]
