@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.odds import logit, sigmoid
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, coded, cut_numbers
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import Coding, chosen_names
@@ -52,34 +52,8 @@ def log_losses(logit: Floats, outcome: Floats) -> Floats:
     return np.asarray(np.logaddexp(0.0, logit) - outcome * logit)
 
 
-class Nodes(NamedTuple):
-    """Trees as arrays of nodes; `roots` says where each tree starts. Leaves have left -1."""
-
-    column: Integers
-    threshold: Floats
-    left: Integers
-    right: Integers
-    value: Floats
-    roots: Integers
-
-    def check(self, columns: int) -> None:
-        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
-        size = len(self.left)
-        if not all(len(part) == size for part in self[:5]):
-            raise ValueError("the arrays of the trees differ in length")
-        inner = np.flatnonzero(self.left >= 0)
-        for children in (self.left[inner], self.right[inner]):
-            if (children <= inner).any() or (children >= size).any():
-                raise ValueError("the nodes do not form trees")
-        cut = self.column[inner]
-        if (self.right[self.left < 0] >= 0).any() or ((cut < 0) | (cut >= columns)).any():
-            raise ValueError("the trees cut a column that is not there")
-        if ((self.roots < 0) | (self.roots >= max(size, 1))).any() or (self.roots.size and not size):
-            raise ValueError("a tree starts where there is no node")
-
-
 class Forest:
-    """Trees that grow in number."""
+    """Trees that grow in number, as one table of nodes; `roots` says where each starts."""
 
     def __init__(self) -> None:
         self.table: list[list[float]] = []  # column, threshold, left, right, value
@@ -99,11 +73,11 @@ class Forest:
                 waiting += [(found[3], made, 3), (found[2], made, 2)]
             self.table.append(made)
 
-    def nodes(self) -> Nodes:
-        """The nodes as arrays."""
+    def arrays(self) -> tuple[Tree, Floats, Integers]:
+        """The nodes, the values of the leaves, and the roots."""
         table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
         column, left, right = table[[0, 2, 3]].astype(np.int64)
-        return Nodes(column, table[1], left, right, table[4], np.array(self.roots, dtype=np.int64))
+        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
 
 
 def chosen_engine(engine: str) -> str:
@@ -216,15 +190,16 @@ class _Boosted:
     def advance(self, numbers: Floats, logits: Floats) -> Floats:
         """The logit of rows after the last round."""
         first = self.ends[-2] if len(self.ends) > 1 else 0
-        return advanced(self.forest.nodes(), first, self.ends[-1], numbers, logits) * self.scales[-1]
+        return advanced(self.forest.arrays(), first, self.ends[-1], numbers, logits) * self.scales[-1]
 
 
-def advanced(nodes: Nodes, first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
+def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
     from miscal.kernels.fitting import add_trees
 
     result = logits.copy()
-    add_trees(np.vstack([numbers, logits]), *nodes, first, last, result)
+    tree, value, roots = trees
+    add_trees(np.vstack([numbers, logits]), *tree, value, roots, first, last, result)
     return result
 
 
@@ -288,24 +263,16 @@ class MulticalibrationBoost(CutColumns):
     array([0.3, 0.5])
     """
 
-    uses_columns: ClassVar[bool] = True
+    more_columns: ClassVar[int] = 1  # the logit
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "ranges_": Field("float", ("any", 2)),
+    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
         "rounds_": Field("int", (), 0),
         "gain_": Field("float"),
         "scales_": Field("float", ("any",), 0.0),
         "ends_": Field("int", ("any",), 0),
-        "node_column_": Field("int", ("any",), 0),
-        "node_threshold_": Field("float", ("any",)),
-        "node_left_": Field("int", ("any",), -1),
-        "node_right_": Field("int", ("any",), -1),
         "node_value_": Field("float", ("any",)),
         "roots_": Field("int", ("any",), 0),
         "inner_": Field("inner"),
@@ -315,10 +282,6 @@ class MulticalibrationBoost(CutColumns):
     gain_: float
     scales_: Floats
     ends_: Integers
-    node_column_: Integers
-    node_threshold_: Floats
-    node_left_: Integers
-    node_right_: Integers
     node_value_: Floats
     roots_: Integers
     inner_: list[Recalibrator | None]
@@ -349,7 +312,9 @@ class MulticalibrationBoost(CutColumns):
         ordered = np.concatenate([[0], self.ends_])
         if (np.diff(ordered) < 0).any() or int(ordered[-1]) != len(self.roots_):
             raise ValueError("the trees of the rounds do not follow one another")
-        self._nodes().check(len(self.names_) + 1)
+        size = len(self.node_left_)
+        if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
+            raise ValueError("a tree starts where there is no node, or a node has no value")
         wanted = 0 if self.n_classes_ == 2 else self.n_classes_
         if len(self.inner_) != wanted:
             raise ValueError("there must be one map a class")
@@ -374,12 +339,11 @@ class MulticalibrationBoost(CutColumns):
         return Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
 
     def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
-        self._keep_codings(codings)
+        tree, self.node_value_, self.roots_ = forest.arrays()
+        self._keep_trees(codings, tree)
         self.rounds_ = len(ends)
         self.scales_ = np.array(scales, dtype=np.float64)
         self.ends_ = np.array(ends, dtype=np.int64)
-        for name, values in forest.nodes()._asdict().items():
-            setattr(self, "roots_" if name == "roots" else f"node_{name}_", values)
         self.inner_ = []
 
     def _fit_classes(self, sample: Sample) -> None:
@@ -441,13 +405,10 @@ class MulticalibrationBoost(CutColumns):
         if not self.rounds_:
             return as_rows(probability)
         numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0
+        trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
-            logits, first = advanced(self._nodes(), first, last, numbers, logits) * scale, last
+            logits, first = advanced(trees, first, last, numbers, logits) * scale, last
         return pairs(sigmoid(logits))
-
-    def _nodes(self) -> Nodes:
-        nodes = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_, self.node_value_)
-        return Nodes(*nodes, self.roots_)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
@@ -456,8 +417,7 @@ class MulticalibrationBoost(CutColumns):
         columns = nodes.cut_columns(self._codings(), _beyond)
         held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
         value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
-        parts = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
-        tree, values = [part.tolist() for part in parts], self.node_value_.tolist()
+        tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
