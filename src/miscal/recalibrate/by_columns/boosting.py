@@ -1,33 +1,23 @@
-"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss.
-
-Trees are grown by LightGBM or scikit-learn and kept as plain arrays.
-"""
+"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MissingExtra
 from miscal.data.odds import logit, sigmoid
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, coded, cut_numbers
+from miscal.recalibrate.by_columns.forest import Forest, Growth, by_lightgbm, by_sklearn, chosen_engine
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import Coding, chosen_names
 from miscal.recalibrate.state import Field
 
-TREES = 25  # trees a round, after which the score among the features is the new one
-LEARNING_RATE = 0.1
-L2 = 5.0
-BINS = 255
-MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
-HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
 PATIENCE = 2
@@ -37,155 +27,9 @@ ONE_SIDED = 1.6448536269514722
 PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
 
 
-@dataclass(frozen=True)
-class Growth:
-    """How trees are grown: by whom, how many leaves each has at most, and how many rows each leaf at least."""
-
-    engine: str
-    leaves: int
-    min_rows: int
-    seed: int
-
-
 def log_losses(logit: Floats, outcome: Floats) -> Floats:
     """Log loss of each row."""
     return np.asarray(np.logaddexp(0.0, logit) - outcome * logit)
-
-
-class Nodes(NamedTuple):
-    """Trees as arrays of nodes; `roots` says where each tree starts. Leaves have left -1."""
-
-    column: Integers
-    threshold: Floats
-    left: Integers
-    right: Integers
-    value: Floats
-    roots: Integers
-
-    def check(self, columns: int) -> None:
-        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
-        size = len(self.left)
-        if not all(len(part) == size for part in self[:5]):
-            raise ValueError("the arrays of the trees differ in length")
-        inner = np.flatnonzero(self.left >= 0)
-        for children in (self.left[inner], self.right[inner]):
-            if (children <= inner).any() or (children >= size).any():
-                raise ValueError("the nodes do not form trees")
-        cut = self.column[inner]
-        if (self.right[self.left < 0] >= 0).any() or ((cut < 0) | (cut >= columns)).any():
-            raise ValueError("the trees cut a column that is not there")
-        if ((self.roots < 0) | (self.roots >= max(size, 1))).any() or (self.roots.size and not size):
-            raise ValueError("a tree starts where there is no node")
-
-
-class Forest:
-    """Trees that grow in number."""
-
-    def __init__(self) -> None:
-        self.table: list[list[float]] = []  # column, threshold, left, right, value
-        self.roots: list[int] = []
-
-    def add(self, tree: Any, read: Callable[[Any], Any]) -> None:
-        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
-        self.roots.append(len(self.table))
-        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
-        while waiting:
-            node, parent, side = waiting.pop()
-            if parent:
-                parent[side] = len(self.table)
-            found = read(node)
-            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
-            if isinstance(found, tuple):
-                waiting += [(found[3], made, 3), (found[2], made, 2)]
-            self.table.append(made)
-
-    def nodes(self) -> Nodes:
-        """The nodes as arrays."""
-        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
-        column, left, right = table[[0, 2, 3]].astype(np.int64)
-        return Nodes(column, table[1], left, right, table[4], np.array(self.roots, dtype=np.int64))
-
-
-def chosen_engine(engine: str) -> str:
-    """The library that grows trees: LightGBM where it is installed, unless one is named."""
-    if engine == "sklearn":
-        return engine
-    try:
-        import lightgbm  # noqa: F401
-    except ImportError as error:
-        if engine == "lightgbm":
-            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
-        return "sklearn"
-    return "lightgbm"
-
-
-def _by_lightgbm(
-    forest: Forest, growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats
-) -> None:
-    """Grow one round of trees on features (columns, n), starting from the offset."""
-    import lightgbm
-
-    options = {
-        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": growth.leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": growth.min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": growth.seed,
-        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
-    }  # fmt: skip
-    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
-    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
-
-    def read(node: dict[str, Any]) -> Any:
-        if "leaf_value" in node:
-            return node["leaf_value"]
-        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
-
-    for tree in grown["tree_info"]:
-        forest.add(tree["tree_structure"], read)
-
-
-def _by_sklearn(
-    forest: Forest, growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats
-) -> None:
-    """As `_by_lightgbm`, by Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p).
-
-    A column has at most 255 bins.
-    `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
-    """
-    from sklearn.tree import DecisionTreeRegressor
-
-    edges = [_edges(values) for values in features]
-    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
-    codes = codes.astype(np.float32)
-    logit = offset.copy()
-    for _ in range(TREES):
-        probability = sigmoid(logit)
-        curvature = np.maximum(probability * (1.0 - probability), 1e-6)
-        grower = DecisionTreeRegressor(
-            max_leaf_nodes=growth.leaves, min_samples_leaf=growth.min_rows, random_state=growth.seed
-        )
-        grower.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
-        tree, place = grower.tree_, grower.apply(codes)
-        mass = np.bincount(place, weight * curvature, tree.node_count)
-        step = np.bincount(place, weight * (outcome - probability), tree.node_count) / (mass + L2)
-        step[mass < HESSIAN] = 0.0
-        logit += LEARNING_RATE * step[place]
-
-        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
-            if tree.children_left[node] < 0:
-                return LEARNING_RATE * step[node]
-            column = int(tree.feature[node])
-            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
-            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
-
-        forest.add(0, read)
-
-
-def _edges(values: Floats) -> Floats:
-    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
-    distinct = np.unique(values)
-    if distinct.size <= BINS:
-        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
-    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
 
 
 class _Boosted:
@@ -204,7 +48,7 @@ class _Boosted:
 
     def grow(self) -> None:
         """One more round."""
-        grow = _by_lightgbm if self.growth.engine == "lightgbm" else _by_sklearn
+        grow = by_lightgbm if self.growth.engine == "lightgbm" else by_sklearn
         features = np.vstack([self.numbers, self.logit])
         grow(self.forest, self.growth, features, self.outcome, self.weight, self.logit)
         self.ends.append(len(self.forest.roots))
@@ -216,15 +60,16 @@ class _Boosted:
     def advance(self, numbers: Floats, logits: Floats) -> Floats:
         """The logit of rows after the last round."""
         first = self.ends[-2] if len(self.ends) > 1 else 0
-        return advanced(self.forest.nodes(), first, self.ends[-1], numbers, logits) * self.scales[-1]
+        return advanced(self.forest.arrays(), first, self.ends[-1], numbers, logits) * self.scales[-1]
 
 
-def advanced(nodes: Nodes, first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
+def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
     from miscal.kernels.fitting import add_trees
 
     result = logits.copy()
-    add_trees(np.vstack([numbers, logits]), *nodes, first, last, result)
+    tree, value, roots = trees
+    add_trees(np.vstack([numbers, logits]), *tree, value, roots, first, last, result)
     return result
 
 
@@ -288,24 +133,16 @@ class MulticalibrationBoost(CutColumns):
     array([0.3, 0.5])
     """
 
-    uses_columns: ClassVar[bool] = True
+    more_columns: ClassVar[int] = 1  # the logit
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "ranges_": Field("float", ("any", 2)),
+    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
         "rounds_": Field("int", (), 0),
         "gain_": Field("float"),
         "scales_": Field("float", ("any",), 0.0),
         "ends_": Field("int", ("any",), 0),
-        "node_column_": Field("int", ("any",), 0),
-        "node_threshold_": Field("float", ("any",)),
-        "node_left_": Field("int", ("any",), -1),
-        "node_right_": Field("int", ("any",), -1),
         "node_value_": Field("float", ("any",)),
         "roots_": Field("int", ("any",), 0),
         "inner_": Field("inner"),
@@ -315,10 +152,6 @@ class MulticalibrationBoost(CutColumns):
     gain_: float
     scales_: Floats
     ends_: Integers
-    node_column_: Integers
-    node_threshold_: Floats
-    node_left_: Integers
-    node_right_: Integers
     node_value_: Floats
     roots_: Integers
     inner_: list[Recalibrator | None]
@@ -349,7 +182,9 @@ class MulticalibrationBoost(CutColumns):
         ordered = np.concatenate([[0], self.ends_])
         if (np.diff(ordered) < 0).any() or int(ordered[-1]) != len(self.roots_):
             raise ValueError("the trees of the rounds do not follow one another")
-        self._nodes().check(len(self.names_) + 1)
+        size = len(self.node_left_)
+        if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
+            raise ValueError("a tree starts where there is no node, or a node has no value")
         wanted = 0 if self.n_classes_ == 2 else self.n_classes_
         if len(self.inner_) != wanted:
             raise ValueError("there must be one map a class")
@@ -374,12 +209,11 @@ class MulticalibrationBoost(CutColumns):
         return Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
 
     def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
-        self._keep_codings(codings)
+        tree, self.node_value_, self.roots_ = forest.arrays()
+        self._keep_trees(codings, tree)
         self.rounds_ = len(ends)
         self.scales_ = np.array(scales, dtype=np.float64)
         self.ends_ = np.array(ends, dtype=np.int64)
-        for name, values in forest.nodes()._asdict().items():
-            setattr(self, "roots_" if name == "roots" else f"node_{name}_", values)
         self.inner_ = []
 
     def _fit_classes(self, sample: Sample) -> None:
@@ -441,13 +275,10 @@ class MulticalibrationBoost(CutColumns):
         if not self.rounds_:
             return as_rows(probability)
         numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0
+        trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
-            logits, first = advanced(self._nodes(), first, last, numbers, logits) * scale, last
+            logits, first = advanced(trees, first, last, numbers, logits) * scale, last
         return pairs(sigmoid(logits))
-
-    def _nodes(self) -> Nodes:
-        nodes = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_, self.node_value_)
-        return Nodes(*nodes, self.roots_)
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
@@ -456,8 +287,7 @@ class MulticalibrationBoost(CutColumns):
         columns = nodes.cut_columns(self._codings(), _beyond)
         held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
         value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
-        parts = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
-        tree, values = [part.tolist() for part in parts], self.node_value_.tolist()
+        tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -229,7 +228,7 @@ class NeuralCalibration(Recalibrator):
         self.knots_ = _knots(outputs)
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample.probability, sample.columns, sample.outcome, sample.weight)
-        with network.own_stream(int(self.random_state)), _Told(self.progress) as told:
+        with network.own_stream(int(self.random_state)), network.Told(self.progress) as told:
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
@@ -275,7 +274,7 @@ class NeuralCalibration(Recalibrator):
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""
         self._model = None
         if self.module is not None:
-            self._model = model
+            self._model = model.eval()  # predicting then changes nothing in it
             self.weights_ = label_array(["module"])
             return
         tensors = [model.line.first, model.line.raw]
@@ -414,30 +413,3 @@ def _networks() -> Any:
     except ImportError as error:
         raise MissingExtra("NeuralCalibration", "torch", "neural") from error
     return neural_network
-
-
-def _silent(seen: int, total: int) -> None:
-    """Tell nobody."""
-
-
-class _Told:
-    """A bar on the terminal, or nothing."""
-
-    def __init__(self, progress: Any) -> None:
-        self.asked = progress is True
-        self.shown = self.asked or (progress == "auto" and sys.stderr.isatty())
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        if not self.shown:
-            return _silent
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.bar = Progress(console=Console(stderr=True, force_terminal=self.asked or None), transient=True)
-        self.bar.start()
-        task = self.bar.add_task("Neural Calibration", total=None)
-        return lambda seen, total: self.bar.update(task, completed=seen, total=total)
-
-    def __exit__(self, *error: object) -> None:
-        if self.shown:
-            self.bar.stop()

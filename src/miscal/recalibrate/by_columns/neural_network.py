@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -136,6 +137,33 @@ def threads(model: nn.Module, how: Training) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _silent(seen: int, total: int) -> None:
+    """Tell nobody."""
+
+
+class Told:
+    """A bar on the terminal, or nothing."""
+
+    def __init__(self, progress: Any) -> None:
+        self.asked = progress is True
+        self.shown = self.asked or (progress == "auto" and sys.stderr.isatty())
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        if not self.shown:
+            return _silent
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True, force_terminal=self.asked or None), transient=True)
+        self.bar.start()
+        task = self.bar.add_task("Neural Calibration", total=None)
+        return lambda seen, total: self.bar.update(task, completed=seen, total=total)
+
+    def __exit__(self, *error: object) -> None:
+        if self.shown:
+            self.bar.stop()
 
 
 @dataclass(frozen=True)

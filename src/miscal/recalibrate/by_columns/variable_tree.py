@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,9 +55,8 @@ def cut_numbers(
     return [np.where(np.isnan(values), missing(coding), values) for coding, values in made]
 
 
-@dataclass(frozen=True)
-class Tree:
-    """Nodes of a tree: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
+class Tree(NamedTuple):
+    """Nodes of trees: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
 
     column: Integers
     threshold: Floats
@@ -86,18 +84,15 @@ class Tree:
         return made
 
     def check(self, columns: int) -> None:
-        """Refuse nodes that do not form a tree: each child must come after its parent and have one parent only."""
-        size = len(self.left)
-        inner = self.left >= 0
-        if size == 0 or not (len(self.column) == len(self.threshold) == len(self.right) == size):
-            raise ValueError("the arrays of the tree differ in length")
-        children = np.concatenate([self.left[inner], self.right[inner]])
-        own = np.flatnonzero(inner)
-        forward = (self.left[inner] > own).all() and (self.right[inner] > own).all()
-        if not forward or sorted(children.tolist()) != list(range(1, size)):
-            raise ValueError("the nodes do not form a tree")
+        """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
+        size, inner = len(self.left), np.flatnonzero(self.left >= 0)
+        if any(len(part) != size for part in self):
+            raise ValueError("the arrays of the trees differ in length")
+        children = np.stack([self.left[inner], self.right[inner]])
+        if (children <= inner).any() or (children >= size).any() or (self.right[self.left < 0] >= 0).any():
+            raise ValueError("the nodes do not form trees")
         if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
-            raise ValueError("the tree cuts a column that is not there")
+            raise ValueError("the trees cut a column that is not there")
 
 
 def grow(
@@ -148,24 +143,38 @@ class CutColumns(Recalibrator):
         "nominal_": Field("bool", ("any",)),
         "levels_": Field("levels"),
         "ranges_": Field("float", ("any", 2), -np.inf, np.inf),  # of a category: places of missing and unseen levels
+        "node_column_": Field("int", ("any",)),
+        "node_threshold_": Field("float", ("any",), -np.inf, np.inf),
+        "node_left_": Field("int", ("any",), -1),
+        "node_right_": Field("int", ("any",), -1),
     }
+    more_columns: ClassVar[int] = 0  # that trees cut besides
 
     names_: Array
     nominal_: Array
     levels_: list[list[Any]]
     ranges_: Floats
+    node_column_: Integers
+    node_threshold_: Floats
+    node_left_: Integers
+    node_right_: Integers
 
     def check_state(self) -> None:
-        """Refuse columns that differ in number."""
+        """Refuse columns that differ in number, and trees that are none."""
         count = len(self.names_)
         if not count or not (len(self.nominal_) == len(self.levels_) == len(self.ranges_) == count):
             raise ValueError("the columns of the trees differ in number")
+        self._tree().check(count + self.more_columns)
 
-    def _keep_codings(self, codings: list[Coding]) -> None:
+    def _tree(self) -> Tree:
+        return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
+
+    def _keep_trees(self, codings: list[Coding], tree: Tree) -> None:
         self.names_ = label_array([coding.name for coding in codings])
         self.nominal_ = np.array([coding.nominal for coding in codings], dtype=np.bool_)
         self.levels_ = [coding.levels for coding in codings]
         self.ranges_ = np.array([[coding.low, coding.high] for coding in codings], dtype=np.float64)
+        self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
 
     def _codings(self) -> list[Coding]:
         described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
@@ -210,18 +219,8 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
-        "node_column_": Field("int", ("any",)),
-        "node_threshold_": Field("float", ("any",), -np.inf, np.inf),
-        "node_left_": Field("int", ("any",), -1),
-        "node_right_": Field("int", ("any",), -1),
-        "leaves_": Field("inner"),
-    }
+    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {"leaves_": Field("inner")}
 
-    node_column_: Integers
-    node_threshold_: Floats
-    node_left_: Integers
-    node_right_: Integers
     leaves_: list[Recalibrator | None]
 
     def __init__(
@@ -255,7 +254,10 @@ class VariableTree(CutColumns):
         """Refuse a tree that is none, or leaves that do not belong to it."""
         super().check_state()
         tree = self._tree()
-        tree.check(len(self.names_))
+        inner = tree.left >= 0
+        children = np.concatenate([tree.left[inner], tree.right[inner]])
+        if not len(inner) or sorted(children.tolist()) != list(range(1, len(inner))):
+            raise ValueError("the nodes do not form one tree")
         if len(self.leaves_) != len(tree.left):
             raise ValueError("there must be one leaf or nothing a node")
         for left, leaf in zip(tree.left, self.leaves_, strict=True):
@@ -272,9 +274,7 @@ class VariableTree(CutColumns):
         codings = [coded(sample.columns.find(name), target, weight) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
         tree, numbers = grow(sample, codings, min_leaf=self.min_leaf, **options)
-        self._keep_codings(codings)
-        self.node_column_, self.node_threshold_ = tree.column, tree.threshold
-        self.node_left_, self.node_right_ = tree.left, tree.right
+        self._keep_trees(codings, tree)
         self.leaves_ = self._fitted_leaves(sample, tree, dict(tree.parts(numbers, sample.rows)))
 
     def _fitted_leaves(self, sample: Sample, tree: Tree, parts: dict[int, Integers]) -> list[Recalibrator | None]:
@@ -304,14 +304,10 @@ class VariableTree(CutColumns):
                 out[rows] = leaf.predict_proba(probability[rows])
         return out
 
-    def _tree(self) -> Tree:
-        return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
-
     def _formula(self) -> nodes.Formula:
         columns = nodes.cut_columns(self._codings(), lambda _: nodes.LARGEST)
-        parts = (self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
         leaves: Any = self.leaves_
-        return nodes.tree_of([part.tolist() for part in parts], 0, columns, lambda node: leaves[node].formula())
+        return nodes.tree_of([part.tolist() for part in self._tree()], 0, columns, lambda node: leaves[node].formula())
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003

@@ -75,7 +75,8 @@ class Design:
     def ready(self, columns: Columns) -> list[Array]:
         """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen, -2 missing)."""
         described = zip(self.names, self.nominal, self.levels, strict=True)
-        return [Coding(n, c, v, *((-2, -1) if c else ())).read(columns) for n, c, v in described]
+        codings = [Coding(n, True, levels, -2, -1) if c else Coding(n, False, []) for n, c, levels in described]
+        return [coding.read(columns) for coding in codings]
 
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
