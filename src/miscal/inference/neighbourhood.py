@@ -108,7 +108,7 @@ class ResidualDraws:
 
     def block(self, rows: np.ndarray, first: int, count: int) -> np.ndarray:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
+        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 
         pair, weight = self.pair, np.ascontiguousarray(self.weight[rows])
         predicted = np.ascontiguousarray(pair.predicted[rows])

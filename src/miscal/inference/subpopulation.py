@@ -166,7 +166,7 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _walked_maxima(
     rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, source: Steps, first: int, count: int
 ) -> np.ndarray:
-    from miscal.kernels.subpopulation import simulated_maxima
+    from miscal.kernels.subpopulation_draws import simulated_maxima
 
     def work(start: int, stop: int) -> np.ndarray:
         maxima = np.empty(stop - start)
@@ -181,7 +181,7 @@ def _event_maxima(
     rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
 ) -> np.ndarray:
     """As `_walked_maxima`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
-    from miscal.kernels.subpopulation import bernoulli_events, event_maxima
+    from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima
 
     events = bernoulli_events(rows.signed, first, seed, count)
 
@@ -211,7 +211,7 @@ class Steps:
 
     def block(self, first: int, count: int) -> np.ndarray:
         """Steps (rows, count)."""
-        from miscal.kernels.subpopulation import bernoulli_steps, flipped_steps
+        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 
         if self.count is not None and not self.cluster.size:
             size = self.residual / self.count if self.flips else self.rows.largest

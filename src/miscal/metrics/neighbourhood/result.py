@@ -28,7 +28,7 @@ from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.results import Result
+from miscal.results import Result, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +145,7 @@ def by_neighbourhood(
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
-    _check(kernel, device, simulations, min_information)
-    bandwidths, single = inputs.bandwidth_array(bandwidth)
-    if not single:
-        raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
+    bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
     made = feature_map(
         p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
@@ -182,27 +179,15 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=noise.plain.value,
-        noise_floor=noise.plain.noise_floor,
-        p_value=noise.tested.p_value,
-        interval=noise.plain.interval,
-        method=_method(chosen.reason, settings, noise, compared.rows),
-        table=table,
-        settings=settings,
-        extra={
-            "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
-            "largest_deviations": noise.tested.value,
-            "null_mean": noise.tested.noise_floor,
-            "critical": noise.tested.quantile,
-            "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
-        },
-    )
+    extra = {
+        "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
+        "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
+    }
+    return _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
 
 
-def _check(kernel: Any, device: Any, simulations: Any, min_information: Any) -> None:
+def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
+    """The bandwidth as an array of one; the others are refused where they are wrong."""
     inputs.check_kernel(kernel)
     inputs.check_device(device)
     whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
@@ -211,6 +196,10 @@ def _check(kernel: Any, device: Any, simulations: Any, min_information: Any) -> 
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
+    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    if not single:
+        raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
+    return bandwidths
 
 
 def _trial_weight(compared: Pair) -> np.ndarray:
@@ -238,6 +227,28 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
+
+
+def _result(
+    noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
+) -> NeighbourhoodResult:
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        value=noise.plain.value,
+        noise_floor=noise.plain.noise_floor,
+        p_value=noise.tested.p_value,
+        interval=noise.plain.interval,
+        method=method,
+        table=table,
+        settings=settings,
+        extra={
+            **extra,
+            "largest_deviations": noise.tested.value,
+            "null_mean": noise.tested.noise_floor,
+            "critical": noise.tested.quantile,
+        },
+    )
 
 
 def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:

@@ -129,7 +129,7 @@ def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndar
     codes = np.where(each.values < 0, size - 1, each.values)
     there = np.bincount(codes[inside], share, size) / share.sum()
     everywhere = np.bincount(codes, weight, size) / weight.sum()
-    place = int(np.argmax(np.abs(there - everywhere)))
+    place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))  # of two levels that mirror each other the first
     level = each.show(place if place < size - 1 else -1)
     amount = f"({there[place]:.0%} against {everywhere[place]:.0%})"
     if there[place] >= 0.995:
