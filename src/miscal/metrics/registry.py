@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PREDICTIONS = "y_true y_prob"
+AT_AN_EDGE = "a quantile that is reached exactly may round to either side"
 ROWS_COUNT = "windows and quantiles count rows, not weight"
 
 
@@ -58,7 +59,9 @@ METRICS: dict[str, Metric] = {
     "variable_calibration_curve": Metric(
         "variable.curve", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
     ),
-    "rank_variables": Metric("variable.rank", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT}),
+    "rank_variables": Metric(
+        "variable.rank", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
+    ),
     "field_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
     "field_relative_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
     "probability_calibration_error": Metric("field.errors"),
