@@ -19,8 +19,7 @@ from miscal.inference.nulls import ROW_DRAWS, seed_of
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
-from miscal.metrics.score.binned import score_bins
-from miscal.metrics.score.classwise import ClassSums, class_sums
+from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for

@@ -39,7 +39,7 @@ METRICS: dict[str, Metric] = {
     "classwise_calibration_error": Metric("score.binned", exact=True),
     "groupwise_maximum_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
     "groupwise_expected_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
-    "kuiper_calibration_error": Metric("score.kuiper", exact=True),
+    "kuiper_calibration_error": Metric("score.smooth", exact=True),
     "smooth_calibration_error": Metric("score.smooth"),
     "mean_kernel_calibration_error": Metric("score.smooth"),
     "calibration_slope_intercept": Metric(
