@@ -32,6 +32,28 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return answer
 
 
+def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Adjusted p-values of several statistics from joint draws (draws, K): the step-down rule of Westfall and Young.
+
+    Each statistic is studentised by its own draws; the i-th largest is compared with the largest of those not above it.
+
+    >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
+    [0.25, 1.0]
+    """
+    if values.size == 0:
+        return np.empty(0)
+    together = np.vstack([drawn, values])
+    spread = together.std(axis=0)
+    together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    order = np.argsort(-together[-1], kind="stable")
+    ranked = together[:, order]
+    largest = np.maximum.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
+    reached = (largest[:-1] >= ranked[-1] - 1e-12).sum(axis=0)
+    adjusted = np.empty(values.size)
+    adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
+    return adjusted
+
+
 def adjusted_z(tests: int, level: float = 0.05) -> float:
     """Give the two-sided normal critical value at the Bonferroni level ``level / tests``.
 

@@ -12,14 +12,14 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import NO_WEIGHT, mean_tally
+from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.cells import EFFECTIVE_EVENTS
 from miscal.inference.nulls import ROW_DRAWS, seed_of
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
-from miscal.metrics.score.binned import score_bins
-from miscal.metrics.score.classwise import ClassSums, class_sums
+from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
@@ -226,28 +226,6 @@ def _flipped_errors(
         signs = random.integers(0, 2, size=(min(DRAWS_A_BLOCK, draws - first), flat.shape[0])) * 2.0 - 1.0
         parts.append(sums.errors((signs @ flat).reshape(-1, *sums.weight.shape), spec.norm))
     return np.concatenate(parts)
-
-
-def step_down(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Adjusted p-values of several statistics from joint draws (draws, K): the step-down rule of Westfall and Young.
-
-    Each statistic is studentised by its own draws; the i-th largest is compared with the largest of those not above it.
-
-    >>> step_down(np.array([9.0, 0.0]), np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])).tolist()
-    [0.25, 1.0]
-    """
-    if values.size == 0:
-        return np.empty(0)
-    together = np.vstack([drawn, values])
-    spread = together.std(axis=0)
-    together = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    order = np.argsort(-together[-1], kind="stable")
-    ranked = together[:, order]
-    largest = np.maximum.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
-    reached = (largest[:-1] >= ranked[-1] - 1e-12).sum(axis=0)
-    adjusted = np.empty(values.size)
-    adjusted[order] = np.maximum.accumulate((1.0 + reached) / together.shape[0])
-    return adjusted
 
 
 def _table(

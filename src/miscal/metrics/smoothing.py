@@ -237,7 +237,8 @@ def _quantile(rows: Rows, share: float) -> float:
     """Linear interpolation between rows; with weights the smallest value that reaches the share of weight."""
     if rows.weight.ndim:
         reached = np.cumsum(rows.per_value(rows.weight * rows.count))
-        return float(rows.x[min(int(np.searchsorted(reached, share * reached[-1])), rows.x.size - 1)])
+        wanted = share * reached[-1] * (1.0 - 1e-12)  # so that the scale of the weights rounds nothing over an edge
+        return float(rows.x[int(np.searchsorted(reached, wanted))])
     place = share * (rows.total - 1)
     whole = int(np.floor(place))
     below, above = np.searchsorted(rows.ends, [whole, min(whole + 1, rows.total - 1)], side="right")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import Tally
+from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, Tally
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
+from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given
 from miscal.metrics.norms import Norm, aggregate, norm_power
-from miscal.metrics.score.classwise import ClassSums, class_sums
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, warn_of_merged
 from miscal.pooling.cells import Levels, Ranges
@@ -158,6 +159,48 @@ def classwise_calibration_error(
         pair = given.pair(int(k))
         errors.append(tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range)), norm))
     return float(np.mean(errors))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Σw, Σw·p, Σw·y and Σw·(p - y) of every class and cell, (K, cells); unused cells have weight 0."""
+
+    weight: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+    apart: np.ndarray
+
+    def errors(self, apart: np.ndarray, norm: Norm) -> np.ndarray:
+        """A norm of the gaps of each class, over the last axis of (..., K, cells)."""
+        gaps = apart / np.where(self.weight > 0, self.weight, 1.0)
+        each = [aggregate(gaps[..., k, :], weight, norm) for k, weight in enumerate(self.weight)]
+        return np.stack(each, axis=-1)
+
+
+def class_sums(p: Predictions, edges: np.ndarray, *, equal_width: bool) -> ClassSums:
+    """Sums in the same bins for every class; p has several classes and no weights.
+
+    Memory is that of K times the bins for each block of rows, whatever their number.
+    """
+    from miscal.kernels.classes import class_means
+
+    bins = edges.size - 1
+
+    def work(start: int, stop: int) -> np.ndarray:
+        result = np.zeros((p.n_classes, bins, 4), np.int64)
+        class_means(p.probability[start:stop], p.outcome[start:stop], edges, equal_width, result)
+        return result
+
+    total = np.sum(over_blocks(p.rows, work, max(BLOCK, 8 * p.n_classes * bins)), axis=0)
+    rows, events, high, low = np.moveaxis(total, -1, 0)
+    high = high + (low >> 32)
+    low = low & 0xFFFFFFFF
+    return ClassSums(
+        weight=rows.astype(np.float64),
+        predicted=high * HIGH_UNIT + low * LOW_UNIT,
+        observed=events.astype(np.float64),
+        apart=(high - (events << 20)) * HIGH_UNIT + low * LOW_UNIT,
+    )
 
 
 def _same_bins(p: Predictions, bins: Bins, strategy: str, range: tuple[float, float]) -> ClassSums | None:  # noqa: A002

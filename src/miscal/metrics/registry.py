@@ -1,0 +1,80 @@
+"""Every metric, a line each: where it lives, what it takes, and which laws it keeps. All law tests read this table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PREDICTIONS = "y_true y_prob"
+AT_AN_EDGE = "a quantile that is reached exactly may round to either side"
+ROWS_COUNT = "windows and quantiles count rows, not weight"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: a new one is a function and its line below.
+
+    Attributes
+    ----------
+    home : module below `miscal.metrics`
+    takes : its positional arguments; beside the predictions a variable, a field, groups, features or a frame
+    exact : order of rows and repetition for whole-number weights change no bit; otherwise rounding only
+    perfect : what certain and right predictions give; None where nothing is promised
+    options : keyword arguments under which the laws are meant, bins that do not follow the rows for example
+    exempt : laws that it does not keep ("order", "repetition", "scale", "zero"), each with the reason
+    """
+
+    home: str
+    takes: str = PREDICTIONS
+    exact: bool = False
+    perfect: float | None = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+METRICS: dict[str, Metric] = {
+    "expected_calibration_error": Metric("score.binned", exact=True),
+    "maximum_calibration_error": Metric("score.binned", exact=True),
+    "classwise_calibration_error": Metric("score.binned", exact=True),
+    "groupwise_maximum_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
+    "groupwise_expected_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
+    "kuiper_calibration_error": Metric("score.smooth", exact=True),
+    "smooth_calibration_error": Metric("score.smooth"),
+    "mean_kernel_calibration_error": Metric("score.smooth"),
+    "calibration_slope_intercept": Metric(
+        "score.regression", perfect=None, exempt={"repetition": "weights are not more rows: its intervals stay as wide"}
+    ),
+    "integrated_calibration_index": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
+    "calibration_distance_quantiles": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
+    "score_decomposition": Metric("score.losses", perfect=None),
+    "log_loss": Metric("score.losses"),
+    "brier_score": Metric("score.losses"),
+    "local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
+    "maximum_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
+    "average_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
+    "variable_calibration_error": Metric(
+        "variable.error", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}
+    ),
+    "variable_calibration_curve": Metric(
+        "variable.curve", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
+    ),
+    "rank_variables": Metric(
+        "variable.rank", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
+    ),
+    "field_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
+    "field_relative_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
+    "probability_calibration_error": Metric("field.errors"),
+    "field_table": Metric("field.table", f"{PREDICTIONS} field", perfect=None),
+    "multicalibration_error": Metric(
+        "subpopulation.error",
+        f"{PREDICTIONS} features",
+        exempt={"repetition": "the sizes of subpopulations count rows"},
+    ),
+    "proportional_weights": Metric("subpopulation.error", "y_prob", perfect=None),
+    "low_prevalence_weights": Metric("subpopulation.error", "y_true", perfect=None),
+    "variation_calibration_error": Metric("variation.error", exact=True),
+    "uncertainty_calibration_error": Metric("variation.error", exact=True),
+    "prediction_rejection_ratio": Metric("decision", perfect=None),
+    "abstention_reward": Metric("decision", exempt={"scale": "the total of the weighted rows"}),
+}
