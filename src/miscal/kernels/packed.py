@@ -174,7 +174,7 @@ def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, mis
     lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
     """
     bucket_codes(values, low, high, base, scale, starts, widths, codes)
-    last = np.int32(lower.size - 1)
+    last, top = np.int32(lower.size - 1), np.int32(edges.size - 1)
     for i in range(values.size):
         place = codes[i]
         if place == last:
@@ -183,6 +183,8 @@ def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, mis
         code = lower[np.uint64(place)]
         stop = lower[np.uint64(place + 1)]
         value = values[i]
+        # Nearly always one edge or none: no branch, which could only be guessed.
+        code += np.int32((stop > code) & (value > edges[np.uint64(min(code, top))]))
         while code < stop and value > edges[np.uint64(code)]:
             code += np.int32(1)
         codes[i] = code
