@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.auditing.column_choice import asked, chosen_columns
+from miscal.auditing.column_choice import MAX_LEVELS, asked_columns
 from miscal.auditing.document import document_of
 from miscal.auditing.findings import Finding
-from miscal.auditing.large import audit_large, is_large, read_as
-from miscal.auditing.memory import give_back
-from miscal.auditing.periods import check_every, look_at_periods, period_carriers, time_column
+from miscal.auditing.periods import check_every, period_carriers
 from miscal.auditing.record import Audit
 from miscal.auditing.search.finding import findings_of
-from miscal.auditing.search.looking import Looked, look, look_at_pairs, test_columns, test_pairs
-from miscal.auditing.search.neighbourhoods import look_at_neighbourhoods
-from miscal.auditing.search.parts import Part
-from miscal.auditing.search.places import Tests
-from miscal.auditing.search.subpopulations import look_at_subpopulations
+from miscal.auditing.search.looking import Looked, judge_columns, judge_searches
+from miscal.auditing.search.places import Multiplicity
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
-from miscal.data.predictions import Predictions
-from miscal.data.sources import read, unnamed, with_clusters
 
 __all__ = ["Audit", "audit"]
 
 Progress = Callable[[str, int, int], None]
 EFFORTS = ("quick", "normal", "deep")
-MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
+TALLY = ".tally"
 
 
 def audit(
@@ -51,6 +45,7 @@ def audit(
     suppress_below: int = 0,
     source: str | None = None,
     memory: str | int | None = None,
+    max_levels: int = MAX_LEVELS,
     progress: Progress | None = None,
     **read_options: Any,
 ) -> Audit:
@@ -76,9 +71,10 @@ def audit(
     every : "week" (from Monday) or "month"; by how long the table lasts if not given
     suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
     source : what the page calls the data; the file's name by default
-    memory : read the table in parts and stay below this much memory, such as "600MB"; pairs of columns and
-        subpopulations are then chosen on a few batches and measured on all rows, neighbourhoods are those of a sample.
-        Tables too large to load are always read so. With `most_levels` (a million) a field with more levels is refused
+    memory : stay below this much memory, such as "600MB"; half of the machine's for a path if not given. A table that
+        fits is loaded, and the answer is that of the loaded table. Of one that does not, places are searched on a
+        sample of as many rows as fit, and then added up and tested on all rows
+    max_levels : a field with more levels is set aside, with the reason
     progress : called with what is being looked at, how many steps are done, and how many there are
 
     Returns
@@ -98,49 +94,67 @@ def audit(
         raise refusal("must be 'quick', 'normal' or 'deep'", where="'effort'", got=f"it is {effort!r}")
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         raise refusal("must lie between 0 and 1", where="'level'", got=f"it is {level!r}")
+    if not (isinstance(max_levels, int) and max_levels >= 1):
+        raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     check_seed(random_state)
     check_every(every, time)
-    by, ignore = asked(by, ignore, time, outcome=outcome, probability=probability, weight=weight, count=count)
-    if is_large(data, memory):
-        return audit_large(
-            data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, by=by,
-            ignore=ignore, target=target, level=level, effort=effort, random_state=random_state, time=time, every=every,
-            suppress_below=suppress_below, source=source, memory=memory, progress=progress, **read_options,
-        )  # fmt: skip
-    clustered_days = time is not None and time == cluster and not isinstance(data, Predictions)
-    predictions = _predictions(data, outcome, probability, weight, count, cluster, read_options, days=clustered_days)
-    dated = None if time is None else time_column(predictions, time)
-    columns, aside = chosen_columns(predictions, by, [*ignore, str(time)] if clustered_days else ignore)
-    targets = _targets(predictions, target, effort)
-    steps = _Steps(progress, (len(columns) + 1) * len(targets) + (2 if effort != "quick" else 1))
-    tests = Tests(level)
-    parts: dict[str, Part] = {}
-    common: Any = {"effort": effort, "random_state": random_state, "parts": parts, "say": steps}
-    looks = [look(predictions, columns, what, name, **common) for what, name in targets]
-    _search(predictions, looks, tests, effort, random_state, steps)
-    if dated is not None:
-        looks[0].further.append(look_at_periods(looks[0], dated, every, level, random_state))
-    found = _findings(looks, tests, random_state)
-    steps("")
-    settings = {
-        "level": level, "effort": effort, "random_state": random_state, "target": str(target), "tests": tests.total,
-        "families": {name: tests.size(name) for name in tests.names},
+    by, ignore = asked_columns(by, ignore, time, outcome=outcome, probability=probability, weight=weight, count=count)
+    wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
+    roles: dict[str, Any] = {
+        "outcome": outcome, "probability": probability, "weight": weight, "count": count, "cluster": cluster,
     }  # fmt: skip
+    steps = Steps(progress)
+    if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
+        from miscal.auditing.from_tally import look_at_tally
+
+        seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
+    else:
+        from miscal.auditing.from_table import look_at_table
+
+        seen = look_at_table(data, wanted, roles | read_options, memory, steps)
     described = {
-        "source": source or _source(data), "outcome": outcome, "probability": _named(probability),
-        "weight_column": weight, "cluster": cluster, **read_as(count, ignore, read_options),
+        "source": source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
+        "outcome": outcome, "probability": _named(probability), "weight_column": weight, "cluster": cluster,
+        **read_as(count, ignore, read_options), **seen.about,
     }  # fmt: skip
-    document = document_of(predictions, looks, found, aside, tests, settings, described)
-    results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
-    made = Audit(document, found, results, _carriers(looks))
+    made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
 
 
-class _Steps:
+@dataclass(frozen=True)
+class Wanted:
+    """What an audit is asked for, beside the table."""
+
+    by: list[str] | None
+    ignore: list[str]
+    target: str | int
+    level: float
+    effort: str
+    random_state: int
+    time: str | None
+    every: str | None
+    max_levels: int
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was seen of a table, before anything is judged.
+
+    looks : one a target;  about : what the document says of the data;  aside : columns left out
+    settings : how the table was read, where that matters
+    """
+
+    looks: list[Looked]
+    about: dict[str, Any]
+    aside: list[dict[str, Any]]
+    settings: dict[str, Any]
+
+
+class Steps:
     """What is being looked at, passed on with how far it is."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress, self.total, self.done = progress, 1, 0
 
     def __call__(self, what: str) -> None:
         if self.progress is not None:
@@ -148,35 +162,30 @@ class _Steps:
         self.done += 1
 
 
-def _search(
-    predictions: Predictions, every: list[Looked], tests: Tests, effort: str, random_state: int, say: _Steps
-) -> None:
-    """Run all tests: columns first, then what the effort allows."""
-    for looked in every:
-        test_columns(looked, tests)
-    if effort != "quick" and len(every[0].columns) > 1:
-        look_at_pairs(every[0], tests, effort, say)
-        test_pairs(every[0], tests)
-        extra = look_at_subpopulations(predictions, every[0], tests, effort, random_state, say)
-        if effort == "deep":
-            every[0].further += look_at_neighbourhoods(predictions, every[0], tests, random_state, say)
-        every[0].places += [place for _, places in tests.searched.values() for place in places]
-        every[0].further += [extra] if extra is not None else []
+def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps) -> Audit:
+    """Run all tests, and put everything into one record."""
+    looks, tests = seen.looks, Multiplicity(wanted.level)
+    for looked in looks:
+        judge_columns(looked, tests)
+    judge_searches(looks[0], tests)
     tests.adjust()
+    found = _findings(looks, tests, wanted.random_state)
+    steps("")
+    settings = {
+        "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
+        "target": str(wanted.target), "tests": tests.total,
+        "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
+    }  # fmt: skip
+    document = document_of(looks, found, seen.aside, tests, settings, described)
+    results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
+    return Audit(document, found, results, _carriers(looks))
 
 
-def _findings(every: list[Looked], tests: Tests, random_state: int) -> list[Finding]:
+def _findings(every: list[Looked], tests: Multiplicity, random_state: int) -> list[Finding]:
     """All findings, heads by what they are worth, each followed by what it explains."""
     heads = [entry for looked in every for entry in findings_of(looked, tests, random_state)]
     heads.sort(key=lambda entry: -entry[0])
     return [finding for _, items in heads for finding in items]
-
-
-def _targets(predictions: Predictions, target: str | int, effort: str) -> list[tuple[str | int, str]]:
-    """The target asked for; with several classes and none named, each class as well."""
-    several = predictions.n_classes > 2 and target in ("auto", "top")
-    classes = range(min(predictions.n_classes, MOST_CLASSES[effort])) if several else ()
-    return [(target, ""), *((k, str(predictions.classes[k])) for k in classes)]
 
 
 def _carriers(every: list[Looked]) -> dict[str, Any]:
@@ -190,39 +199,18 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     return made | period_carriers(every[0].further)
 
 
-def _source(data: Any) -> str | None:
-    return Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
-
-
 def _named(probability: Any) -> str | None:
     if probability is None or isinstance(probability, str):
         return probability
     return ", ".join(str(name) for name in (probability.values() if isinstance(probability, Mapping) else probability))
 
 
-def _predictions(
-    data: Any,
-    outcome: str | None,
-    probability: Any,
-    weight: Any,
-    count: Any,
-    cluster: Any,
-    options: dict[str, Any],
-    *,
-    days: bool = False,
-) -> Predictions:
-    if "most_levels" in options:
-        hint = "give memory= (--memory), or leave it out"
-        raise refusal(
-            "is for a table that is read in parts", where="'most_levels'", got="this one is loaded", hint=hint
-        )
-    if isinstance(data, Predictions):
-        return data
-    if outcome is None or probability is None:
-        raise unnamed(data)
-    if days and options.get("columns") is None:  # the clusters are the days of the periods as well
-        roles: Any = {"outcome": outcome, "probability": probability, "weight": weight, "count": count}
-        options = {**options, "columns": with_clusters(data, cluster=cluster, **roles)}
-    made = read(data, outcome=outcome, probability=probability, weight=weight, count=count, cluster=cluster, **options)
-    give_back(made.rows)
-    return made
+def read_as(count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """How the table was read, beside its columns: what a command that reads it again must say."""
+    positive = options.get("positive")
+    return {
+        "count_column": count,
+        "positive": None if positive is None else str(positive),
+        "logit": bool(options.get("logit", False)),
+        "ignore": [str(name) for name in ignore],
+    }

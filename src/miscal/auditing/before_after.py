@@ -12,7 +12,7 @@ import numpy as np
 
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding
-from miscal.auditing.rows_of_finding import members
+from miscal.auditing.rows_of_finding import rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.predictions import Predictions
@@ -185,7 +185,7 @@ def _target(finding: Finding, predictions: Predictions, target: str | int) -> st
 def _inside(finding: Finding, predictions: Predictions) -> np.ndarray | None:
     """The rows of a finding; None where its words do not lead back to rows."""
     try:
-        return np.flatnonzero(members(finding, predictions))
+        return np.flatnonzero(rows_of(finding, predictions))
     except MiscalError:
         return None
 

@@ -13,11 +13,12 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 
 IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
+MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
 _NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
 
 
-def asked(
+def asked_columns(
     by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
     """The columns to look at and to leave out, as lists; one name alone counts as a list of it.
@@ -44,17 +45,18 @@ def _values(columns: Any) -> Any:
 
 
 def chosen_columns(
-    predictions: Predictions, by: Sequence[str] | None, ignore: Sequence[str]
+    predictions: Predictions, by: Sequence[str] | None, ignore: Sequence[str], max_levels: int
 ) -> tuple[list[Column], list[dict[str, Any]]]:
     """The columns to look at, and those set aside with the reason."""
     known = list(predictions.columns)
-    check_named([*(by or ()), *ignore], known, "the data", known)
+    check_named(by or (), known, "the data", known)
     chosen, aside = [], []
     for name in by or known:
         if name in ignore:
             continue
         column = predictions.columns[name]
-        reason = None if by else reason_aside(column)
+        many = column.nominal and len(column.levels) > max_levels
+        reason = f"it has more than {max_levels:,} levels" if many else None if by else reason_aside(column)
         if reason:
             aside.append({"where": name, "rows": predictions.rows, "reason": reason})
         else:

@@ -14,7 +14,7 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.notes import notes_of
 from miscal.auditing.search.groups import Group
 from miscal.auditing.search.looking import Looked
-from miscal.auditing.search.places import Tests
+from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.ranges import stretches
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -29,11 +29,10 @@ MOST_LISTED = 200  # cells too small to judge that are listed one by one, for ea
 
 
 def document_of(
-    predictions: Predictions,
     every: Sequence[Looked],
     found: Sequence[Finding],
     aside: list[dict[str, Any]],
-    tests: Tests,
+    tests: Multiplicity,
     settings: dict[str, Any],
     described: dict[str, Any],
 ) -> dict[str, Any]:
@@ -57,13 +56,7 @@ def document_of(
         "schema": SCHEMA,
         "version": miscal.__version__,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
-        "data": {
-            "rows": predictions.rows,
-            "weight": float(np.sum(first.score.table["weight"])),
-            **described,
-            "fingerprint": predictions._fingerprint(),  # noqa: SLF001
-            "rows_fingerprint": _rows_fingerprint(predictions),
-        },
+        "data": {"weight": float(np.sum(first.score.table["weight"])), **described},
         "settings": settings,
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
@@ -74,7 +67,7 @@ def document_of(
     }
 
 
-def _rows_fingerprint(predictions: Predictions) -> str:
+def rows_fingerprint(predictions: Predictions) -> str:
     """Hash of outcomes and weights in their order: equal for two models on the same rows."""
     import hashlib
 
@@ -85,7 +78,7 @@ def _rows_fingerprint(predictions: Predictions) -> str:
 
 
 def _quiet(
-    looked: Looked, guilty: set[str], tests: Tests, aside: list[dict[str, Any]]
+    looked: Looked, guilty: set[str], tests: Multiplicity, aside: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Columns in which nothing was found: clean, or so small that not even the largest gap would have been."""
     entries = [
@@ -106,7 +99,7 @@ def _quiet(
     }
 
 
-def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Tests) -> dict[str, Any]:
+def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
     """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight

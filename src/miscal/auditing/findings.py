@@ -38,6 +38,7 @@ class Finding:
     shrunken : the gap less the luck of having been picked; what is said first
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
+    condition : which rows belong to it, a dictionary a column: what `miscal.pooling.condition` reads back
     """
 
     code: str
@@ -59,6 +60,7 @@ class Finding:
     shrunken: float | None = None
     definition: str | None = None
     explains: int = 0
+    condition: tuple[dict[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -92,7 +94,7 @@ class Finding:
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON."""
         made: dict[str, Any] = {item.name: values.get(item.name) for item in fields(cls)}
-        for name in ("columns", "levels"):
+        for name in ("columns", "levels", "condition"):
             made[name] = tuple(made[name] or ())
         low, high = made["interval"] or (None, None)
         made["interval"] = (math.nan if low is None else low, math.nan if high is None else high)

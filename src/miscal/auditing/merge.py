@@ -15,8 +15,8 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.periods import KIND, PREFIX, period_result
 from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
+from miscal.metrics.from_sums import field_from_sums, variable_from_sums
 from miscal.metrics.pooled import Noise, pooled_of
-from miscal.metrics.streamed import field_result, stream_noise, variable_result
 from miscal.results import Result
 
 TWO_SIDED = 1.959963984540054
@@ -35,7 +35,9 @@ def merge(parts: Mapping[str, Any]) -> Any:
     audits = _checked(parts)
     first = audits[next(iter(audits))].document
     seed = int(first["settings"].get("random_state") or 0)
-    noise = stream_noise(outcome_weights=False, null=_null(audits))
+    noise = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    if _null(audits) == "residual":
+        noise = Noise("residual", "Sign-flip null.")
     carriers = _added({label: audit.carriers for label, audit in audits.items()})
     results = [made for name, tally in carriers.items() if (made := _result(name, tally, noise, first, seed))]
     if any(map(clustered, audits.values())):
@@ -139,13 +141,13 @@ def _result(name: str, tally: Tally, noise: Noise, first: Mapping[str, Any], see
         found = pooled_of(tally, noise, random_state=seed, level=level)
         return period_result(found, column, kind.removeprefix(PREFIX), level=level, random_state=seed)
     if kind == "field":
-        return field_result(column, tally, noise, target=target, random_state=seed)
+        return field_from_sums(column, tally, noise, target=target, random_state=seed)
     if kind == "variable":
         of: Mapping[str, Any] = next(
             (r["extra"] for r in first["sections"]["variable"] if r["settings"].get("column") == column), {}
         )
-        word = "date" if of.get("column_kind") == "date" else "integer" if of.get("integer") else "numeric"
-        return variable_result(column, tally, None, tally, noise, kind=word, target=target, random_state=seed)
+        extra = {name: of.get(name) for name in ("column_kind", "integer")}
+        return variable_from_sums(column, tally, None, noise, target=target, random_state=seed, extra=extra)
     if kind != "score":
         return None
     found = pooled_of(tally, noise, random_state=seed)

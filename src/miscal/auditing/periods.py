@@ -178,42 +178,24 @@ def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally
     return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
 
 
-def check_streamed(time: str, names: Sequence[str], kinds: Mapping[str, str]) -> None:
-    """Refuse a column of times that a table read in parts does not look at."""
-    check_named([time], kinds, "the data", list(kinds))
-    if time not in names:
-        raise refusal(
-            "must be among the columns that are looked at", where="'time'",
-            got=f"'{time}' is left out, and a table read in parts keeps sums of the others only",
-            hint="take it out of ignore, or add it to by",
-        )  # fmt: skip
-    if kinds[time] not in ("date", "category"):
-        raise _no_dates(time, "it holds numbers")
-
-
-def stream_periods(
+def periods_of_sums(
     summary: Summary, time: str, every: str | None, noise: Noise, *, level: float, random_state: int
 ) -> Result:
-    """The periods of a table read in parts, from the sums of a column of dates or of text that is dates."""
-    if time in summary.variables:
-        tally = summary.variables[time].bins
-        assert isinstance(tally.cells, Ranges)
-        days = np.append(np.ceil(tally.cells.edges[:-1]), [np.nan] * tally.cells.missing)
+    """The periods of a table that is not in memory, from the sums of a column of dates or of text that is dates."""
+    if time in summary.variables and summary.variables[time].kind == "date":
+        grid = summary.variables[time].grid
+        assert isinstance(grid.cells, Ranges)
+        # A cell ends at its last moment: just before the period that follows.
+        days, tally = np.append(grid.cells.edges[1:], [np.nan] * grid.cells.missing), grid
     elif time in summary.fields:
         tally = summary.fields[time].tally
         assert isinstance(tally.cells, Levels)
         days = np.append(level_days(tally.cells.names, time), [np.nan] * tally.cells.missing)
     else:
         raise _no_dates(time, "it is constant or names the rows")
-    word = chosen_every(days[tally.counts > 0], every) if every or time in summary.fields else _word(days)
+    word = chosen_every(days[tally.counts > 0], every)
     found = pooled_of(period_tally(tally, days, word, time), noise, level=level, random_state=random_state)
     return period_result(found, time, word, level=level, random_state=random_state)
-
-
-def _word(days: np.ndarray) -> str:
-    """Which periods were asked for, by how far their first days are apart."""
-    steps = np.diff(days[~np.isnan(days)])
-    return "week" if not steps.size or steps[0] == 7 else "month"
 
 
 def period_result(

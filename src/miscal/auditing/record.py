@@ -132,10 +132,10 @@ class Audit:
         return replace(self, document={**self.document, "settings": settings})
 
     def rows_of(self, finding: Finding, data: Any) -> np.ndarray:
-        """Which rows of the predictions audited a finding is about, as truth values."""
-        from miscal.auditing.rows_of_finding import members
+        """Which rows of predictions, or of a frame of any library, a finding is about, as truth values."""
+        from miscal.auditing.rows_of_finding import rows_of
 
-        return members(finding, data)
+        return rows_of(finding, data)
 
     def __repr__(self) -> str:
         return self.to_markdown()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.auditing.before_after import Repair, before_after
-from miscal.auditing.column_choice import chosen_columns
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
@@ -110,7 +110,7 @@ def repair_table(
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
         raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
     whole, rows = _read(table, outcome, probability, cluster, options)
-    audited = [column.name for column in chosen_columns(whole, by, ignore)[0]]
+    audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     for name in allowed or ():
         whole.columns.find(name)
     usable = list(audited if allowed is None else allowed)

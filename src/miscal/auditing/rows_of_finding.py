@@ -1,4 +1,4 @@
-"""The rows that a finding is about, found again from its columns and levels."""
+"""The rows that a finding is about, found again from its conditions."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.parts import coarse_part, fine_part
+from miscal.data.columns import Columns
+from miscal.data.errors import refusal
+from miscal.data.frames import frame_of
+from miscal.data.predictions import Predictions
+from miscal.pooling.condition import Conjunction
 
 
-def members(finding: Finding, predictions: Any) -> np.ndarray:
-    """Truth value of "belongs to the finding" at each row."""
-    inside = np.ones(predictions.rows, bool)
+def rows_of(finding: Finding, data: Any) -> np.ndarray:
+    """Truth value of "belongs to the finding" at each row of predictions, or of a frame of any library."""
+    if isinstance(data, Predictions):
+        rows, columns = data.rows, data.columns
+    else:
+        frame = frame_of(data, "'data'")
+        named = [name for name in finding.columns if name in frame]
+        rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
     if finding.kind == "score":
-        return inside
-    if finding.definition:
-        from miscal.pooling.expressions import rows_where
-
-        return rows_where(finding.definition, predictions.columns)
-    for name, level in zip(finding.columns, finding.levels, strict=True):
-        inside &= _matches(predictions, name, level)
-    return inside
-
-
-def _matches(predictions: Any, name: str, level: str) -> np.ndarray:
-    """The rows of a level, or of the stretch of ranges that has these words."""
-    from miscal.data.errors import refusal
-
-    fine = fine_part(predictions.columns.find(name), predictions.weight, predictions.count)
-    weight = predictions.weight if predictions.count is None else predictions.count
-    for part in (fine, coarse_part(fine, weight)):
-        for first in range(part.count):
-            for last in range(first, part.known if first < part.ordered else first + 1):
-                if part.level(first, last) == level:
-                    return np.asarray((part.codes >= first) & (part.codes <= last))
-    raise refusal(f"has no level '{level}'", where=f"column '{name}'")
+        return np.ones(rows, bool)
+    if not finding.condition:
+        raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
+    return Conjunction.from_dict(finding.condition).rows(columns)

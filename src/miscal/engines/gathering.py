@@ -14,11 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from miscal.carriers.summary import GRID
+from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.readers import joined, plain_text
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import FIXED, Packed, memory_bytes
+from miscal.engines.sums import CellSums, EdgeIndex
+from miscal.pairs import Pair, pair
+from miscal.pooling.cells import Ranges
 
 NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
@@ -42,6 +47,7 @@ class Gathered:
     ignored : how many of them have weight 0 or count 0
     complete : whether the predictions are all of them
     aside : columns that could not be used, with the reason
+    scores : all rows by a fine grid of the score, where it was asked for or not all rows are here
     """
 
     predictions: Predictions
@@ -49,9 +55,18 @@ class Gathered:
     ignored: int
     complete: bool
     aside: tuple[tuple[str, str], ...] = ()
+    scores: Tally | None = None
 
 
-def gather(source: Any, roles: Roles, columns: Iterable[str] | None = None, *, limit: int | None = None) -> Gathered:
+def gather(
+    source: Any,
+    roles: Roles,
+    columns: Iterable[str] | None = None,
+    *,
+    limit: int | None = None,
+    target: str | int = "auto",
+    scores: bool = False,
+) -> Gathered:
     """The rows of a table, validated as `miscal.read` does; at most about `limit` of them.
 
     Parameters
@@ -59,6 +74,7 @@ def gather(source: Any, roles: Roles, columns: Iterable[str] | None = None, *, l
     source : what `opened` gives
     columns : columns to keep beside the predictions; by default all others that can be used
     limit : rows that may be gathered; None: all
+    target, scores : all rows by a fine grid of the score of this target, also where they fit; without, a sample's only
 
     A sample has no clusters and no ids.
     """
@@ -67,15 +83,16 @@ def gather(source: Any, roles: Roles, columns: Iterable[str] | None = None, *, l
     aside = (*source.aside, *((name, "it holds no plain values") for name, kind in kinds.items() if not kind))
     source.check(list(dict.fromkeys([*roles.names, *kept])))
     if limit is None or (source.rows is not None and source.rows <= limit):
-        return _all(source, roles, kept, aside)
-    state = source.run(SamplePass(roles, tuple(kept), limit, source.rows))
+        found = _all(source, roles, kept, aside)
+        return replace(found, scores=_grid_of(pair(found.predictions, target))) if scores else found
+    state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
     state.labels.check(f"column '{roles.outcome}'")
     table, complete = state.table(), state.rows <= limit
     if table is None:
         raise refusal("must have rows", where=source.words, got="it has none")
     chosen = roles if complete else replace(roles, cluster=None, id=None)
     made = chosen.read(table, kept)
-    return Gathered(made, state.rows, state.ignored, complete, aside)
+    return Gathered(made, state.rows, state.ignored, complete, aside, state.scores.tally())
 
 
 def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
@@ -132,6 +149,39 @@ class Labels:
             raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
 
 
+class ScoreGrid:
+    """All rows by a fine grid of the score that is the same for every table."""
+
+    def __init__(self) -> None:
+        self.index, self.weighted = EdgeIndex(GRID[1:-1]), False
+        self.sums = CellSums([GRID.size - 1], recalibrated=False)
+
+    def add(self, pair: Pair) -> None:
+        self.weighted |= pair.weight is not None
+        codes = self.sums.codes(pair.rows)
+        self.index.codes(pair.predicted, 0, codes[0])
+        self.sums.add(codes, pair, None)
+
+    def arrays(self) -> Packed:
+        return self.sums.arrays() | {"weighted": np.array([self.weighted])}
+
+    def merge(self, packed: Packed) -> None:
+        self.weighted |= bool(packed["weighted"][0])
+        own = {name: values for name, values in packed.items() if name != "weighted"}
+        self.sums.merge(own, np.arange(GRID.size - 1))
+
+    def tally(self) -> Tally:
+        """The sums of the grid's cells."""
+        cells = Ranges(GRID, name="score")
+        return self.sums.tally(0, np.arange(cells.count), cells, weighted=self.weighted, after=False)
+
+
+def _grid_of(compared: Pair) -> Tally:
+    grid = ScoreGrid()
+    grid.add(compared)
+    return grid.tally()
+
+
 @dataclass(frozen=True)
 class SamplePass:
     """About `limit` rows of a table, all equally likely; every row is validated."""
@@ -140,6 +190,7 @@ class SamplePass:
     kept: tuple[str, ...]
     limit: int
     rows: int | None = None
+    target: str | int = "auto"
 
     @property
     def columns(self) -> list[str]:
@@ -162,6 +213,7 @@ class SampleState:
         self.pieces: list[Any] = []
         self.rows = self.ignored = self.held = 0
         self.labels = Labels()
+        self.scores = ScoreGrid()
 
     def add(self, chunk: Chunk) -> None:
         import pyarrow as pa
@@ -169,8 +221,11 @@ class SampleState:
         from miscal.kernels.seeds import rows_below
 
         table = chunk.table
-        batch = self.job.roles.open(Chunk(table.select(self.job.roles.columns), chunk.place, chunk.first, chunk.row))
+        own = Chunk(table.select(self.job.roles.columns), chunk.place, chunk.first, chunk.row)
+        batch = self.job.roles.open(own, self.job.target)
         if batch is not None:
+            if batch.rows:
+                self.scores.add(batch.pair)
             self.labels.add(batch)
             self.ignored += batch.ignored
         self.rows += table.num_rows
@@ -212,6 +267,7 @@ class SampleState:
         import pyarrow as pa
 
         packed = {"totals": np.array([self.rows, self.ignored]), "labels": self.labels.packed()}
+        packed |= {f"scores:{name}": values for name, values in self.scores.arrays().items()}
         if self.pieces:
             table = joined(self.pieces)
             sink = pa.BufferOutputStream()
@@ -227,6 +283,7 @@ class SampleState:
         self.rows += rows
         self.ignored += ignored
         self.labels.merge(packed["labels"])
+        self.scores.merge({name[7:]: values for name, values in packed.items() if name.startswith("scores:")})
         if "table" in packed:
             with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
                 self._take(reader.read_all())

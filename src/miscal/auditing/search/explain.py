@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from miscal.auditing.search.groups import Group, Rows, cluster_sums
-from miscal.auditing.search.places import Place, Tests, box_place, deviation_beyond
+from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
 from miscal.auditing.search.ranges import best_boxes
 from miscal.inference.adjust import adjusted_z
 
@@ -33,7 +33,13 @@ class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
     def __init__(
-        self, rows: Rows, tests: Tests, places: Sequence[Place], groups: Sequence[Group], *, stretches: bool = True
+        self,
+        rows: Rows,
+        tests: Multiplicity,
+        places: Sequence[Place],
+        groups: Sequence[Group],
+        *,
+        stretches: bool = True,
     ) -> None:
         self.rows, self.tests = rows, tests
         self.open = list(places)

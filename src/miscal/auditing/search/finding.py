@@ -11,7 +11,7 @@ from miscal.auditing.findings import CODES, Finding
 from miscal.auditing.search.explain import Explainer, Taken
 from miscal.auditing.search.groups import Rows, replace_noise
 from miscal.auditing.search.looking import Looked, real_places, score_after
-from miscal.auditing.search.places import Place, Tests
+from miscal.auditing.search.places import Multiplicity, Place
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.ranking import shrunken_gap
 
@@ -19,7 +19,7 @@ CHILDREN = 12  # places listed under the one that explains them; the rest are co
 Ordered = list[tuple[float, list[Finding]]]
 
 
-def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
+def findings_of(looked: Looked, tests: Multiplicity, random_state: int) -> Ordered:
     """Findings of one target, each head with those that it explains, with what orders the heads."""
     real = real_places(looked, tests)
     specific = [place for place in real if place.specific]
@@ -38,11 +38,11 @@ def findings_of(looked: Looked, tests: Tests, random_state: int) -> Ordered:
     return ordered
 
 
-def _is_real(looked: Looked, tests: Tests) -> bool:
+def _is_real(looked: Looked, tests: Multiplicity) -> bool:
     return looked.whole is not None and looked.whole.adjusted <= tests.level
 
 
-def _as_predicted(looked: Looked, tests: Tests, real: list[Place], taken: list[Taken]) -> list[Taken]:
+def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken: list[Taken]) -> list[Taken]:
     """The general places that explain the others when the whole table is not off: judged as predicted.
 
     What the places taken explain as predicted is added to them.
@@ -63,7 +63,7 @@ def _as_predicted(looked: Looked, tests: Tests, real: list[Place], taken: list[T
     return [Taken(original[id(f.place)], f.bound, [original[id(p)] for p in f.explains]) for f in further]
 
 
-def _head(looked: Looked, tests: Tests, item: Taken) -> list[Finding]:
+def _head(looked: Looked, tests: Multiplicity, item: Taken) -> list[Finding]:
     head = finding(looked, tests, item.place, specific=item.place.specific)
     seen = {head.where}
     children: list[Finding] = []
@@ -78,7 +78,7 @@ def _head(looked: Looked, tests: Tests, item: Taken) -> list[Finding]:
     return [replace(head, explains=len(item.explains)), *children]
 
 
-def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) -> tuple[float, Finding]:
+def _whole(looked: Looked, tests: Multiplicity, taken: list[Taken], random_state: int) -> tuple[float, Finding]:
     """The finding about all rows, and what it is worth; explained by the first place taken if nothing is left."""
     place = looked.whole
     assert place is not None
@@ -94,7 +94,7 @@ def _whole(looked: Looked, tests: Tests, taken: list[Taken], random_state: int) 
 
 
 def _spread_general(
-    looked: Looked, tests: Tests, general: list[Place], whole: tuple[float, Finding], ordered: Ordered
+    looked: Looked, tests: Multiplicity, general: list[Place], whole: tuple[float, Finding], ordered: Ordered
 ) -> None:
     """List general findings under the whole table, or under what explains the whole table."""
     bound, found = whole
@@ -128,7 +128,7 @@ def _least(found: Finding) -> float:
     return max(low, -high, 0.0) * found.weight
 
 
-def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
+def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
     """One place as a finding."""
     raw, rows = place.raw, looked.rows
     number = tests.severity(place)
@@ -158,7 +158,8 @@ def finding(looked: Looked, tests: Tests, place: Place, *, specific: bool, paren
         specific=bool(specific and real),
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
-        definition=place.definition or None,
+        condition=tuple(place.conjunction.to_dict()),
+        definition=place.condition.words() if place.condition is not None else None,
     )
 
 

@@ -14,6 +14,7 @@ from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
 from miscal.pooling.cells import Levels
+from miscal.pooling.condition import Conjunction
 from miscal.pooling.poolings import LevelPooling
 
 NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
@@ -27,16 +28,22 @@ class Rows:
 
     raw : the pair;  beyond : the same with the recalibrated score;  noise : which null
     spread : variance of sums over clusters relative to that over rows, at least 1
+    scale : how many rows of the table each row stands for; 1 unless they are a sample
     """
 
     raw: Pair
     beyond: Pair
     noise: Noise
     spread: float = 1.0
+    scale: float = 1.0
 
     @property
     def weight(self) -> np.ndarray | None:
-        return self.raw.first
+        """Weight of the table's rows that each row stands for; None when every row counts once."""
+        first = self.raw.first
+        if self.scale == 1.0:
+            return first
+        return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
 
     def variance(self, sums: Sums) -> Floats:
         """Variance of Σw(y - p) in each cell."""
@@ -151,6 +158,10 @@ class Group:
     def words(self, box: Box) -> str:
         """The place in words."""
         return " and ".join(part.words(*ends) for part, ends in zip(self.parts, box, strict=True))
+
+    def conjunction(self, box: Box) -> Conjunction:
+        """Which rows belong to a box of cells."""
+        return Conjunction(tuple(part.condition(*ends) for part, ends in zip(self.parts, box, strict=True)))
 
     def levels(self, box: Box) -> tuple[str, ...]:
         """The levels, one a column."""

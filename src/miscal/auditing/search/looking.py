@@ -16,8 +16,8 @@ from miscal.auditing.search.curves import curve_rows, with_curve
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import (
+    Multiplicity,
     Place,
-    Tests,
     add_boxes,
     add_cells,
     add_walks,
@@ -32,13 +32,16 @@ from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null, walk_summary
 from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable
-from miscal.pairs import pair
+from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
+from miscal.pooling.cells import Ranges
+from miscal.pooling.columns import range_pooling
 from miscal.results import Result
 
 Say = Callable[[str], None]
 SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
 SAME = 0.6  # share of its information that a column may have in common with another
+RANGES = 10  # of a variable, where it is shown
 MOST_CELLS = 3000  # combinations of one pair
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
@@ -48,6 +51,8 @@ class Looked:
     """What was seen for one target.
 
     name : the class, where there are several targets;  columns : each with its result and group
+    skipped : families and numbers of tests that a first look left out, which count all the same
+    searched : families whose p-values are those of their whole search: how many places, and the worst of them
     left : places still off when the list of findings was stopped
     """
 
@@ -57,6 +62,8 @@ class Looked:
     score: Result
     columns: list[tuple[Column, Result, Group]] = field(default_factory=list)
     pairs: list[Group] = field(default_factory=list)
+    skipped: list[tuple[str, int]] = field(default_factory=list)
+    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
     whole: Place | None = None
     further: list[Result] = field(default_factory=list)
@@ -109,7 +116,7 @@ def look(
         p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
         group = group_of([part], result.kind, rows, p_value)
         if group.ordered:
-            group.walk = _walk(result, part)
+            group.walk = walk_of(result, part)
         looked.columns.append((column, result, group))
     return looked
 
@@ -118,13 +125,22 @@ def _result(predictions: Predictions, column: Column, target: str | int, random_
     options: dict[str, Any] = {"target": target, "random_state": random_state}
     if column.nominal:
         return by_field(predictions, column.name, **options)
+    return by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
+
+
+def _shown(column: Column) -> Any:
+    """How a variable is cut where it is shown: months of dates that last long enough, else ranges of equal support."""
     months = month_edges(column.values) if column.kind == "date" else None
-    if months is not None:
-        options["bins"] = months
-    return by_variable(predictions, column.name, curve=False, **options)
+    return RANGES if months is None else months
 
 
-def _walk(result: Result, part: Part) -> tuple[float, int, int] | None:
+def shown_edges(column: Column, compared: Pair) -> np.ndarray | None:
+    """The edges of the ranges that are shown of a variable; None where all values are missing."""
+    cells = range_pooling(column, _shown(column), weight=compared.weight, count=compared.count).cells
+    return cells.edges if isinstance(cells, Ranges) else None
+
+
+def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
     """The p-value of the walk along a variable and the cells of the stretch in which it moves most."""
     ends = result.extra.get("range")
     if ends is None or part.edges is None:
@@ -141,7 +157,7 @@ def suspicion(result: Result, group: Group) -> float:
     return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
-def look_at_pairs(looked: Looked, tests: Tests, effort: str, say: Say) -> None:
+def look_at_pairs(looked: Looked, effort: str, say: Say) -> None:
     """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested."""
     weight = looked.rows.weight
     small = [
@@ -158,7 +174,7 @@ def look_at_pairs(looked: Looked, tests: Tests, effort: str, say: Say) -> None:
     done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
     for least, _, one, two in pairs:
         if least > SUSPECT or done >= PAIRS[effort]:
-            tests.count_only(*pair_tests(one[0], two[0]))
+            looked.skipped.append(pair_tests(one[0], two[0]))
             continue
         done += 1
         if done % 10 == 1:
@@ -183,7 +199,7 @@ def _one_tells_the_other(group: Group) -> bool:
     return own[0] + own[1] - both > SAME * min(own)
 
 
-def test_columns(looked: Looked, tests: Tests) -> None:
+def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
     family = "columns"
     kuiper = looked.score.extra["kuiper_noise"]
@@ -197,8 +213,10 @@ def test_columns(looked: Looked, tests: Tests) -> None:
     looked.places += add_boxes(tests, ordered, looked.rows, family) + add_walks(tests, ordered, looked.rows, family)
 
 
-def test_pairs(looked: Looked, tests: Tests) -> None:
-    """Test the cells of all pairs."""
+def judge_searches(looked: Looked, tests: Multiplicity) -> None:
+    """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
+    for family, number in looked.skipped:
+        tests.count_only(family, number)
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in looked.pairs:
         kinds[sum(part.edges is not None for part in group.parts)].append(group)
@@ -206,6 +224,9 @@ def test_pairs(looked: Looked, tests: Tests) -> None:
     looked.places += add_cells(tests, kinds[0], looked.rows, "pairs")
     looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
     looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
+    for family, (size, places) in looked.searched.items():
+        tests.add_searched(family, size, places)
+        looked.places += places
 
 
 def _whole(looked: Looked, p_value: float, family: str) -> Place:
@@ -217,7 +238,7 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
 
 
-def real_places(looked: Looked, tests: Tests) -> list[Place]:
+def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
     tests.adjust_others(looked.places)
     set_costs(looked.places, tests)
@@ -232,6 +253,8 @@ def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> f
     predicted = compared.predicted.copy()
     for place in places:
         rows = place.rows
+        if not rows.size:  # a sample may have none of them
+            continue
         residual = predicted[rows] - compared.observed[rows]
         predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
     mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))

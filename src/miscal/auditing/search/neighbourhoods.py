@@ -10,11 +10,11 @@ import numpy as np
 
 from miscal.auditing.search.groups import sums_of
 from miscal.auditing.search.looking import Looked, Say, suspicion
-from miscal.auditing.search.places import Place, Tests
+from miscal.auditing.search.places import Place
 from miscal.auditing.search.ranges import best_boxes
 from miscal.data.predictions import Predictions
 from miscal.metrics.neighbourhood.result import by_neighbourhood
-from miscal.pooling.subpopulations import quoted
+from miscal.pooling.condition import Condition, Conjunction
 from miscal.results import Result
 
 FAMILY = "neighbourhoods"
@@ -28,16 +28,14 @@ SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs ge
 WHOLE_SCORE = (0.0, 1.0)
 
 
-def look_at_neighbourhoods(
-    predictions: Predictions, looked: Looked, tests: Tests, random_state: int, say: Say
-) -> list[Result]:
+def look_at_neighbourhoods(predictions: Predictions, looked: Looked, level: float, random_state: int, say: Say) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
     numeric = [
         (suspicion(result, group), column) for column, result, group in looked.columns if column.kind == "numeric"
     ]
     pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
     if not pairs or predictions.rows > MOST_ROWS:
-        return []
+        return
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
     found: list[tuple[float, Result, Place]] = []
     for (_, one), (_, two) in pairs[:MOST_PAIRS]:
@@ -50,8 +48,8 @@ def look_at_neighbourhoods(
             place = _place(predictions, looked, (one.name, two.name))
             place.p_value = min(1.0, result.p_value * len(pairs))
             found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
-    tests.add_searched(FAMILY, len(pairs), [place for _, _, place in found])
-    return [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= tests.level]
+    looked.searched[FAMILY] = len(pairs), [place for _, _, place in found]
+    looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= level]
 
 
 def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) -> Result:
@@ -99,8 +97,10 @@ def _place(predictions: Predictions, looked: Looked, names: tuple[str, str]) -> 
     words = " and ".join(f"{name} {low:.3g} to {high:.3g}" for name, (low, high) in zip(names, ends, strict=True))
     place = Place(None, (), math.nan, 0.0, FAMILY, raw, beyond, PLACES, members, "neighbourhood", words)
     place.columns, place.levels = names, tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)
-    place.definition = " and ".join(
-        f"{quoted(name)} >= {low!r} and {quoted(name)} <= {high!r}"
-        for name, (low, high) in zip(names, ends, strict=True)
+    place.condition = Conjunction(
+        tuple(
+            Condition(name, "numeric", float(np.nextafter(low, -np.inf)), high)
+            for name, (low, high) in zip(names, ends, strict=True)
+        )
     )
     return place

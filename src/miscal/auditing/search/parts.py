@@ -9,6 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.condition import Condition
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
 COARSE = 10  # ranges of a variable when it is crossed with another column
@@ -53,6 +54,17 @@ class Part:
         return range_level(
             self.column, float(self.edges[first]), float(self.edges[last + 1]), first == 0, last == self.known - 1
         )
+
+    def condition(self, first: int, last: int) -> Condition:
+        """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
+        kind = self.column.kind
+        if first >= self.known:
+            return Condition(self.name, kind, levels=(), missing=True)
+        if self.edges is None:
+            return Condition(self.name, kind, levels=(self.labels[first],))
+        low = None if first == 0 else float(self.edges[first])
+        high = None if last == self.known - 1 else float(self.edges[last + 1])
+        return Condition(self.name, kind, low, high)
 
     def words(self, first: int, last: int) -> str:
         """The place in words: the column's name and the level.

@@ -17,6 +17,7 @@ from miscal.auditing.search.groups import NAMES, Box, Group, Rows, reachable_p
 from miscal.auditing.search.ranges import WHOLE, Best, best_boxes, stretches
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Sums
+from miscal.pooling.condition import Conjunction
 
 
 @dataclass(eq=False)
@@ -44,7 +45,7 @@ class Place:
     levels: tuple[str, ...] = ()
     adjusted: float = math.nan
     specific: bool = False
-    definition: str = ""
+    condition: Conjunction | None = None  # of a place that is no box of cells
 
     @property
     def rows(self) -> np.ndarray:
@@ -53,6 +54,13 @@ class Place:
             return self.own_rows
         assert self.group is not None
         return self.group.members(self.box)
+
+    @property
+    def conjunction(self) -> Conjunction:
+        """Which rows belong to it, as data."""
+        if self.condition is not None:
+            return self.condition
+        return Conjunction() if self.group is None else self.group.conjunction(self.box)
 
     @property
     def words(self) -> str:
@@ -69,7 +77,7 @@ class Place:
 
 
 @dataclass(eq=False)
-class Tests:
+class Multiplicity:
     """All p-values of an audit, by family, and the places of those that have one, by their number in it."""
 
     level: float
@@ -173,7 +181,9 @@ def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows
     return place
 
 
-def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
+def add_cells(
+    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05
+) -> list[Place]:
     """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
     places: list[Place] = []
     for group in groups:
@@ -188,7 +198,9 @@ def add_cells(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, wi
     return places
 
 
-def add_boxes(tests: Tests, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+def add_boxes(
+    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001
+) -> list[Place]:
     """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
     places: list[Place] = []
     for group in groups:
@@ -217,7 +229,7 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     return [float(p) for p in np.nan_to_num(rows.p_values(stacked), nan=1.0)]
 
 
-def add_walks(tests: Tests, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
     """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
     places: list[Place] = []
     for group in groups:
@@ -229,7 +241,7 @@ def add_walks(tests: Tests, groups: Sequence[Group], rows: Rows, family: str) ->
     return places
 
 
-def set_costs(places: Sequence[Place], tests: Tests) -> None:
+def set_costs(places: Sequence[Place], tests: Multiplicity) -> None:
     """Cost of each place: the logarithm of how many there are in its family, and of the boxes searched."""
     for place in places:
         place.cost = math.log(max(tests.size(place.family), 1) * max(place.searched, 1))
@@ -248,7 +260,7 @@ def deviation_beyond(variance: float, total: float) -> float:
     return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
 
 
-def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Tests) -> None:
+def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Multiplicity) -> None:
     """Mark the places that are significant beyond the score too, judged as severely as they were as predicted.
 
     Only places beyond noise are asked, but all that were tested count: noise helped to put a place among them.

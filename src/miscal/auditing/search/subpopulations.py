@@ -11,7 +11,7 @@ import numpy as np
 from miscal.auditing.memory import give_back
 from miscal.auditing.search.groups import sums_of
 from miscal.auditing.search.looking import Looked, Say, suspicion
-from miscal.auditing.search.places import Place, Tests
+from miscal.auditing.search.places import Place
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import ordered
@@ -19,6 +19,7 @@ from miscal.metrics.subpopulation.curves import cumulative_curve
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation
 from miscal.metrics.subpopulation.scale import scaled_errors
+from miscal.pooling.condition import parse
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -37,13 +38,11 @@ ALIKE = 0.5  # rows shared from which two are drawn once
 POINTS = 200
 
 
-def look_at_subpopulations(
-    predictions: Predictions, looked: Looked, tests: Tests, effort: str, random_state: int, say: Say
-) -> Result | None:
+def look_at_subpopulations(predictions: Predictions, looked: Looked, effort: str, random_state: int, say: Say) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
     fit = [(suspicion(r, g), c) for c, r, g in looked.columns if g.ordered or len(c.levels) <= MOST_LEVELS]
     if len(fit) < 2:
-        return None
+        return
     say("subpopulations")
     widest = WIDEST[effort] if predictions.rows <= MANY_ROWS else NARROW
     chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[:widest]]
@@ -63,15 +62,15 @@ def look_at_subpopulations(
     factor = left_out(fit, chosen)
     give_back(rows)
     seen = _Seen(predictions, looked, names, result)
-    tests.add_searched(FAMILY, int(result.table.rows * factor), _places(seen, looked, result, factor))
-    return replace(result, extra={**result.extra, "cumulative": seen.curves()})
+    looked.searched[FAMILY] = int(result.table.rows * factor), _places(seen, looked, result, factor)
+    looked.further.append(replace(result, extra={**result.extra, "cumulative": seen.curves()}))
 
 
 class _Seen:
     """The search once more, without noise: which rows a subpopulation of the result's table has."""
 
     def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
-        self.rows = ordered(looked.rows.raw)
+        self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
         seed = int(result.settings["random_state"])
         asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
         self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
@@ -133,6 +132,6 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
         made.columns = definition.columns
         made.levels = tuple(condition.words() for condition in definition.conditions)
-        made.definition = definition.words()
+        made.condition = parse(definition.words(), seen.columns)
         places.append(made)
     return places

@@ -16,7 +16,7 @@ from miscal.metrics.field.shrink import Shrunken, shrink
 from miscal.metrics.norms import Norm
 from miscal.metrics.pooled import DRAWS, Pooled, pooled, worst_cell
 from miscal.metrics.score.binned import Bins
-from miscal.pairs import Pair, pair
+from miscal.pairs import pair
 from miscal.pooling.columns import named_columns
 from miscal.pooling.levels import Nested, nested_levels
 from miscal.results import Result, Table
@@ -73,17 +73,39 @@ def by_field(
     """
     compared = pair(p, target)
     levels = _levels(p, field, parent, bins)
-    cells = levels.pooling.cells.count
-    draws = int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
+    draws = draws_for(levels.pooling.cells.count)
     found = pooled(compared, levels.pooling, norm=norm, null=null, random_state=random_state, draws=draws)
     apart = None
     if np.count_nonzero(found.tally.counts) > 1:
         apart = level_differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
+    settings = {
+        "column": _plain(field), "parent": None if parent is None else _plain(parent),
+        "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
+        "target": compared.target, "random_state": random_state,
+    }  # fmt: skip
+    return field_result(found, levels, settings, apart)
+
+
+def _plain(names: str | Sequence[str]) -> str | list[str]:
+    return names if isinstance(names, str) else list(names)
+
+
+def draws_for(cells: int) -> int:
+    """How many draws so many levels get."""
+    return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
+
+
+def field_result(
+    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: Differences | None = None
+) -> Result:
+    """The record of the levels; `apart`, what sets them apart from one another, needs the rows."""
     shrunken = _shrunken(found, levels, apart)
+    field = settings["column"]
+    used = {"levels": found.table.rows, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
         "field",
-        _settings(field, parent, bins, norm, compared, found, random_state),
+        {**settings, **used},
         _extra(field, found, levels, shrunken, apart),
         method=found.method + _noise_words(found),
         table=_table(found, levels, shrunken, apart),
@@ -143,29 +165,6 @@ def _table(found: Pooled, levels: Nested, shrunken: Shrunken, apart: Differences
         "difference_adjusted": nothing if apart is None else apart.adjusted,
     }
     return Table(columns)
-
-
-def _settings(
-    field: str | Sequence[str],
-    parent: str | Sequence[str] | None,
-    bins: Bins | None,
-    norm: Norm,
-    compared: Pair,
-    found: Pooled,
-    random_state: int,
-) -> Mapping[str, Any]:
-    plain = bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins]
-    return {
-        "column": field if isinstance(field, str) else list(field),
-        "parent": parent if parent is None or isinstance(parent, str) else list(parent),
-        "bins": plain,
-        "levels": found.table.rows,
-        "norm": norm,
-        "target": compared.target,
-        "null": found.noise.null,
-        "random_state": random_state,
-        "draws": found.summary.draws,
-    }
 
 
 def _extra(

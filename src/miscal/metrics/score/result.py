@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
 from miscal.engines.walks import walk_curve
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.brownian import RANGE_MEAN
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.norms import Norm
-from miscal.metrics.pooled import Noise, pooled, walk_summary
+from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
 from miscal.metrics.score.losses import decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
@@ -66,14 +68,26 @@ def by_score(
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
     plain = bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float))
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
-    settings |= {"bins_used": found.table.rows, "draws": found.summary.draws}
-    extra = {"tally": found.tally, **score_extras(compared, found.noise, random_state)}
-    return found.result("Calibration by score", "score", settings, extra)
+    walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
+    return score_result(found, compared, walked, settings)
 
 
-def score_extras(compared: Pair, noise: Noise, random_state: int) -> dict[str, Any]:
+def score_result(
+    found: Pooled, compared: Pair, walked: tuple[Walk, NullSummary], settings: Mapping[str, Any]
+) -> Result:
+    """The record of the bins, and of the other numbers by score.
+
+    compared : the rows, or as many aggregated ones as tell their scores apart
+    walked : the walk along the score, and how its range compares with noise
+    """
+    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    used = {"bins_used": found.table.rows, "draws": found.summary.draws}
+    return found.result("Calibration by score", "score", {**settings, **used}, extra)
+
+
+def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
-    walked, kuiper = walk_summary(compared, None, noise=noise, random_state=random_state)
+    walked, kuiper = along
     fit = slope_intercept(compared)
     smooth = smooth_error(compared)
     scores, weight, events = pooled_scores(compared)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
+from miscal.inference.aggregates import NullSummary
 from miscal.metrics.norms import Norm
 from miscal.metrics.pooled import Pooled, p_floor, pooled, walk_summary, with_missing, worst_cell
 from miscal.metrics.variable.curve import curve_of
@@ -53,22 +56,44 @@ def by_variable(
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
     found = pooled(compared, crossed(pools), norm=norm, null=null, random_state=random_state)
-    extra: dict[str, Any] = {"tally": found.tally, "worst": worst_cell(found), "column": variable}
-    p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
-    if len(columns) == 1 and not columns[0].nominal:
-        p_value, least, walk_method, place = _along(compared, columns[0].values, found, random_state)
-        extra |= place | {"column_kind": columns[0].kind, "integer": columns[0].integer}
-        method = f"{found.noise.reason} p-value: walk along the variable ({walk_method})."
-        if curve and not np.isnan(columns[0].values).all():
-            smooth = curve_of(compared, columns[0].values, {"grid": CURVE_POINTS, "random_state": random_state})
-            extra["curve"] = smooth.frame()
-            extra["density"] = density_of(columns[0].values, compared, integer=columns[0].integer)
     plain = bins if isinstance(bins, int) else [float(edge) for edge in bins]
-    names = [variable] if isinstance(variable, str) else list(variable)
-    settings = {"column": variable if isinstance(variable, str) else names}
-    settings |= found.settings(plain, strategy, norm, compared.target, random_state)
+    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    if len(columns) != 1 or columns[0].nominal:
+        return variable_result(found, [column.name for column in columns], settings)
+    extra: dict[str, Any] = {"column_kind": columns[0].kind, "integer": columns[0].integer}
+    values = columns[0].values
+    known = ~np.isnan(values)
+    if not known.any():
+        made = variable_result(found, [columns[0].name], settings, extra)
+        words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
+        return replace(made, p_value=float(found.adjusted[-1]), method=words)
+    rows = compared if known.all() else compared.take(np.flatnonzero(known))
+    key = np.ascontiguousarray(values[known], dtype=np.float64)
+    along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
+    if curve:
+        smooth = curve_of(compared, values, {"grid": CURVE_POINTS, "random_state": random_state})
+        extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
+    return variable_result(found, [columns[0].name], settings, extra, along)
+
+
+def variable_result(
+    found: Pooled,
+    names: Sequence[str],
+    settings: Mapping[str, Any],
+    extra: Mapping[str, Any] | None = None,
+    along: tuple[Walk, NullSummary] | None = None,
+) -> Result:
+    """The record of the ranges; of one variable with the walk along it and how its range compares with noise."""
+    column = names[0] if len(names) == 1 else list(names)
+    more = {"tally": found.tally, "worst": worst_cell(found), "column": column, **(extra or {})}
+    p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
+    if along is not None:
+        p_value, least, words, place = _along(*along, found)
+        more |= place
+        method = f"{found.noise.reason} p-value: walk along the variable ({words})."
     name = f"Calibration by {' and '.join(names)}"
-    return found.result(name, "variable", settings, extra, p_value=p_value, method=method, least=least)
+    settings = {"column": column, **settings}
+    return found.result(name, "variable", settings, more, p_value=p_value, method=method, least=least)
 
 
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
@@ -84,18 +109,10 @@ def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 
 
-def _along(
-    compared: Pair, values: np.ndarray, found: Pooled, random_state: int
-) -> tuple[float, float, str, dict[str, Any]]:
+def _along(walked: Walk, summary: NullSummary, found: Pooled) -> tuple[float, float, str, dict[str, Any]]:
     """P-value of the walk along a variable, its bound, how it was found, and the range in which the walk moves most."""
-    known = ~np.isnan(values)
-    if not known.any():
-        return float(found.adjusted[-1]), math.nan, "all values are missing", {}
-    rows = compared if known.all() else compared.take(np.flatnonzero(known))
-    key = np.ascontiguousarray(values[known], dtype=np.float64)
-    walked, summary = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     p_value, least = summary.p_value, p_floor(summary)
-    if not known.all() and isinstance(found.tally.cells, Ranges):
+    if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
         p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
     ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
     place = {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}

@@ -1,0 +1,146 @@
+"""Results of a table that is not in memory: what `by_score`, `by_variable` and `by_field` say, from sums of all rows.
+
+Cells are those of the sums, and their tests are as exact as in memory. What needs the order of the rows is read off a
+fine grid of the key: a walk is exact at the borders of its cells, and the scores of a cell are taken for their mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from miscal.carriers.tally import Tally
+from miscal.carriers.walk import Walk
+from miscal.inference.aggregates import NullSummary
+from miscal.inference.sums import Sums, effective_events
+from miscal.inference.walks import kuiper_p_value
+from miscal.metrics.field.result import draws_for, field_result
+from miscal.metrics.pooled import Noise, pooled_of
+from miscal.metrics.score.losses import isotonic_rates
+from miscal.metrics.score.result import score_result
+from miscal.metrics.variable.result import variable_result
+from miscal.pairs import Pair
+from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.levels import Nested
+from miscal.pooling.poolings import LevelPooling
+from miscal.results import Result
+
+FITTED = ("slope", "intercept", "in_the_large", "ratio")
+NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
+
+
+def noise_of_sums(*, outcome_weights: bool) -> Noise:
+    """Which null sums call for, and why in words."""
+    if outcome_weights:
+        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
+def recalibrated_scores(grid: Tally) -> np.ndarray:
+    """The score of each cell of a grid after isotonic recalibration; empty cells lie between their neighbours."""
+    filled = np.flatnonzero(grid.weight > 0)
+    rates = isotonic_rates(grid.weight[filled], grid.observed[filled])
+    return np.ascontiguousarray(np.interp(np.arange(grid.counts.size), filled, rates))
+
+
+def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
+    """Calibration by score, from its bins and a fine grid of the score."""
+    found = pooled_of(bins, noise, random_state=random_state)
+    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
+    made = score_result(found, grid_rows(grid), walked(grid, noise, random_state), settings)
+    extra = dict(made.extra)
+    if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
+        unknown = [math.nan, math.nan]
+        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}}
+    extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
+    return Result(**{**vars(made), "extra": extra})
+
+
+def variable_from_sums(
+    name: str,
+    bins: Tally,
+    grid: Tally | None,
+    noise: Noise,
+    *,
+    target: str,
+    random_state: int = 0,
+    extra: Mapping[str, Any] | None = None,
+) -> Result:
+    """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
+    found = pooled_of(bins, noise, random_state=random_state)
+    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
+    along = walked(grid, noise, random_state) if grid is not None and _known(grid) else None
+    return variable_result(found, [name], settings, extra or {}, along)
+
+
+def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
+    """Calibration by the levels of a field; what sets them apart from one another needs the rows and is left out."""
+    found = pooled_of(levels, noise, random_state=random_state, draws=draws_for(levels.counts.size))
+    settings = {
+        "column": name, "parent": None, "bins": None, "norm": "l1", "target": target, "random_state": random_state,
+    }  # fmt: skip
+    assert isinstance(levels.cells, Levels)
+    return field_result(found, Nested(LevelPooling(np.empty(0, np.int64), levels.cells)), settings)
+
+
+def grid_rows(grid: Tally) -> Pair:
+    """Events and non-events of each cell at its mean score, as aggregated rows."""
+    filled = np.flatnonzero(grid.weight > 0)
+    mean = np.clip(np.repeat(grid.mean_predicted[filled], 2), 0.0, 1.0)
+    observed = np.tile(np.array([1, 0], np.uint8), filled.size)
+    size = np.stack([grid.observed[filled], grid.weight[filled] - grid.observed[filled]], axis=1).reshape(-1)
+    kept = size > 0
+    if grid.weighted:
+        return Pair(mean[kept], observed[kept], weight=size[kept])
+    return Pair(mean[kept], observed[kept], count=np.rint(size[kept]).astype(np.int64))
+
+
+def _known(grid: Tally) -> int:
+    """Cells that are not empty and hold no missing values."""
+    cells = grid.cells
+    return int(np.count_nonzero(grid.counts[: cells.count - (isinstance(cells, Ranges) and cells.missing)]))
+
+
+def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary]:
+    """The walk along a grid at the borders of its cells, and how its range compares with noise."""
+    cells = grid.cells
+    assert isinstance(cells, Ranges)
+    filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
+    ends, tops = np.cumsum(-grid.events_off[filled]), cells.edges[filled + 1]
+    high, low = int(np.argmax(ends)), int(np.argmin(ends))
+    sums = Sums(*(np.asarray(getattr(grid, word), dtype=np.float64)[filled] for word in NAMES))
+    weight, predicted = float(sums.weight.sum()), float(sums.predicted.sum())
+    made = Walk(
+        total=float(ends[-1]),
+        highest=max(0.0, float(ends[high])),
+        lowest=min(0.0, float(ends[low])),
+        weight=weight,
+        variance=float(sums.variance.sum()),
+        rows=int(grid.counts[filled].sum()),
+        expected=(predicted, weight - predicted),
+        distinct=int(filled.size),
+        highest_at=float(tops[high]) if ends[high] > 0 else math.nan,
+        lowest_at=float(tops[low]) if ends[low] < 0 else math.nan,
+        first=float(cells.edges[filled[0]]),
+        last=float(tops[-1]),
+    )
+    events = float(effective_events(_total(sums))[0]) if grid.weighted else min(made.expected)
+    summary = kuiper_p_value(
+        made.range,
+        weight=made.weight,
+        variance=float(sums.residual2.sum()) if noise.null == "residual" else made.variance,
+        distinct=made.distinct,
+        events=events,
+        null=noise.null,
+        ties=sums,
+        weighted=grid.weighted,
+        random_state=random_state,
+    )
+    return made, summary
+
+
+def _total(sums: Sums) -> Sums:
+    return Sums(*(getattr(sums, word).sum(keepdims=True) for word in NAMES))
