@@ -41,14 +41,14 @@ class EdgeIndex:
         # One more stretch: that of NaN, which has a bucket of its own behind all others.
         self._arguments = low, high, base, scale, np.append(starts, buckets), np.append(widths, [0.0, 0.0])
         own = np.empty(self.edges.size, np.int32)
-        from miscal.kernels.stream import bucket_codes
+        from miscal.kernels.buckets import bucket_codes
 
         bucket_codes(self.edges, *self._arguments, own)
         self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
 
     def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
         """Write the code of each value, int32; that of NaN is `missing`."""
-        from miscal.kernels.packed import edge_cells
+        from miscal.kernels.buckets import edge_cells
 
         if self.edges.size == 0:
             out[:] = np.where(np.isnan(values), missing, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.errors import refusal
-from miscal.engines.batches import paths_of
+from miscal.engines.readers import paths_of
 
 BLOCK = 1 << 22
 SUMS = "SHA256SUMS"

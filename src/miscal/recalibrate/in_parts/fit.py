@@ -1,9 +1,8 @@
-"""Recalibrators fitted from carriers: passes over a table of any size in place of its rows in memory.
+"""Recalibrators fitted to a table of any size.
 
-Histogram binning is exact: its edges and rates are those that all rows in memory give. Every other recalibrator of the
-score is fitted to the sums of each distinct score, which is exact too, as long as these fit the ceiling of memory; else
-to a sketch, tens of thousands of cells of about equally many rows in which scores are taken for their mean. `GroupWise`
-is fitted to the sums of each distinct score in each group.
+Rows that fit the ceiling of memory are fitted as they are. Of more, a map of the score is fitted to a fine grid of the
+score over all rows, in which the scores of a cell are taken for their mean; histogram binning has the rates of all rows
+within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 """
 
 from __future__ import annotations
@@ -13,23 +12,17 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import check_named, refusal
-from miscal.engines.distinct import OUTCOME, SCORE, WEIGHT, DistinctPass
-from miscal.engines.keys import Given, Profile, Quantiles
-from miscal.engines.rows import Door
-from miscal.engines.runners import DEFAULT, restarted, runner_for
-from miscal.engines.scan import Scanned, scan
-from miscal.engines.stream import memory_bytes
-from miscal.metrics.streamed import sketch_pair
-from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import Ranges
+from miscal.engines.adding import SCORE, RangeCells, add_up
+from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.roles import Roles
+from miscal.engines.source import opened
+from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
-from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.in_parts.fit_groups import fit_groups
 from miscal.recalibrate.score.histogram import EMPTY_BIN, HistogramBinning
 
-BYTES = 160  # of memory for each distinct score, its two outcomes and what sorting them takes
-ALL_DIFFERENT = 0.9  # share of a sample from which on scores are taken to be all different
+DEFAULT = "1GB"
+FROM = "fitted_from_"
 
 
 def fit_to(
@@ -42,18 +35,18 @@ def fit_to(
     memory: Any = None,
     **options: Any,
 ) -> Recalibrator:
-    """Fit a recalibrator to a table that is read in parts.
+    """Fit a recalibrator to a table that may be larger than memory.
 
-    ``fitted_from_`` of the model says from what: "bins" or "distinct scores" (the same as from all rows), or "sketch"
-    with the largest share of the rows that one of its cells has. The running total of the isotonic values, in order of
-    the score, then differs from the exact one by at most that share of all rows.
+    ``fitted_from_`` of the model says from what: "all rows"; "bins" (the rates of all rows, edges of equal support from
+    a sample); "grid", with the largest share of the rows that one of its cells has: the running total of the isotonic
+    values, in order of the score, then differs from the exact one by at most that share of all rows; or "sample".
 
     Parameters
     ----------
     model : a recalibrator that looks at the score alone, or `GroupWise` of one, for two classes
-    source : path (a file, a folder, a pattern), a lazy frame, or a Spark DataFrame
+    source : path (a file, a folder, a pattern), a frame, a lazy frame, or a Spark DataFrame
     outcome, probability, weight : names of columns
-    memory : ceiling, such as "600MB"; it also says how many distinct scores are kept
+    memory : ceiling, such as "600MB"; it also says how many rows are kept
     options : positive, logit and clip, as in `miscal.read`
 
     Returns
@@ -61,76 +54,54 @@ def fit_to(
     Recalibrator
         The same model, fitted.
     """
-    if model.uses_columns and not isinstance(model, GroupWise):
-        name = type(model).__name__
-        raise refusal("cannot be fitted in parts", where=name, hint="it needs columns beside the score: load a sample")
-    door = Door(outcome, probability, weight, target="positive", **options)
+    roles = Roles(outcome, probability, weight, **options)
     model.check_parameters()
-    runner = runner_for(source, memory)
-    check_named(door.columns, runner.kinds, runner.words, runner.kinds)
-    runner.check(door.columns)
-    most = memory_bytes(memory or DEFAULT) // (BYTES * getattr(runner, "threads", 1))
-    return restarted(runner, lambda: _fitted(model, runner, door, most))
-
-
-def _fitted(model: Recalibrator, runner: Any, door: Door, most: int) -> Recalibrator:
-    if isinstance(model, GroupWise):
-        return fit_groups(model, runner, door, most)
-    if not isinstance(model, HistogramBinning) and _from_scores(model, runner, door, most):
-        return model
-    return _from_scan(model, runner, door)
-
-
-def _from_scores(model: Recalibrator, runner: Any, door: Door, most: int) -> bool:
-    """Fit from the sums of each distinct score; whether there were few enough."""
-    scores = [batch.pair.predicted for chunk in runner.sample(door.columns) if (batch := door.open(chunk)) is not None]
-    seen = np.concatenate(scores) if scores else np.empty(0)
-    many = np.unique(seen).size > ALL_DIFFERENT * seen.size
-    if many and runner.rows is not None and ALL_DIFFERENT * runner.rows > most:
-        return False
-    table = runner.run(DistinctPass(door, most=2 * most)).table()
-    if table is None:
-        return False
-    score, outcome, weight, rows = (table[name].to_numpy() for name in (SCORE, OUTCOME, WEIGHT, "__rows__"))
-    model.fit(score, outcome, sample_weight=weight)
-    model.n_rows_ = int(rows.sum())
-    setattr(model, FROM, {"how": "distinct scores", "scores": int(np.unique(score).size)})
-    return True
-
-
-def _from_scan(model: Recalibrator, runner: Any, door: Door) -> Recalibrator:
-    def requests(key: str, kind: str, profile: Profile, unequal: bool) -> dict[str, Any]:  # noqa: ARG001
-        return {"bins": _bins(model, unequal)} if isinstance(model, HistogramBinning) else {}
-
-    scanned = scan(runner, door, variables=[], fields=[], requests=requests, sample=0)
-    rows = sketch_pair(scanned.sketch)
-    # The public way to fit: every check, and the state that JSON carries, come from it.
-    model.fit(rows.predicted, rows.observed, sample_weight=rows.first)
-    share = float(scanned.sketch.weight.max() / scanned.sketch.weight.sum())
-    how: dict[str, Any] = {"how": "sketch", "cells": int((scanned.sketch.weight > 0).sum()), "largest_share": share}
-    if isinstance(model, HistogramBinning) and not model.identity_:
-        _exact(model, scanned)
-        how = {"how": "bins"}
-    model.n_rows_ = scanned.rows
+    opening = opened(source, memory or DEFAULT)
+    names = _names(model, opening)
+    check_named([*roles.columns, *names], opening.kinds, opening.words, opening.kinds)
+    kinds = {name: opening.kinds[name] for name in names}
+    rows = gather(opening, roles, names, limit=rows_that_fit(memory or DEFAULT, kinds), target="positive")
+    if rows.complete or names:
+        p = rows.predictions
+        model.fit(p.probability, p.outcome, p.columns if names else None, sample_weight=p.weight)
+        how: dict[str, Any] = {"how": "all rows"} if rows.complete else {"how": "sample", "rows": p.rows}
+    else:
+        how = _from_grid(model, rows, opening, roles)
+        model.n_rows_ = rows.rows - rows.ignored
     setattr(model, FROM, how)
     return model
 
 
-FROM = "fitted_from_"
+def _names(model: Recalibrator, opening: Any) -> list[str]:
+    """Columns that a recalibrator needs beside the score."""
+    inner = model.recalibrator if isinstance(model, GroupWise) else model
+    if inner.uses_columns:
+        hint = "it needs columns beside the score: load a sample"
+        raise refusal("cannot be fitted in parts", where=type(inner).__name__, hint=hint)
+    if not isinstance(model, GroupWise):
+        return []
+    chosen = [model.columns] if isinstance(model.columns, str) else list(model.columns or ())
+    if not chosen or not all(isinstance(name, str) for name in chosen):
+        raise refusal("must name the columns", where="'columns'", got=f"got {model.columns!r}", hint="of the table")
+    check_named(chosen, opening.kinds, opening.words, opening.kinds)
+    return chosen
 
 
-def _bins(model: HistogramBinning, unequal: bool) -> Given | Quantiles:
-    if not parameters.is_whole(model.bins):
-        return Given(parameters.edges("bins", model.bins))
-    if model.strategy == "uniform":
-        return Given(uniform_edges(int(model.bins), 0.0, 1.0))
-    return Quantiles(int(model.bins), unequal)
-
-
-def _exact(model: HistogramBinning, scanned: Scanned) -> None:
-    """Put the edges and rates of all rows in place of the sketch's."""
-    tally = scanned.score.tallies["bins"]
-    assert isinstance(tally.cells, Ranges)
-    total = tally.weight
-    model.edges_ = [tally.cells.edges]
-    model.values_ = [np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)]
+def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) -> dict[str, Any]:
+    """Fit to a grid of the score over all rows; rates of bins are those of all rows."""
+    grid = rows.scores
+    assert grid is not None
+    if isinstance(model, HistogramBinning):
+        p = rows.predictions
+        model.fit(p.probability, p.outcome, sample_weight=p.weight)
+        if not model.identity_:
+            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_[0])]).tallies[0]
+            assert tally is not None
+            total = tally.weight
+            model.values_ = [np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)]
+        return {"how": "bins"}
+    one = grid_rows(grid)
+    # The public way to fit: every check, and the state that JSON carries, come from it.
+    model.fit(one.predicted, one.observed, sample_weight=one.first)
+    share = float(grid.weight.max() / grid.weight.sum())
+    return {"how": "grid", "cells": int((grid.weight > 0).sum()), "largest_share": share}
