@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ Opened = tuple[Any, dict[str, Any]]  # what the audit is given, and options that
 def _files(whole: pa.Table, folder: Path, ending: str, number: int) -> Path:
     folder.mkdir(exist_ok=True)
     cuts = np.linspace(0, whole.num_rows, number + 1).astype(int)
-    for i, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for i, (start, stop) in enumerate(pairwise(cuts)):
         part = whole.slice(start, stop - start)
         if ending == "csv":
             pa.csv.write_csv(part, folder / f"{i}.csv")
@@ -122,7 +123,7 @@ def differences(one: Any, two: Any, where: str = "") -> list[str]:
         return found + [d for key in one.keys() & two.keys() for d in differences(one[key], two[key], f"{where}/{key}")]
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         return [d for i, (a, b) in enumerate(zip(one, two, strict=True)) for d in differences(a, b, f"{where}[{i}]")]
-    return [] if one == two or (one != one and two != two) else [f"{where}: {one!r:.80} and {two!r:.80}"]  # noqa: PLR0124
+    return [] if one == two or (one != one and two != two) else [f"{where}: {one!r:.80} and {two!r:.80}"]
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,9 @@ def test_every_option_gives_the_same_document(name, options, effort, whole, expe
 @pytest.mark.slow
 def test_a_deep_audit_in_parts_is_that_of_memory(whole, expected, tmp_path):
     source, more = SOURCES["five parquet files, pattern"](whole, tmp_path / "files")
-    assert differences(expected("weighted", "deep"), document(source, effort="deep", **OPTIONS["weighted"], **more)) == []
+    assert (
+        differences(expected("weighted", "deep"), document(source, effort="deep", **OPTIONS["weighted"], **more)) == []
+    )
 
 
 @pytest.mark.parametrize("options", ["plain", "weighted"])

@@ -64,8 +64,8 @@ class Cuts:
         return LevelCells(self.name, max_levels) if self.grid is None else RangeCells(self.name, self.grid)
 
 
-def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, further: Any = ()) -> Cuts:
-    """How a column of a sample was cut, with a grid that has all of its edges; `further` are edges of periods."""
+def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None) -> Cuts:
+    """How a column of a sample was cut, with a grid that has all of its edges."""
     if column.nominal:
         return Cuts(column.name, column.kind)
     kind = "integer" if column.integer else column.kind
@@ -73,7 +73,7 @@ def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, fu
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
     bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
     quantiles = np.quantile(known, np.linspace(0.0, 1.0, CELLS + 1)) if known.size else np.empty(0)
-    return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate([bins, fine, quantiles, further]) + 0.0))
+    return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate([bins, fine, quantiles]) + 0.0))
 
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
@@ -128,23 +128,23 @@ def measured_on_all(
     *,
     scores: Tally,
     rows: int,
-    periods: dict[str, np.ndarray],
+    further: Sequence[Request],
     max_levels: int,
     about: dict[str, Any],
     aside: Sequence[dict[str, Any]],
     random_state: int,
-) -> tuple[Looked, Summary]:
+) -> tuple[Looked, Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
-    scores : all rows by a fine grid of the score;  periods : further edges by column
+    scores : all rows by a fine grid of the score;  further : cells whose sums are wanted as well, given in the end
     """
     edges = looked.score.extra["tally"].cells.edges
-    cuts = [_cuts(column, result, group, periods) for column, result, group in looked.columns]
+    cuts = [_cuts(column, result, group) for column, result, group in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
-    further: list[Request] = [*crossed, ConditionCells(tuple(place.conjunction for place in places))]
+    chosen = [*crossed, ConditionCells(tuple(place.conjunction for place in places)), *further]
     summary, added = summarise(
-        source, roles, looked.target, score_edges=edges, scores=scores, cuts=cuts, further=further,
+        source, roles, looked.target, score_edges=edges, scores=scores, cuts=cuts, further=chosen,
         max_levels=max_levels, about=about, aside=aside,
     )  # fmt: skip
     made = look_at_sums(summary, _standing_for(looked, summary, rows), random_state, looked)
@@ -157,7 +157,7 @@ def measured_on_all(
     assert raw is not None and beyond is not None  # noqa: PT018
     made.skipped, made.further = looked.skipped, [_of_sample(result, looked, rows) for result in looked.further]
     made.searched = _searched(looked, made.rows, all_sums(raw), all_sums(beyond))
-    return made, summary
+    return made, summary, list(added.tallies[first + len(crossed) + 1 :])
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
@@ -165,7 +165,8 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     target = str(summary.about["target"])
     common: Any = {"target": target, "random_state": random_state}
     score = score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    made = Looked(target, "", rows, score)
+    whole = all_sums(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
+    made = Looked(target, "", rows, score, all=(whole, whole))
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
     for name, each in summary.variables.items():
         column, result = seen.get(name, (_stand_in(name, each.kind, rows.raw.rows), None))
@@ -173,6 +174,9 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     for name, field in summary.fields.items():
         column, _ = seen.get(name, (_stand_in(name, "category", rows.raw.rows), None))
         made.columns.append(_field(column, field, rows, **common))
+    if made.columns:
+        beyond = made.groups[0].beyond
+        made.all = whole, Sums(*(getattr(beyond, word).sum(keepdims=True) for word in NAMES))
     if sample is not None:  # in the order of the table
         order = {column.name: place for place, (column, _, _) in enumerate(sample.columns)}
         made.columns.sort(key=lambda entry: order[entry[0].name])
@@ -184,10 +188,10 @@ def all_sums(tally: Tally) -> Sums:
     return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64) for word in NAMES))
 
 
-def _cuts(column: Column, result: Result, group: Group, periods: dict[str, np.ndarray]) -> Cuts:
+def _cuts(column: Column, result: Result, group: Group) -> Cuts:
     cells = result.extra["tally"].cells
     bins = cells.edges if isinstance(cells, Ranges) else None
-    return cuts_of(column, bins, group.parts[0].edges, periods.get(column.name, ()))
+    return cuts_of(column, bins, group.parts[0].edges)
 
 
 def _cells(part: Part) -> RangeCells | LevelCells:

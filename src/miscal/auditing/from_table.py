@@ -6,14 +6,12 @@ import os
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from miscal.auditing.all_rows import measured_on_all
 from miscal.auditing.audit import Seen, Steps, Wanted
 from miscal.auditing.column_choice import chosen_columns
 from miscal.auditing.document import rows_fingerprint
 from miscal.auditing.memory import give_back
-from miscal.auditing.periods import chosen_every, look_at_periods, period_edges, periods_of_sums, time_column
+from miscal.auditing.periods import look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.search.looking import Looked, look, look_at_pairs
 from miscal.auditing.search.neighbourhoods import look_at_neighbourhoods
 from miscal.auditing.search.parts import Part
@@ -98,7 +96,7 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
             got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
             hint="allow more memory, or give a sample of whole clusters: see the page on large data",
         )  # fmt: skip
-    looks, aside, dated = _looked(rows.predictions, wanted, steps)
+    looks, aside, _ = _looked(rows.predictions, wanted, steps)
     looked = looks[0]
     steps("all rows")
     assert rows.scores is not None
@@ -108,15 +106,16 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
         "weight_column": roles.weight, "count_column": roles.count, "target": target,
         "classes": [str(label) for label in rows.predictions.classes],
     }  # fmt: skip
-    made, summary = measured_on_all(
-        looked, source, roles, scores=rows.scores, rows=rows.rows, periods=_period_edges(dated, wanted),
+    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
+    made, summary, beside = measured_on_all(
+        looked, source, roles, scores=rows.scores, rows=rows.rows, further=further,
         max_levels=wanted.max_levels, about=about, aside=[*_unusable(rows), *aside],
         random_state=wanted.random_state,
     )  # fmt: skip
     made.target = looked.target
-    if wanted.time is not None:
-        common: Any = {"level": wanted.level, "random_state": wanted.random_state}
-        made.further.append(periods_of_sums(summary, wanted.time, wanted.every, made.rows.noise, **common))
+    if wanted.time is not None and beside[0] is not None:
+        asked = (wanted.time, wanted.every, made.rows.noise, wanted.level, wanted.random_state)
+        made.further.append(periods_of_sums(beside[0], *asked))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
@@ -125,13 +124,6 @@ def _unusable(rows: Gathered | None) -> list[dict[str, Any]]:
     if rows is None:
         return []
     return [{"where": name, "rows": rows.rows, "reason": reason} for name, reason in rows.aside]
-
-
-def _period_edges(dated: Column | None, wanted: Wanted) -> dict[str, np.ndarray]:
-    if dated is None or np.isnan(dated.values).all():
-        return {}
-    ends = float(np.nanmin(dated.values)), float(np.nanmax(dated.values))
-    return {dated.name: period_edges(*ends, chosen_every(dated.values, wanted.every))}
 
 
 def _looked(

@@ -12,11 +12,11 @@ import numpy as np
 from miscal.auditing.notes import TOGETHER, together
 from miscal.auditing.search.groups import NAMES
 from miscal.auditing.search.looking import Looked
-from miscal.carriers.summary import Summary
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
+from miscal.engines.adding import LevelCells, RangeCells
 from miscal.inference.changes import Changes, changes
 from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
@@ -178,21 +178,26 @@ def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally
     return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
 
 
+def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
+    """What is added up over all rows, so that their periods can be judged: whole periods, or dates written as text."""
+    days = time_column(predictions, time).values
+    if predictions.columns[time].kind != "date":
+        return LevelCells(time)
+    if np.isnan(days).all():
+        raise _no_dates(time, "all values are missing")
+    return RangeCells(time, period_edges(float(np.nanmin(days)), float(np.nanmax(days)), chosen_every(days, every)))
+
+
 def periods_of_sums(
-    summary: Summary, time: str, every: str | None, noise: Noise, *, level: float, random_state: int
+    tally: Tally, time: str, every: str | None, noise: Noise, level: float, random_state: int
 ) -> Result:
-    """The periods of a table that is not in memory, from the sums of a column of dates or of text that is dates."""
-    if time in summary.variables and summary.variables[time].kind == "date":
-        grid = summary.variables[time].grid
-        assert isinstance(grid.cells, Ranges)
-        # A cell ends at its last moment: just before the period that follows.
-        days, tally = np.append(grid.cells.edges[1:], [np.nan] * grid.cells.missing), grid
-    elif time in summary.fields:
-        tally = summary.fields[time].tally
-        assert isinstance(tally.cells, Levels)
-        days = np.append(level_days(tally.cells.names, time), [np.nan] * tally.cells.missing)
+    """The periods of a table that is not in memory, from what `period_cells` added up."""
+    cells = tally.cells
+    if isinstance(cells, Ranges):  # a period ends just before the one that follows
+        days = np.append(cells.edges[1:], [np.nan] * cells.missing)
     else:
-        raise _no_dates(time, "it is constant or names the rows")
+        assert isinstance(cells, Levels)
+        days = np.append(level_days(cells.names, time), [np.nan] * cells.missing)
     word = chosen_every(days[tally.counts > 0], every)
     found = pooled_of(period_tally(tally, days, word, time), noise, level=level, random_state=random_state)
     return period_result(found, time, word, level=level, random_state=random_state)

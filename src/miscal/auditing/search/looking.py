@@ -28,6 +28,7 @@ from miscal.auditing.search.places import (
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
+from miscal.inference.sums import Sums
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null, walk_summary
 from miscal.metrics.score.result import by_score
@@ -53,6 +54,7 @@ class Looked:
     name : the class, where there are several targets;  columns : each with its result and group
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped
     """
 
@@ -67,6 +69,7 @@ class Looked:
     places: list[Place] = field(default_factory=list)
     whole: Place | None = None
     further: list[Result] = field(default_factory=list)
+    all: tuple[Sums, Sums] | None = None
     left: int = 0
 
     @property
@@ -233,7 +236,7 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     from miscal.auditing.search.groups import sums_of
 
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
-    raw, beyond = sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every)
+    raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
     return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
 

@@ -1,0 +1,113 @@
+"""A table of more rows than may be held: searched on a sample, added up and tested on all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import miscal
+
+ROWS = 60_000
+HELD = 15_000
+SUMS = ("label", "rows", "weight", "predicted", "observed", "events_off")
+
+
+def _table() -> pa.Table:
+    """An error where two columns meet, one in a level that is rare, and none along the score."""
+    rng = np.random.default_rng(3)
+    p = rng.beta(1, 4, ROWS)
+    age, x = rng.integers(20, 80, ROWS), rng.normal(size=ROWS)
+    x[rng.random(ROWS) < 0.02] = np.nan
+    level = np.array([f"s{i}" for i in range(9)], object)[np.minimum(rng.geometric(0.3, ROWS) - 1, 8)]
+    day = rng.integers(19_000, 19_120, ROWS).astype("M8[D]")
+    truth = np.clip(p * np.where((age >= 60) & (level == "s1"), 2.2, np.where(level == "s6", 1.6, 1.0)), 0, 1)
+    weight = rng.integers(0, 4, ROWS).astype(float)
+    return pa.table(
+        {
+            "y": (rng.random(ROWS) < truth).astype(np.int8),
+            "p": p,
+            "age": age,
+            "x": x,
+            "f": level,
+            "day": day,
+            "w": weight,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("beyond") / "t.parquet"
+    pq.write_table(_table(), made, row_group_size=7_000)
+    return made
+
+
+def _held(monkeypatch: pytest.MonkeyPatch, rows: int = HELD) -> None:
+    monkeypatch.setattr("miscal.auditing.from_table._limit", lambda *_: rows)
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_cells_are_those_of_all_rows(weight, path, monkeypatch):
+    options = {"outcome": "y", "probability": "p", "weight": weight, "effort": "quick", "time": "day"}
+    whole = miscal.read(path, outcome="y", probability="p", weight=weight)
+    _held(monkeypatch)
+    found = miscal.audit(path, **options)
+    sample = found.document["settings"]["sample"]
+    assert sample["of"] == ROWS
+    assert 0.9 * HELD < sample["rows"] / (0.75 if weight else 1) < 1.1 * HELD
+    assert sample["passes"] == 2
+    results = {str(result.settings.get("column", result.kind)): result for result in found.results}
+    assert found.document["data"]["rows"] == whole.rows
+    for column in ("age", "x", "f"):
+        one = results[column]
+        edges = getattr(one.extra["tally"].cells, "edges", None)
+        two = miscal.by_field(whole, column) if edges is None else miscal.by_variable(whole, column, bins=edges)
+        for name in SUMS:
+            assert np.array_equal(one.table[name], two.table[name]), (column, name)
+    assert found.score["brier"] == pytest.approx(miscal.by_score(whole).extra["brier"]["score"], abs=1e-6)
+    assert found.score["kuiper"] == pytest.approx(miscal.by_score(whole).extra["kuiper"], abs=2e-4)
+    periods = next(result for result in found.results if result.kind == "period")
+    monkeypatch.undo()
+    loaded = next(result for result in miscal.audit(path, **options).results if result.kind == "period")
+    for name in SUMS:
+        assert np.array_equal(periods.table[name], loaded.table[name]), name
+
+
+def test_what_is_found_on_a_sample_is_tested_on_all_rows(path, monkeypatch):
+    options = {"outcome": "y", "probability": "p", "ignore": ["w"]}
+    loaded = miscal.audit(path, **options)
+    _held(monkeypatch)
+    found = miscal.audit(path, **options)
+    for audit in (loaded, found):
+        heads = [f for f in audit.findings if f.specific and f.parent is None]
+        assert {frozenset(f.columns) for f in heads[:2]} == {frozenset(("age", "f")), frozenset(("f",))}
+        assert all(audit.rows_of(f, pq.read_table(path)).sum() == f.rows for f in heads)
+    assert any("sample of" in result.method for result in found.results if result.kind == "subpopulation")
+
+
+def test_calibrated_rows_beyond_memory_are_quiet(tmp_path, monkeypatch):
+    _held(monkeypatch, 3_000)
+    alarms = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 4, 12_000)
+        columns = {"age": rng.integers(20, 80, p.size), "x": rng.normal(size=p.size), "f": rng.integers(0, 6, p.size)}
+        made = pa.table({"y": (rng.random(p.size) < p).astype(np.int8), "p": p, **columns})
+        pq.write_table(made, tmp_path / "t.parquet")
+        alarms += any(f.real for f in miscal.audit(tmp_path / "t.parquet", outcome="y", probability="p").findings)
+    assert alarms <= 3  # P(more than 3 of 12 at 5%) is 0.2%
+
+
+def test_the_sample_does_not_depend_on_how_the_table_is_stored(path, tmp_path, monkeypatch):
+    _held(monkeypatch)
+    options = {"outcome": "y", "probability": "p", "weight": "w"}
+    table = pq.read_table(path)
+    pq.write_table(table, tmp_path / "other.parquet", row_group_size=60_000)
+    one, two = (miscal.audit(where, **options).document for where in (path, tmp_path / "other.parquet"))
+    for document in (one, two):
+        document["data"].pop("source")
+    assert repr(one) == repr(two)
