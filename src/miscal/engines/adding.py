@@ -37,8 +37,8 @@ from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.pooling.cells import Cells, Levels, Ranges
 
 __all__ = [
-    "SCORE", "AddPass", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration", "Request",
-    "add_up",
+    "SCORE", "AddPass", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
+    "Request", "add_up",
 ]  # fmt: skip
 UNIT = (0.0, 1.0)
 

@@ -238,10 +238,12 @@ class Conjunction:
 
 
 def just_above(value: float) -> float:
+    """The next number above."""
     return math.nextafter(value, math.inf) + 0.0
 
 
 def just_below(value: float) -> float:
+    """The next number below."""
     return math.nextafter(value, -math.inf) + 0.0
 
 

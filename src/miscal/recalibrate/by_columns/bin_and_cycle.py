@@ -9,7 +9,7 @@ import numpy as np
 from miscal.data.columns import Columns
 from miscal.engines.subpopulations import Ordered, conjunction_lists
 from miscal.metrics.subpopulation.inputs import coded
-from miscal.pooling.expressions import rows_where
+from miscal.pooling.parsing import rows_where
 from miscal.pooling.subpopulations import ranged
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.fitting import parameters
