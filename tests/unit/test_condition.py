@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from miscal import MiscalError
 from miscal.data.columns import Columns, column
-from miscal.pooling.condition import Condition, Conjunction, parse, rows_where
+from miscal.pooling.condition import Condition, Conjunction
+from miscal.pooling.parsing import parse, rows_where
 
 HARD = [
     "O'Hare", "Yahoo!", "New  York", "New York", "x and", "and", "or x", "18 to 25", 'say "no"', "both ' and \"",

@@ -7,7 +7,7 @@ import pytest
 
 from miscal import MiscalError
 from miscal.data.columns import Columns
-from miscal.pooling.expressions import rows_where
+from miscal.pooling.parsing import rows_where
 from miscal.pooling.subpopulations import number_word
 
 COLUMNS = Columns(

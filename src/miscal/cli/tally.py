@@ -30,23 +30,20 @@ __all__ = ["merge", "tally"]
 @common.MAX_LEVELS
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
-    from miscal.auditing.large import runner_of
-    from miscal.auditing.streamed import MOST_LEVELS, summarise
+    from miscal.auditing.column_choice import MAX_LEVELS
+    from miscal.auditing.from_tally import tally_of
     from miscal.carriers.summary import Summary
-    from miscal.engines.rows import Door
+    from miscal.engines.roles import Roles
 
     prepared({"--out": out}, table=file, tally=like)
     first = None if like is None else Summary.load(like)
     by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
-    door = Door(probability=common.one_or_list(options.pop("probability")), **options)
-    if first is not None and not by:
-        by = (*first.variables, *first.fields)
-    seen = summarise(
-        runner_of(file, memory, door), door, by=list(by) or None, ignore=ignore, like=first,
-        most_levels=most or MOST_LEVELS, sample=0,
-    )  # fmt: skip
-    seen.summary.save(out)
-    click.echo(f"{seen.summary.rows:,} rows in {seen.passes} passes. Tally: {out}   edges {seen.summary.rule[:8]}")
+    roles = Roles(probability=common.one_or_list(options.pop("probability")), **options)
+    made = tally_of(
+        file, roles, by=list(by) or None, ignore=ignore, like=first, memory=memory, max_levels=most or MAX_LEVELS
+    )
+    made.save(out)
+    click.echo(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
 
 
 @click.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,10 +18,11 @@ import numpy as np
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
 from miscal.engines.readers import joined, plain_text
 from miscal.engines.roles import Batch, Chunk, Roles
-from miscal.engines.source import FIXED, Packed, memory_bytes
+from miscal.engines.source import FIXED, Packed, check_seen, memory_bytes
 from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import Ranges
@@ -37,6 +39,14 @@ def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
     """How many rows of columns of these kinds an audit can hold while the process stays below a ceiling."""
     row = ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
     return max(int((memory_bytes(memory) - FIXED) // row), 20_000)
+
+
+def half_of_memory() -> int:
+    """Half of the machine's memory in bytes: the ceiling of what is loaded unless one is named."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (ValueError, OSError, AttributeError):
+        return 4 * 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +97,10 @@ def gather(
         return replace(found, scores=_grid_of(pair(found.predictions, target))) if scores else found
     state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
     state.labels.check(f"column '{roles.outcome}'")
+    check_seen(source, state.rows)
     table, complete = state.table(), state.rows <= limit
     if table is None:
-        raise refusal("must have rows", where=source.words, got="it has none")
+        raise refusal("must have at least one row", where=source.words, got="it is empty")
     chosen = roles if complete else replace(roles, cluster=None, id=None)
     made = chosen.read(table, kept)
     return Gathered(made, state.rows, state.ignored, complete, aside, state.scores.tally())
@@ -98,30 +109,18 @@ def gather(
 def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
     names = list(dict.fromkeys([*roles.names, *kept]))
     table = source.whole(names)
+    several = source.parts > 1
     try:
         made = roles.read(table, kept)
+        if several:
+            for name in kept:
+                made.columns[name]  # converted now: what is wrong with it can still be found
     except MiscalError:
-        if source.parts > 1:
-            _locate(source, roles)
+        if several:  # a batch that is refused by itself names the place
+            source.run(SamplePass(roles, tuple(kept), 1, source.rows))
         raise
-    return Gathered(made, _rows(table), made.ignored, True, aside)
-
-
-def _rows(table: Any) -> int:
-    return int(table.num_rows) if hasattr(table, "num_rows") else len(next(iter(_columns(table)), ()))
-
-
-def _columns(table: Any) -> Iterable[Any]:
-    from miscal.data.frames import frame_of
-
-    frame = frame_of(table, "the table")
-    return (frame[name] for name in frame)
-
-
-def _locate(source: Any, roles: Roles) -> None:
-    """Refuse the first batch that is refused by itself: its message names the place."""
-    for chunk in source.batches(roles.columns):
-        roles.open(chunk)
+    check_seen(source, rows := source.rows if source.rows is not None else int(table.num_rows))
+    return Gathered(made, rows, made.ignored, True, aside)
 
 
 class Labels:
@@ -221,9 +220,9 @@ class SampleState:
         from miscal.kernels.simulate import rows_below
 
         table = chunk.table
-        own = Chunk(table.select(self.job.roles.columns), chunk.place, chunk.first, chunk.row)
-        batch = self.job.roles.open(own, self.job.target)
+        batch = self.job.roles.open(chunk, self.job.target)
         if batch is not None:
+            batch.check(name for name in self.job.kept if kind_of(table.schema.field(name).type) == "numeric")
             if batch.rows:
                 self.scores.add(batch.pair)
             self.labels.add(batch)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.columns import column
+from miscal.data.columns import Column, column
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read, read_part
@@ -132,6 +132,11 @@ class Batch:
         assert self.compared is not None
         return self.compared
 
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse numbers of some columns that are infinite."""
+        for name in names:
+            self._column(name)
+
     @property
     def rows(self) -> int:
         return 0 if self.compared is None else self.compared.rows
@@ -151,11 +156,14 @@ class Batch:
             self._numbers[name] = self._as_numbers(name)
         return self._numbers[name]
 
-    def _as_numbers(self, name: str) -> np.ndarray:
+    def _column(self, name: str) -> Column:
         try:
-            made = column(name, self.chunk.table[name])
+            return column(name, self.chunk.table[name])
         except MiscalError as error:
             raise type(error)(located(str(error), self.chunk)) from error
+
+    def _as_numbers(self, name: str) -> np.ndarray:
+        made = self._column(name)
         if made.nominal:
             raise refusal(
                 "must hold numbers that a double can tell apart",

@@ -83,6 +83,14 @@ def rows_of_batch(memory: int, columns: int, threads: int) -> int:
     return int(min(max(rows, 1 << 14), BATCH_ROWS))
 
 
+def check_seen(source: Any, rows: int) -> None:
+    """Refuse a table in which a second pass finds other rows than the first."""
+    if source.seen not in (None, rows):
+        got = f"{source.seen:,} rows, then {rows:,}"
+        raise refusal("has changed between two passes", where=source.words, got=got, hint="read a copy that stays")
+    source.seen = rows
+
+
 def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> Any:
     """Open a table.
 
@@ -116,6 +124,7 @@ class Source:
         self.reader, self.progress = reader, progress
         self.memory = memory
         self.passes = 0
+        self.seen: int | None = None  # rows that a pass found: the next must find as many
         parts = len(reader.sizes)
         allowed = thread_count() if memory is None else min(thread_count(), max(1, memory // (256 << 20)))
         self.threads = max(1, min(allowed, max(parts, 1)))

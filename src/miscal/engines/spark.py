@@ -1,26 +1,27 @@
-"""Spark DataFrames: the same passes, one state a partition, by `mapInArrow`; nothing is collected but carriers.
+"""Spark DataFrames: the same passes, one state a partition, by `mapInArrow`; nothing is collected but states.
 
 Each task adds the Arrow batches of its partition with the kernels that a stream uses and sends one packed state back.
-A task that is lost with its executor is run again by Spark and sends the same bytes. What reaches the driver are
-states, the few rows that a refinement pulls, and a small sample.
+A task that is lost with its executor is run again by Spark and sends the same bytes.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import MiscalError, MissingExtra, check_named
-from miscal.engines.batches import Chunk, kind_of
-from miscal.engines.plan import Job
+from miscal.data.files import kind_of
+from miscal.engines.readers import check_names
+from miscal.engines.roles import Chunk
+from miscal.engines.source import Job
 
 ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
-SAMPLE_ROWS = 4096  # rows of each partition from which the buckets are fitted
-SAMPLED_PARTITIONS = 32
 STATES = 8  # states that the driver adds by itself; more are first added by tasks
+PARTITION = 40  # bits of the number of a row within its partition
 SCHEMA = "state binary, problem string"
 
 
@@ -49,17 +50,22 @@ def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    place = f"the Spark frame, partition {context.partitionId() if context is not None else 0}"
+    number = context.partitionId() if context is not None else 0
     waiting: list[Any] = []
     first = rows = 0
+
+    def joined() -> Chunk:
+        place = f"the Spark frame, partition {number}"
+        return Chunk(pa.Table.from_batches(waiting), place, first, (number << PARTITION) + first)
+
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= ROWS:
-            yield Chunk(pa.Table.from_batches(waiting), place, first)
+            yield joined()
             first, rows, waiting = first + rows, 0, []
     if rows:
-        yield Chunk(pa.Table.from_batches(waiting), place, first)
+        yield joined()
 
 
 def _adding(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -69,10 +75,8 @@ def _adding(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
         state = None
         try:
             for chunk in _chunks(batches):
-                batch: Any = job.door.open(chunk) if hasattr(job, "door") else chunk
-                if batch is not None:
-                    state = job.start() if state is None else state
-                    state.add(batch)
+                state = job.start() if state is None else state
+                state.add(chunk)
         except MiscalError as error:
             yield _row(None, str(error))
             return
@@ -104,16 +108,11 @@ def _joining(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return join
 
 
-def _first_rows(batches: Iterator[Any]) -> Iterator[Any]:
-    left = SAMPLE_ROWS
-    for batch in batches:
-        if left > 0:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
+class SparkSource:
+    """A Spark DataFrame as a source: partitions are added where they are, states come back."""
 
-
-class Cluster:
-    """Runs passes over a Spark DataFrame."""
+    words = "the Spark frame"
+    aside: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, frame: Any) -> None:
         try:
@@ -123,51 +122,45 @@ class Cluster:
 
         self.frame = frame
         self.kinds = {field.name: kind_of(field.type) for field in to_arrow_schema(frame.schema)}
-        self.rows: int | None = None
-        self.words = "the Spark frame"
         self.passes = 0
+        self.seen: int | None = None
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are; Spark counts them."""
+        return int(self.frame.count())
+
+    @cached_property
+    def parts(self) -> int:
+        """How many partitions there are."""
+        try:
+            return int(self.frame.rdd.getNumPartitions())
+        except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
+            return STATES + 1
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse a frame without these columns."""
-        from miscal.data.frames import require
+        check_names(columns, self.kinds, self.words)
 
-        for name in columns:
-            require(name, list(self.kinds), "columns")
+    def whole(self, columns: Sequence[str]) -> Any:
+        """All rows of some columns."""
+        return self._chosen(columns).toArrow()
 
     def _chosen(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
-
-    def sample(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """The first rows of every partition."""
-        chosen = self._chosen(columns)
-        found = self._collected(chosen.mapInArrow(_first_rows, chosen.schema).limit(SAMPLE_ROWS * SAMPLED_PARTITIONS))
-        if found.num_rows:
-            yield Chunk(found, self.words)
-
-    @staticmethod
-    def _collected(frame: Any) -> Any:
-        return frame.toArrow()
 
     def run(self, job: Job) -> Any:
         """Add every partition; the state of all of them."""
         self.passes += 1
         states = self._chosen(job.columns).mapInArrow(_adding(job), SCHEMA)
-        partitions = _partitions(self.frame)
-        if partitions > STATES:
-            states = states.repartition(max(2, round(partitions**0.5))).mapInArrow(_joining(job), SCHEMA)
+        if self.parts > STATES:
+            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_joining(job), SCHEMA)
         total = job.start()
         for row in states.collect():
             if row["problem"] is not None:
                 raise MiscalError(row["problem"])
             total.merge(unpacked(bytes(row["state"])))
         return total
-
-
-def _partitions(frame: Any) -> int:
-    try:
-        return int(frame.rdd.getNumPartitions())
-    except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
-        return STATES + 1
 
 
 def recalibrated(
@@ -203,23 +196,3 @@ def _mapping(text: str, names: list[str], made: list[str], logit: bool) -> Calla
             yield from streamed.with_columns(model, chunk, names, made, logit=logit).to_batches()
 
     return apply
-
-
-class SparkSource(Cluster):
-    """A Spark DataFrame as a source: partitions are added where they are, states come back."""
-
-    memory = None
-    aside: tuple[tuple[str, str], ...] = ()
-    parts = 2  # more than one place: refusals name it
-
-    def __init__(self, frame: Any) -> None:
-        super().__init__(frame)
-        self.rows = int(frame.count())
-
-    def whole(self, columns: Sequence[str]) -> Any:
-        """All rows of some columns."""
-        return self._collected(self._chosen(columns))
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """Some columns of all rows, in order."""
-        yield Chunk(self.whole(columns), self.words)

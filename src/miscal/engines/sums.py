@@ -36,19 +36,19 @@ class EdgeIndex:
         if self.edges.size == 0:
             return
         low, high = float(self.edges[0]), float(self.edges[-1])
-        buckets = min(max(4 * self.edges.size, 64), 1 << 18)
+        buckets = min(max(16 * self.edges.size, 64), 1 << 17)
         base, scale, starts, widths = BucketMap(self.edges, low, high, buckets).arguments
         # One more stretch: that of NaN, which has a bucket of its own behind all others.
         self._arguments = low, high, base, scale, np.append(starts, buckets), np.append(widths, [0.0, 0.0])
         own = np.empty(self.edges.size, np.int32)
-        from miscal.kernels.stream import bucket_codes
+        from miscal.kernels.buckets import bucket_codes
 
         bucket_codes(self.edges, *self._arguments, own)
         self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
 
     def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
         """Write the code of each value, int32; that of NaN is `missing`."""
-        from miscal.kernels.packed import edge_cells
+        from miscal.kernels.buckets import edge_cells
 
         if self.edges.size == 0:
             out[:] = np.where(np.isnan(values), missing, 0)
@@ -97,6 +97,7 @@ class CellSums:
             setattr(self, name, made)
         self.counts = counts
         self._packed, self._wide = _lines(0), np.zeros((0, 2 * WORDS), np.uint64)
+        self._fresh = False  # whether rows were packed since all was settled
 
     def grow(self, column: int, count: int) -> None:
         """Make room for more cells of a column."""
@@ -127,6 +128,7 @@ class CellSums:
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
             self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
+        self._fresh = True
         second = pair.predicted if recalibrated is None else locked(recalibrated)
         arguments = (pair.predicted, pair.observed, second, codes, self.firsts, *self._room)
         add_rows(*arguments, self._packed, self._wide, self.impossible)
@@ -153,8 +155,9 @@ class CellSums:
         """Move what is packed into the limbs."""
         from miscal.kernels.packed import empty_packed
 
-        if not self._packed.size:
+        if not self._fresh:
             return
+        self._fresh = False
         empty_packed(self._packed, self._wide)
         wide = self._wide.astype(np.int64)
         self._wide[:] = 0

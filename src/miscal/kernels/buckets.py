@@ -1,4 +1,7 @@
-"""A monotone map from any finite number to one of many buckets that hold about equally many rows.
+"""Which bin a value falls in, and a monotone map from numbers to buckets that hold about equally many rows.
+
+Bins are right-closed, the lowest edge included, end bins catch what lies outside: the index of x is the number of
+interior edges strictly below x, whatever shortcut finds it.
 
 The 64 bits of a double, read as an integer, keep the order of non-negative numbers and are spaced like logarithms, so
 scores crowded near 0 spread out by themselves. A sample then decides how many buckets each stretch of that integer
@@ -13,6 +16,11 @@ from miscal.kernels.jit import inlined, kernel
 
 STRETCHES = 4096
 SAMPLE = 16384
+ROOM = 1024  # rows whose places are found at a time
+# A value whose position is this close to a whole number may lie on the other side of an edge: it is compared with the
+# edges themselves. The position errs by a few units in the last place times the number of bins, far below this.
+DOUBT = 1e-9
+MANY = 48  # from this many edges on, halving beats counting
 EVEN = 0.1  # the share of buckets spread evenly, so that a stretch the sample missed still has some
 
 
@@ -101,3 +109,119 @@ def distinct_up_to(values, limit):
             if found >= limit:
                 return found
     return found
+
+
+@kernel
+def _positions(values, low, high, base, scale, absent, positions):
+    """Where values lie on the line of stretches of `kernels.buckets`; a loop without a branch or a table."""
+    sign = np.uint64(0x8000000000000000)
+    for i in range(values.size):
+        value = values[i]
+        held = low if value < low else value
+        held = high if held > high else held
+        bits = np.float64(held + 0.0).view(np.uint64)
+        place = bits ^ (np.uint64(np.int64(bits) >> 63) | sign)  # `ordinal`
+        position = np.float64(np.int64((place - base) >> np.uint64(1))) * scale
+        positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+
+
+@kernel
+def bucket_codes(values, low, high, base, scale, starts, widths, codes):
+    """The bucket of each value, held within [low, high]: `kernels.buckets.bucket`, some rows at a time.
+
+    The last of the starts is the code of NaN.
+    """
+    positions = np.empty(ROOM)
+    absent = np.float64(starts.size - 1)
+    first = 0
+    while first < values.size:
+        last = min(first + ROOM, values.size)
+        _positions(values[first:last], low, high, base, scale, absent, positions)
+        some = codes[first:last]
+        for i in range(some.size):
+            stretch = np.int64(positions[i])
+            place = np.uint64(stretch)
+            some[i] = np.int32(starts[place] + (positions[i] - np.float64(stretch)) * widths[place])
+        first = last
+
+
+@kernel
+def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, missing, codes):
+    """The number of edges strictly below each value; NaN has the code `missing`.
+
+    lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
+    """
+    bucket_codes(values, low, high, base, scale, starts, widths, codes)
+    last, top = np.int32(lower.size - 1), np.int32(edges.size - 1)
+    for i in range(values.size):
+        place = codes[i]
+        if place == last:
+            codes[i] = missing
+            continue
+        code = lower[np.uint64(place)]
+        stop = lower[np.uint64(place + 1)]
+        value = values[i]
+        # Nearly always one edge or none: no branch, which could only be guessed.
+        code += np.int32((stop > code) & (value > edges[np.uint64(min(code, top))]))
+        while code < stop and value > edges[np.uint64(code)]:
+            code += np.int32(1)
+        codes[i] = code
+
+
+@kernel
+def cells_of(codes, table, cells):
+    """The cell of each code; the last entry of the table serves code -1."""
+    last = np.int32(table.size - 1)
+    for i in range(codes.size):
+        code = codes[i]
+        cells[i] = table[np.uint64(code if code >= 0 else last)]
+
+
+@kernel
+def uniform_index(values, low, high, edges, codes):
+    """Equal-width bins: `edges` holds low + (high - low) * m / bins, m = 0..bins."""
+    bins = edges.size - 1
+    top = np.int32(bins - 1)
+    scale = bins / (high - low)
+    doubtful = 0
+    for i in range(values.size):
+        position = min(max((values[i] - low) * scale, 0.0), float(bins))
+        guess = np.int32(position)
+        rest = position - guess
+        doubtful += (rest < DOUBT) | (rest > 1.0 - DOUBT)
+        codes[i] = min(guess, top)
+    if doubtful == 0:
+        return
+    for i in range(values.size):
+        value = values[i]
+        code = np.int64(codes[i])
+        if value <= edges[code]:
+            if code > 0:
+                codes[i] = code - 1
+        elif value > edges[code + 1] and code < top:
+            codes[i] = code + 1
+
+
+@kernel
+def edge_index(values, edges, codes):
+    """Any increasing edges: count the interior edges below each value, or halve when there are many."""
+    bins = edges.size - 1
+    if bins <= MANY:
+        for i in range(values.size):
+            codes[i] = 0
+        for m in range(1, bins):
+            edge = edges[m]
+            for i in range(values.size):
+                codes[i] += np.int32(values[i] > edge)
+        return
+    for i in range(values.size):
+        value = values[i]
+        low = 0
+        high = bins - 1
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if value > edges[middle]:
+                low = middle
+            else:
+                high = middle - 1
+        codes[i] = low

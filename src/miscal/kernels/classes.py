@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.index import edge_index, uniform_index
+from miscal.kernels.buckets import edge_index, uniform_index
 from miscal.kernels.jit import kernel
 from miscal.kernels.simulate import mixed, uniform
 from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid

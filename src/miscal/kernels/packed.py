@@ -11,14 +11,21 @@ is below 32, that of a probability of 2**-46; larger ones are rare and added by 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from miscal.kernels.jit import inlined, kernel
-from miscal.kernels.lines import WORDS, add_line
-from miscal.kernels.stream import FULL, bucket_codes
 from miscal.kernels.sums import grid, loss, losses
 
+WORDS = 8
+WORD = ir.IntType(64)
+LINE = ir.VectorType(WORD, WORDS)
+FLAG = ir.IntType(32)
+FULL = np.uint64(4095)  # rows of a packed cell: as many numbers of 52 bits fit one word
 BLOCK = 4096  # rows packed at a time: a quarter of a megabyte, which stays in the cache for all columns
 UPPER = np.uint64(32)  # where a word of a packed cell is cut in two; the fifth holds events above 52 bits
 EVENTS = np.uint64(52)
@@ -26,6 +33,31 @@ LOSS = np.uint64(40)  # bits of a loss in the fifth word, the others are in the 
 UPPER_MASK = np.uint64((1 << 32) - 1)
 EVENTS_MASK = np.uint64((1 << 52) - 1)
 LOSS_MASK = np.uint64((1 << 40) - 1)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, row: Any, width: Any) -> Any:
+    """Where row number `row` of a contiguous array begins, a row being `width` items."""
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(row, width)])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add_line(typing_context: Any, cells: Any, cell: Any, terms: Any, row: Any) -> Any:
+    """Add row `row` of terms (rows, 8) uint64 to row `cell` of cells (cells, 8) uint64; returns its first word then."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        width, kinds = ir.Constant(WORD, WORDS), signature.args
+        to, of = (
+            builder.bitcast(
+                _address(context, builder, kinds[place], arguments[place], arguments[place + 1], width),
+                LINE.as_pointer(),
+            )
+            for place in (0, 2)
+        )
+        total = builder.add(builder.load(to, align=8), builder.load(of, align=8))
+        builder.store(total, to, align=8)
+        return builder.extract_element(total, ir.Constant(FLAG, 0))
+
+    return types.uint64(cells, types.uint64, terms, types.uint64), generate
 
 
 @kernel
@@ -101,91 +133,6 @@ def empty_packed(cells, wide):
     """Empty all cells."""
     for cell in range(cells.shape[0]):
         _empty(cells, np.uint64(cell), wide)
-
-
-@kernel
-def add_columns(predicted, observed, mended, codes, firsts, terms, odd, scores, costs, cells, wide, impossible):
-    """Add rows of weight 1 to the cells of all columns.
-
-    codes : (columns, rows) int32, column k's code 0 being cell firsts[k]; the first column is the sketch of the score,
-    and mended[code] the recalibrated score of its cells.  terms, odd, scores, costs : room for a block of rows
-    """
-    start = 0
-    while start < predicted.size:
-        stop = min(start + scores.size, predicted.size)
-        size = stop - start
-        sketched = codes[0, start:stop]
-        for i in range(size):
-            scores[i] = mended[np.uint64(sketched[i])]
-        some, events = predicted[start:stop], observed[start:stop]
-        number = packed_rows(some, events, scores, costs[:size], terms, odd)
-        for k in range(codes.shape[0]):
-            # The sketch and the fields, with many cells, come last: they drive the packed rows out of the cache.
-            column = k + 1 if k + 1 < codes.shape[0] else 0
-            place = codes[column, start:stop]
-            add_packed(place, terms, firsts[column], cells, wide)
-            if number:
-                add_odd(odd[:number], place, some, events, firsts[column], wide, impossible)
-        start = stop
-
-
-@kernel
-def bucket_segments(values, low, high, base, scale, starts, widths, table, last, codes, picked):
-    """The segment of each value's bucket; the rows whose segment is `last` are listed in `picked`.
-
-    Returns how many are listed.
-    """
-    bucket_codes(values, low, high, base, scale, starts, widths, codes)
-    return segments_of(codes, table, last, picked)
-
-
-@kernel
-def segments_of(codes, table, last, picked):
-    """From buckets to segments, in place, and which rows are in segment `last`."""
-    found = 0
-    start = 0
-    while start < codes.size:
-        some = codes[start : start + BLOCK]
-        number = 0
-        for i in range(some.size):
-            code = table[np.uint64(some[i])]
-            some[i] = code
-            number += np.int64(code == last)
-        if number:
-            for i in range(some.size):
-                if some[i] == last:
-                    picked[found] = start + i
-                    found += 1
-        start += BLOCK
-    return found
-
-
-@kernel
-def sketch_cells(codes, shift):
-    """From buckets of the score to cells of its sketch, in place."""
-    for i in range(codes.size):
-        codes[i] >>= shift
-
-
-@kernel
-def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, missing, codes):
-    """The number of edges strictly below each value; NaN has the code `missing`.
-
-    lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
-    """
-    bucket_codes(values, low, high, base, scale, starts, widths, codes)
-    last = np.int32(lower.size - 1)
-    for i in range(values.size):
-        place = codes[i]
-        if place == last:
-            codes[i] = missing
-            continue
-        code = lower[np.uint64(place)]
-        stop = lower[np.uint64(place + 1)]
-        value = values[i]
-        while code < stop and value > edges[np.uint64(code)]:
-            code += np.int32(1)
-        codes[i] = code
 
 
 @kernel

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from miscal.kernels.buckets import edge_index, uniform_index
 from miscal.kernels.fast_log import logarithm
-from miscal.kernels.index import edge_index, uniform_index
 from miscal.kernels.jit import inlined, kernel, vectorisable
 
 UNIT = 4503599627370496.0  # 2**52

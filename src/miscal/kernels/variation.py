@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from miscal.kernels.buckets import edge_index, uniform_index
 from miscal.kernels.fast_log import logarithm, vectorised
-from miscal.kernels.index import edge_index, uniform_index
 from miscal.kernels.jit import inlined, kernel
 from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
 

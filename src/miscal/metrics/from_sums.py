@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
+from miscal.data.predictions import Predictions
+from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
@@ -28,6 +31,7 @@ from miscal.pooling.levels import Nested
 from miscal.pooling.poolings import LevelPooling
 from miscal.results import Result
 
+GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
 NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
 
@@ -144,3 +148,38 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
 
 def _total(sums: Sums) -> Sums:
     return Sums(*(getattr(sums, word).sum(keepdims=True) for word in NAMES))
+
+
+def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:
+    """A result of a sample of rows, measured on all of them in its own cells; None where that needs the rows."""
+    settings, cells = made.settings, getattr(made.extra.get("tally"), "cells", None)
+    name = settings.get("column", "")
+    if made.kind not in ("score", "variable", "field") or settings.get("norm") != "l1" or not isinstance(name, str):
+        return None
+    if settings.get("parent") is not None or settings.get("null") == "residual":
+        return None
+    requests: list[Any] = [LevelCells(name)]
+    if isinstance(cells, Ranges):
+        of = SCORE if made.kind == "score" else name
+        requests = [RangeCells(of, cells.edges), RangeCells(of, _grid(cells, predictions, of))]
+    added = add_up(source, roles, settings["target"], requests)
+    first = added.tallies[0]
+    assert first is not None
+    noise = noise_of_sums(outcome_weights=added.outcome_weights)
+    common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
+    if made.kind == "field":
+        return field_from_sums(name, first, noise, **common)
+    grid = added.tallies[1] if len(requests) > 1 else None
+    if made.kind == "score":
+        assert grid is not None
+        return score_from_sums(first, grid, noise, **common)
+    return variable_from_sums(name, first, grid, noise, extra={"column_kind": made.extra.get("column_kind")}, **common)
+
+
+def _grid(cells: Ranges, predictions: Predictions, name: str) -> np.ndarray:
+    """A fine grid that has the edges of the cells."""
+    if name == SCORE:
+        return np.unique(np.append(GRID, cells.edges))
+    values = predictions.columns[name].values
+    shares = np.linspace(0.0, 1.0, GRID_CELLS + 1)
+    return np.unique(np.append(np.quantile(values[~np.isnan(values)], shares), cells.edges) + 0.0)

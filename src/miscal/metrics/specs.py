@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,6 @@ class Spec:
 
     by: ClassVar[tuple[str, str]]
     subject: ClassVar[str | None] = None
-    in_parts: ClassVar[tuple[str, str] | None] = None  # what measures a table that is not loaded
 
     def run(self, predictions: Predictions) -> Result:
         """Measure."""
@@ -83,7 +82,6 @@ class Subpopulation(Spec):
     """Multi-calibration over subpopulations: see `by_subpopulation`."""
 
     by: ClassVar = ("miscal.metrics.subpopulation.result", "by_subpopulation")
-    in_parts: ClassVar = ("miscal.metrics.subpopulation.streamed", "subpopulations_in_parts")
     subject: ClassVar = "columns"
     columns: str | Sequence[str] | None = None
     subpopulations: Any = 1000
@@ -105,7 +103,6 @@ class Neighbourhood(Spec):
     """Local calibration: see `by_neighbourhood`."""
 
     by: ClassVar = ("miscal.metrics.neighbourhood.result", "by_neighbourhood")
-    in_parts: ClassVar = ("miscal.metrics.neighbourhood.streamed", "neighbourhoods_in_parts")
     subject: ClassVar = "columns"
     columns: Any = None
     bandwidth: float = 0.2
@@ -144,11 +141,11 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
 
     Parameters
     ----------
-    p : Predictions, a path, or a frame of any library
+    p : Predictions, a path (a file, a folder, a pattern), a frame of any library, a lazy or a Spark frame
     specs : Score(...), Variable("age"), Field("state"), ...
-    read_options : for a path or frame, what `miscal.read` takes (outcome=, probability=, ...); with memory="1GB", and
-        for folders, patterns and Spark frames always, the table is read in parts: subpopulations are exact or bounded,
-        neighbourhoods are those of a sample, and all else is what `miscal.audit` gives
+    read_options : for a table, what `miscal.read` takes (outcome=, probability=, ...), and memory="1GB", a ceiling. Of
+        a table that does not fit, a sample of as many rows as may be is taken: edges are chosen on it, and score,
+        variables and fields are measured on all rows; what needs rows is that of the sample, and says so
 
     Examples
     --------
@@ -160,41 +157,50 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
     for spec in specs:
         if not isinstance(spec, Spec):
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
-    if not isinstance(p, Predictions) and _in_parts(p, read_options.get("memory")):
-        return [measure_in_parts(spec, p, read_options) for spec in specs]
-    predictions = p if isinstance(p, Predictions) else _read(p, read_options)
-    return [spec.run(predictions) for spec in specs]
+    if isinstance(p, Predictions):
+        return [spec.run(p) for spec in specs]
+    table = _Table.opened(p, dict(read_options))
+    return [table.measured(spec) for spec in specs]
 
 
-def _in_parts(source: Any, memory: Any) -> bool:
-    from miscal.engines.runners import in_parts
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A table of which all rows are here, or a sample."""
 
-    return in_parts(source, memory)
+    source: Any
+    roles: Any
+    rows: Any
 
+    @classmethod
+    def opened(cls, data: Any, options: dict[str, Any]) -> _Table:
+        from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
+        from miscal.engines.roles import Roles
+        from miscal.engines.source import opened
 
-def measure_in_parts(spec: Spec, source: Any, options: dict[str, Any]) -> Result:
-    """Measure a table that is not loaded."""
-    _check_named(source, options)
-    if spec.in_parts is None:
-        name = type(spec).__name__
-        hint = "miscal.audit(..., memory=) has its result; or load the table"
-        raise refusal("is not measured by itself where a table is read in parts", where=name, hint=hint)
-    module, name = spec.in_parts
-    own = {item.name: getattr(spec, item.name) for item in fields(spec)}
-    subject = own.pop(str(spec.subject))
-    result: Result = getattr(import_module(module), name)(source, subject, **own, **options)
-    return result
+        _check_named(data, options)
+        memory, columns = options.pop("memory", None), options.pop("columns", None)
+        roles = Roles(**options)
+        source = opened(data, memory)
+        in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
+        limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
+        return cls(source, roles, gather(source, roles, columns, limit=limit))
 
+    def measured(self, spec: Spec) -> Result:
+        made = spec.run(self.rows.predictions)
+        if self.rows.complete:
+            return made
+        from miscal.metrics.from_sums import of_all_rows
 
-def _read(source: Any, options: dict[str, Any]) -> Predictions:
-    from miscal.data.sources import read
-
-    _check_named(source, options)
-    return read(source, **options)
+        found = of_all_rows(made, self.rows.predictions, self.source, self.roles)
+        if found is not None:
+            return found
+        words = f" Of a sample of {self.rows.predictions.rows:,} of {self.rows.rows:,} rows, drawn with equal chance."
+        rows = {"sample_rows": self.rows.predictions.rows, "table_rows": self.rows.rows}
+        return replace(made, method=made.method + words, settings={**made.settings, **rows})
 
 
 def _check_named(source: Any, options: dict[str, Any]) -> None:
     missing = [name for name in ("outcome", "probability") if name not in options]
     if missing:
-        kind = "a path" if isinstance(source, (str, Path)) else "a frame"
+        kind = "a path" if isinstance(source, (str, PathLike)) else "a frame"
         raise refusal(f"needs {' and '.join(missing)}", where="measure", got=f"data is {kind}", hint="name the columns")

@@ -1,15 +1,6 @@
 """Which rows belong: a condition on one column, and a conjunction of such.
 
-Data, words, parser, rows and SQL are in one place.
-
-Words can be read back, every value of every level included; nothing is evaluated as code.
-
-    clause      =  [number <[=]] column (< | <= | > | >=) number  |  column (= | !=) value
-                |  column [not] in {value, ...}  |  column is [not] missing  |  ( clause or missing )
-    expression  =  clause and clause and ...
-
-Names that are not one plain word stand in `backticks`, values that words alone would not say in "quotes"; a mark of the
-same kind inside is doubled. A comparison with a missing value is false; "not in" and "!=" hold for missing values.
+Its words are read back by `pooling.parsing`, every value of every level included.
 """
 
 from __future__ import annotations
@@ -17,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -25,21 +16,15 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.data.errors import MiscalError, nearest, refusal
 
 FULL = "full population"
 SHOWN_LEVELS = 6
 SHORT = 7  # characters up to which a number is shown whole
 NOMINAL = ("category", "boolean")
-LARGEST = float(np.finfo(np.float64).max)
 MICROSECONDS = 86_400_000_000  # of a day
 WORDS = {"in", "is", "and", "or", "not"}
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<name>`(?:[^`]|``)*`)|(?P<text>"(?:[^"]|"")*"|'(?:[^']|'')*')"""
-    r"""|(?P<mark><=|>=|!=|==|[<>=(){},])|(?P<word>[^\s<>=!(){},`"']+))"""
-)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Level = str | float
 
 
@@ -73,7 +58,7 @@ class Condition:
     def __post_init__(self) -> None:
         one = self.levels[0] if self.levels is not None and len(self.levels) == 1 else ""
         if not isinstance(one, str):  # one number is a range, and said as one
-            ends = {"low": _below(one), "high": one + 0.0, "levels": None}
+            ends = {"low": just_below(one), "high": one + 0.0, "levels": None}
             self.__dict__.update(ends)
 
     def rows(self, columns: Mapping[str, Column]) -> np.ndarray:
@@ -140,14 +125,14 @@ class Condition:
         return level_word(level) if isinstance(level, str) else number_text(level, self.kind)
 
     def _range(self, name: str, shown: int | None) -> str:
-        if self.low is not None and self.high == _above(self.low):
+        if self.low is not None and self.high == just_above(self.low):
             return f"{name} = {_short(number_text(self.high, self.kind), shown)}"
-        low = None if self.low is None else _end(self.low, ("<", "<="), self.kind, shown)
-        high = None if self.high is None else _end(self.high, ("<=", "<"), self.kind, shown)
+        low = None if self.low is None else end_words(self.low, ("<", "<="), self.kind, shown)
+        high = None if self.high is None else end_words(self.high, ("<=", "<"), self.kind, shown)
         if low is None:
             return f"{name} {high[0]} {high[1]}" if high else name
         if high is None:
-            return f"{name} {_MIRROR[low[0]]} {low[1]}"
+            return f"{name} {MIRROR[low[0]]} {low[1]}"
         return f"{low[1]} {low[0]} {name} {high[0]} {high[1]}"
 
     # Data
@@ -173,7 +158,9 @@ class Condition:
 
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
-        return _Sql(self, dialect).clause()
+        from miscal.pooling.sql import clause
+
+        return clause(self, dialect)
 
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
@@ -250,53 +237,26 @@ class Conjunction:
         return " AND ".join(condition.sql(dialect) for condition in self.conditions) or "TRUE"
 
 
-def rows_where(text: str, columns: Mapping[str, Column], *, strict: bool = True) -> np.ndarray:
-    """Truth value of an expression at each row; levels that the column does not have are refused if `strict`.
-
-    >>> from miscal.data.columns import Columns
-    >>> table = Columns({"age": np.array([20, 40, 60]), "state": np.array(["CA", "NV", "TX"])})
-    >>> rows_where("age < 50 and state in {NV, TX}", table).tolist()
-    [False, True, False]
-    """
-    return parse(text, columns, strict=strict).rows(columns)
-
-
-def parse(text: str, columns: Mapping[str, Any], *, strict: bool = False) -> Conjunction:
-    """Read words back.
-
-    Parameters
-    ----------
-    columns : name -> Column, or name -> kind
-    strict : whether a level that its column does not have is refused
-    """
-    if not isinstance(text, str) or not text.strip():
-        raise refusal("must say which rows belong", where="an expression", got=f"got {text!r}")
-    if text == FULL:
-        return Conjunction()
-    return Conjunction.of(_Reader(text, columns, strict).read())
-
-
-# Numbers and names in words
-
-
-def _above(value: float) -> float:
+def just_above(value: float) -> float:
+    """The next number above."""
     return math.nextafter(value, math.inf) + 0.0
 
 
-def _below(value: float) -> float:
+def just_below(value: float) -> float:
+    """The next number below."""
     return math.nextafter(value, -math.inf) + 0.0
 
 
 def number_text(value: float, kind: str) -> str:
     """The shortest words from which `number_of` reads exactly this number."""
     if kind == "date":
-        text = _moment(value)
+        text = moment_of(value)
         if text is not None and number_of(text) == value:
             return text
     return repr(float(value) + 0.0).removesuffix(".0")
 
 
-def _moment(value: float) -> str | None:
+def moment_of(value: float) -> str | None:
     """A number of days as a date, with its time where it has one; None where no calendar has it."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(value * MICROSECONDS))
@@ -323,12 +283,12 @@ def number_of(word: str) -> float | None:
 
 
 @lru_cache(maxsize=1 << 14)
-def _end(value: float, signs: tuple[str, str], kind: str, shown: int | None) -> tuple[str, str]:
+def end_words(value: float, signs: tuple[str, str], kind: str, shown: int | None) -> tuple[str, str]:
     """Sign and words of one end of a range: of the number itself, or of its neighbour above where that is shorter.
 
     Of a date, the one of the two that is a moment of the calendar.
     """
-    here, above = number_text(value, kind), _above(value)
+    here, above = number_text(value, kind), just_above(value)
     if math.isinf(above):
         return signs[0], here
     choices = [(signs[0], here), (signs[1], number_text(above, kind))]
@@ -370,229 +330,3 @@ def level_text(level: Level) -> str:
 def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
     found = [number_of(level) if isinstance(level, str) else level for level in levels]
     return np.array([number for number in found if number is not None], np.float64)
-
-
-# The parser
-
-
-def _bad(text: str, got: str, hint: str = "such as: age < 31 and state in {CA, NV}") -> MiscalError:
-    return refusal("cannot be understood", where=f"the expression {text!r}", got=got, hint=hint)
-
-
-@dataclass
-class _Reader:
-    """Text to conditions."""
-
-    text: str
-    columns: Mapping[str, Any]
-    strict: bool
-    place: int = 0
-    tokens: list[tuple[str, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        at = 0
-        while at < len(self.text.rstrip()):
-            found = _TOKEN.match(self.text, at)
-            if found is None:
-                raise self.bad(f"'{self.text[at : at + 20].strip()}' cannot be read")
-            kind = str(found.lastgroup)
-            word = found.group(kind)
-            self.tokens.append((kind, _bare(word) if kind in {"name", "text"} else word))
-            at = found.end()
-
-    def bad(self, got: str) -> MiscalError:
-        return _bad(self.text, got)
-
-    def look(self, ahead: int = 0) -> tuple[str, str]:
-        place = self.place + ahead
-        return self.tokens[place] if place < len(self.tokens) else ("end", "")
-
-    def take(self) -> tuple[str, str]:
-        token = self.look()
-        self.place += 1
-        return token
-
-    def expect(self, *words: str) -> str:
-        kind, word = self.take()
-        if word not in words or kind in {"name", "text"}:
-            raise self.bad(f"expected {' or '.join(repr(w) for w in words)}, got {word!r}")
-        return word
-
-    def read(self) -> list[Condition]:
-        found = self.clause()
-        while self.look()[0] != "end":
-            self.expect("and")
-            found += self.clause()
-        return found
-
-    def clause(self) -> list[Condition]:
-        if self.look() == ("mark", "("):
-            self.take()
-            found = self.clause()
-            if self.look() == ("word", "or"):
-                self.take()
-                self.expect("missing")
-                found = [replace(one, missing=True) for one in found]
-            self.expect(")")
-            return found
-        if self.look(1)[1] in _MIRROR and self.is_number(self.look()):
-            low, sign = self.take()[1], self.take()[1]
-            column = self.column()
-            made = self.compared(column, _MIRROR[sign], low)
-            if self.look()[1] in _MIRROR:
-                both = made.both(self.compared(column, self.take()[1], self.take()[1]))
-                made = made if both is None else both
-            return [made]
-        return [self.about(self.column())]
-
-    def is_number(self, token: tuple[str, str]) -> bool:
-        return token[0] == "word" and token[1] not in self.columns and number_of(token[1]) is not None
-
-    def column(self) -> str:
-        kind, word = self.take()
-        if kind not in {"name", "word"}:
-            raise self.bad(f"expected a column, got {word!r}")
-        if word not in self.columns:
-            raise refusal("is not among the columns", where=f"column '{word}'", hint=nearest(word, self.columns))
-        return word
-
-    def kind(self, name: str) -> str:
-        found = self.columns[name]
-        kind = str(getattr(found, "kind", found))
-        return "numeric" if kind == "integer" else kind
-
-    def about(self, name: str) -> Condition:
-        sign = self.take()[1]
-        if sign in _MIRROR:
-            return self.compared(name, sign, self.take()[1])
-        if sign in {"=", "==", "!="}:
-            return self.among(name, [self.value()], negated=sign == "!=")
-        if sign == "is":
-            negated = self.look()[1] == "not"
-            if negated:
-                self.take()
-            self.expect("missing")
-            return Condition(name, self.kind(name), levels=None if negated else (), missing=not negated)
-        if sign == "not":
-            self.expect("in")
-            return self.among(name, self.values(), negated=True)
-        if sign == "in":
-            return self.among(name, self.values())
-        raise self.bad(f"{sign!r} is not a condition")
-
-    def value(self) -> str:
-        """One value; words up to the next mark belong together."""
-        kind, word = self.take()
-        if kind == "text":
-            return word
-        words = [word]
-        while self.look()[0] == "word" and self.look()[1] not in {"and", "or"}:
-            words.append(self.take()[1])
-        return " ".join(words)
-
-    def values(self) -> list[str]:
-        self.expect("{")
-        found = [self.value()]
-        while self.expect(",", "}") == ",":
-            found.append(self.value())
-        return found
-
-    def compared(self, name: str, sign: str, word: str) -> Condition:
-        number, kind = number_of(word), self.kind(name)
-        if number is None or kind in NOMINAL:
-            raise self.bad(f"{name!r} holds levels" if kind in NOMINAL else f"{word!r} is not a number")
-        number += 0.0
-        if sign in {"<", "<="}:
-            return Condition(name, kind, high=number if sign == "<=" else _below(number))
-        return Condition(name, kind, low=number if sign == ">" else _below(number))
-
-    def among(self, name: str, words: list[str], *, negated: bool = False) -> Condition:
-        kind = self.kind(name)
-        levels: tuple[Level, ...] = tuple(words)
-        if kind in NOMINAL:
-            self.check(name, words)
-        else:
-            levels = self.numbers(name, words)
-        if negated:
-            return Condition(name, kind, excluded=levels, missing=True)
-        return Condition(name, kind, levels=levels)
-
-    def check(self, name: str, words: list[str]) -> None:
-        known = getattr(self.columns[name], "levels", None)
-        if self.strict and known is not None:
-            unknown = set(words) - {str(level) for level in known}
-            if unknown:
-                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
-
-    def numbers(self, name: str, words: list[str]) -> tuple[Level, ...]:
-        found = [number_of(word) for word in words]
-        if None not in found:
-            return tuple(number + 0.0 for number in found if number is not None)
-        column = self.columns[name]
-        if isinstance(column, Column) and len(column) and column.missing.all():  # no value, and so no type
-            return tuple(words)
-        raise self.bad(f"{name!r} holds numbers, and {words} are not")
-
-
-def _bare(word: str) -> str:
-    """A name or a value without its marks; those doubled inside are one."""
-    mark = word[0]
-    return word[1:-1].replace(mark + mark, mark)
-
-
-# SQL
-
-
-@dataclass(frozen=True)
-class _Sql:
-    """A condition as a clause of SQL that is true, or not true, for every row."""
-
-    condition: Condition
-    dialect: str
-
-    @property
-    def name(self) -> str:
-        return '"' + self.condition.column.replace('"', '""') + '"'
-
-    def clause(self) -> str:
-        if self.dialect not in ("duckdb", "sqlite", "postgres"):
-            raise refusal("must be 'duckdb', 'sqlite' or 'postgres'", where="'dialect'", got=f"it is {self.dialect!r}")
-        one = self.condition
-        if one.levels == ():
-            return f"({self.absent()})" if one.missing else "FALSE"
-        known = self.known()
-        return f"({known} OR {self.absent()})" if one.missing else f"({known})"
-
-    def known(self) -> str:
-        """What holds for values that are not missing, and for no missing ones."""
-        one = self.condition
-        parts = []
-        if one.low is not None:
-            sign, text = _end(one.low, ("<", "<="), one.kind, None)
-            parts.append(f"{self.name} {_MIRROR[sign]} {self.number(text)}")
-        if one.high is not None or one.kind == "numeric":  # NaN is above all numbers there
-            sign, text = _end(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
-            parts.append(f"{self.name} {sign} {self.number(text)}")
-        for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
-            if levels:
-                parts.append(f"{self.name} {words} ({', '.join(map(self.level, levels))})")
-        return " AND ".join([f"{self.name} IS NOT NULL", *parts])
-
-    def absent(self) -> str:
-        if self.condition.kind != "numeric" or self.dialect == "sqlite":
-            return f"{self.name} IS NULL"
-        kind = "DOUBLE" if self.dialect == "duckdb" else "DOUBLE PRECISION"
-        return f"{self.name} IS NULL OR {self.name} = CAST('NaN' AS {kind})"
-
-    def level(self, level: Level) -> str:
-        if not isinstance(level, str):
-            return self.number(number_text(level, self.condition.kind))
-        if self.condition.kind == "boolean":
-            return level.upper()
-        return "'" + level.replace("'", "''") + "'"
-
-    def number(self, text: str) -> str:
-        if self.condition.kind == "date":
-            moment = _moment(number_of(text) or 0.0) or text
-            return f"'{moment.replace('T', ' ')}'" if self.dialect == "sqlite" else f"TIMESTAMP '{moment}'"
-        return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal

@@ -1,23 +1,20 @@
 """Subpopulations: how they are asked for, how they are defined on columns, and how they are called.
 
-A definition is a conjunction of conditions, one a column, and its words can be read back (`pooling.expressions`).
+A definition is a conjunction of conditions, one a column, and its words can be read back (`pooling.parsing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
-
-FULL = "full population"
-SHOWN_LEVELS = 6
-SHORT = 7  # characters up to which a number is shown whole
+from miscal.pooling.condition import FULL, NOMINAL, SHOWN_LEVELS, Condition, just_below
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Covariate:
     missing: bool
     values: np.ndarray
     levels: tuple[str, ...]
-    date: bool = False
+    kind: str = "numeric"
     tops: np.ndarray | None = None  # of a column cut into ranges: the largest value of each; `values` are the smallest
     cells: np.ndarray | None = None  # of a nominal column whose rare levels are lumped: the cell of each level's code
 
@@ -86,20 +83,21 @@ def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -
     """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
     from miscal.kernels.radix import dense_ranks
 
+    kind = column.kind
     if nominal:
         column = column.as_levels()
     if not column.nominal:
         values = np.ascontiguousarray(column.values, dtype=np.float64)
         ranks, count, distinct = dense_ranks(values, keep=keep)
         missing = bool(column.missing.any())
-        return Covariate(column.name, False, ranks[order], count, missing, distinct, (), column.kind == "date")
+        return Covariate(column.name, False, ranks[order], count, missing, distinct, (), column.kind)
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     codes = np.cumsum(used[1:]) - 1
     missing = bool(used[0])
     count = int(used[1:].sum()) + missing
     table = np.append(codes, count - 1).astype(np.int32)  # the last entry serves code -1
     levels = tuple(str(level) for level, here in zip(column.levels, used[1:], strict=True) if here)
-    return Covariate(column.name, nominal, table[column.values[order]], count, missing, np.empty(0), levels)
+    return Covariate(column.name, nominal, table[column.values[order]], count, missing, np.empty(0), levels, kind)
 
 
 def ranged(one: Covariate, ranges: int) -> Covariate:
@@ -130,75 +128,6 @@ def lumped(one: Covariate, most: int | None) -> Covariate:
 
 
 @dataclass(frozen=True)
-class Range:
-    """low <= column < high, either end open where None; missing values belong to it or not."""
-
-    column: str
-    low: str | None = None
-    high: str | None = None
-    missing: bool = False
-    equal: str | None = None
-
-    def words(self, shown: int = SHOWN_LEVELS) -> str:
-        """The condition in words; numbers cut to four digits unless all is to be shown."""
-        name = quoted(self.column)
-        low, high, equal = (_short(text, shown) for text in (self.low, self.high, self.equal))
-        if equal is not None:
-            text = f"{name} = {equal}"
-        elif low is None and high is None:
-            return f"{name} is missing" if self.missing else f"{name} is not missing"
-        elif low is None:
-            text = f"{name} < {high}"
-        elif high is None:
-            text = f"{name} >= {low}"
-        else:
-            text = f"{low} <= {name} < {high}"
-        return f"({text} or missing)" if self.missing else text
-
-
-def _short(text: str | None, shown: int) -> str | None:
-    if text is None or shown > SHOWN_LEVELS or len(text) <= SHORT:
-        return text
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:  # a date
-        return text
-
-
-@dataclass(frozen=True)
-class Among:
-    """The column has one of some levels (of `others` more it has none); "missing" stands for missing values."""
-
-    column: str
-    levels: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    missing: bool = False
-    known_missing: bool = False  # whether missing values occur at all
-
-    def words(self, shown: int = SHOWN_LEVELS) -> str:
-        """The condition in words; the shorter of "in" and "not in", at most `shown` levels named."""
-        name = quoted(self.column)
-        if not self.levels and self.missing:
-            return f"{name} is missing"
-        if not self.others:
-            return f"{name} is not missing"
-        if len(self.levels) == 1 and not self.missing:
-            return f"{name} = {level_word(self.levels[0])}"
-        if len(self.levels) <= len(self.others):
-            text = f"{name} in {{{listed(self.levels, shown)}}}"
-            return f"({text} or missing)" if self.missing else text
-        several = len(self.others) > 1
-        text = (
-            f"{name} not in {{{listed(self.others, shown)}}}" if several else f"{name} != {level_word(self.others[0])}"
-        )
-        # Read literally, "not in" and "!=" also take missing values; say so where they do not belong.
-        return f"{text} and {name} is not missing" if self.known_missing and not self.missing else text
-
-
-Condition = Range | Among
-
-
-@dataclass(frozen=True)
 class Definition:
     """Which rows belong: a conjunction of conditions, or a name that the user gave."""
 
@@ -211,8 +140,8 @@ class Definition:
         """Readable words, long lists of levels cut short."""
         return self.words(SHOWN_LEVELS) if self.short is None else self.short
 
-    def words(self, shown: int = 10**9) -> str:
-        """All of it; `pooling.expressions.rows_where` reads it back."""
+    def words(self, shown: int | None = None) -> str:
+        """All of it; `pooling.parsing` reads it back."""
         if self.given is not None:
             return self.given
         return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
@@ -224,7 +153,7 @@ class Definition:
 
 
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:
-    """Codes low <= code < high of a column in words; `shuffle` takes a nominal column's codes to their random order."""
+    """Codes low <= code < high of a column; `shuffle` takes a nominal column's codes to their random order."""
     places = one.cells if shuffle is None else shuffle
     if one.nominal and places is not None:
         return _among(one, (places >= low) & (places < high))
@@ -234,24 +163,30 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
     missing = one.missing and high > one.known
     high = min(high, one.known)
     if low >= high:
-        return Range(one.name, missing=True)
+        return Condition(one.name, one.kind, levels=(), missing=True)
     values, tops = one.values, one.values if one.tops is None else one.tops
     if high - low == 1 and values[low] == tops[low]:
-        return Range(one.name, missing=missing, equal=number_word(values[low], values[low], date=one.date))
-    below = None if low == 0 else number_word(values[low], tops[low - 1], date=one.date)
-    above = None if high == one.known else number_word(values[high], tops[high - 1], date=one.date)
-    return Range(one.name, below, above, missing)
+        return Condition(one.name, one.kind, levels=(float(values[low]),), missing=missing)
+    below = None if low == 0 else just_below(_between(values[low], tops[low - 1], one.kind))
+    above = None if high == one.known else just_below(_between(values[high], tops[high - 1], one.kind))
+    return Condition(one.name, one.kind, below, above, missing=missing)
 
 
-def _among(one: Covariate, inside: np.ndarray) -> Among:
-    known = range(len(one.levels))
-    return Among(
-        one.name,
-        tuple(one.levels[c] for c in known if inside[c]),
-        tuple(one.levels[c] for c in known if not inside[c]),
-        missing=bool(one.missing and inside[-1]),
-        known_missing=one.missing,
-    )
+def _among(one: Covariate, inside: np.ndarray) -> Condition:
+    """Some levels, or all but some, whichever are fewer."""
+    levels, others = (_levels(one, which) for which in (inside, ~inside))
+    missing = bool(one.missing and inside[-1])
+    if not others and not missing:
+        return Condition(one.name, one.kind)
+    if len(levels) <= len(others) or not others:
+        return Condition(one.name, one.kind, levels=levels, missing=missing)
+    # Read literally, "not in" also takes missing values; that they do not belong is said only where there are any.
+    return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
+
+
+def _levels(one: Covariate, inside: np.ndarray) -> tuple[Any, ...]:
+    chosen = [one.levels[code] for code in range(len(one.levels)) if inside[code]]
+    return tuple(chosen if one.kind in NOMINAL else map(float, chosen))
 
 
 def path_definitions(
@@ -274,42 +209,15 @@ def path_definitions(
 
 
 @lru_cache(maxsize=1 << 14)
-def number_word(value: float, above: float, *, date: bool = False) -> str:
+def _between(value: float, above: float, kind: str) -> float:
     """The shortest decimal in (above, value], which cuts these rows where `value` does; `value` itself if equal."""
-    if date:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=float(value))
-        return moment.strftime("%Y-%m-%d" if float(value).is_integer() else "%Y-%m-%dT%H:%M:%S")
+    if kind == "date":
+        return float(value)
     for digits in range(1, 17):
-        text = f"{value:.{digits}g}"
-        number = float(text)
-        if above < number <= value or number == value:
-            break
-    else:
-        text = repr(float(value))
-    plain = repr(float(text))
-    plain = plain.removesuffix(".0")
-    return plain if len(plain) <= 12 else text
-
-
-@lru_cache(maxsize=1 << 14)
-def quoted(name: str) -> str:
-    """A column's name, in backticks where it is not a plain word."""
-    plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name not in {"in", "is", "and", "or", "not"}
-    return name if plain else f"`{name}`"
-
-
-@lru_cache(maxsize=1 << 14)
-def level_word(level: str) -> str:
-    """A level, in quotes where it would not be read as one word."""
-    plain = level != "" and not any(mark in level for mark in ',{}"`()<>=') and level == level.strip()
-    return level if plain and " and " not in level and " or " not in level else '"' + level.replace('"', "'") + '"'
-
-
-def listed(levels: tuple[str, ...], shown: int) -> str:
-    """Some levels, and how many more there are."""
-    if len(levels) <= shown:
-        return ", ".join(map(level_word, levels))
-    return f"{', '.join(map(level_word, levels[: shown - 1]))}, ... {len(levels) - shown + 1} more"
+        number = float(f"{value:.{digits}g}")
+        if above < number <= value:
+            return number
+    return float(value)
 
 
 def check_count(name: str, value: object, least: int) -> int:

@@ -18,7 +18,7 @@ from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import scaled_errors
 from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
-from miscal.pooling.condition import Condition, Conjunction, number_of
+from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -131,22 +131,6 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         made = Place(None, (), chance, 0.0, FAMILY, raw, beyond, 1, members, "subpopulation", definition.name)
         made.columns = definition.columns
         made.levels = tuple(condition.words() for condition in definition.conditions)
-        made.condition = Conjunction(tuple(_condition(one, seen.columns) for one in definition.conditions))
+        made.condition = Conjunction(definition.conditions)
         places.append(made)
     return places
-
-
-def _condition(one: Any, columns: Any) -> Condition:
-    kind = columns[one.column].kind
-    if hasattr(one, "levels"):
-        if one.missing and not one.levels:
-            return Condition(one.column, kind, levels=(), missing=True)
-        return Condition(one.column, kind, levels=one.levels, missing=one.missing)
-    if one.equal is not None:
-        return Condition(one.column, kind, levels=(number_of(one.equal) or 0.0,), missing=one.missing)
-    if one.low is None and one.high is None:
-        return Condition(one.column, kind, levels=(), missing=True) if one.missing else Condition(one.column, kind)
-    low, high = (
-        None if text is None else float(np.nextafter(number_of(text) or 0.0, -np.inf)) for text in (one.low, one.high)
-    )
-    return Condition(one.column, kind, low, high, missing=one.missing)

@@ -13,7 +13,7 @@ from miscal.data.errors import nearest, refusal
 from miscal.data.frames import named_columns
 from miscal.engines.subpopulations import Ordered, PathSearch, Search, conjunction_lists, search_lists
 from miscal.kernels.threads import over_blocks
-from miscal.pooling.expressions import rows_where
+from miscal.pooling.parsing import rows_where
 from miscal.pooling.subpopulations import (
     Conjunctions,
     Covariate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from itertools import chain
@@ -10,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.sizes import memory_bytes
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
-from miscal.engines.batches import Batches, Chunk, batches_of
-from miscal.engines.rows import _located
-from miscal.engines.stream import _ahead, batch_rows
+from miscal.engines.roles import Chunk, located
+from miscal.engines.source import Source, ahead, opened
 from miscal.recalibrate.base import Recalibrator
 
 DEFAULT = "1GB"
@@ -53,7 +53,7 @@ def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: 
         probability = _probabilities(vectors, logit, 0.0)
         found = model.predict_proba(probability, table if model.uses_columns else None)
     except MiscalError as error:
-        raise type(error)(_located(str(error), chunk)) from error
+        raise type(error)(located(str(error), chunk)) from error
     new = [found[:, 1]] if len(made) == 1 else [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])]
     for name, values in zip(made, new, strict=True):
         table = table.append_column(name, pa.array(values))
@@ -77,37 +77,32 @@ def apply_to(
     int
         How many rows were written.
     """
-    ceiling = memory_bytes(memory or DEFAULT)
-    width = len(batches_of(source).kinds)
-    batches = batches_of(source, batch_rows(ceiling, 2 * width, 1))
-    known = list(batches.kinds)
+    table = opened(source, memory or DEFAULT)
+    known = list(table.kinds)
     check_named(probability, known, f"'{source}'", known)
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     for name in made:
         if name in known:
             raise refusal("must be a new name", where="'column'", got=f"the table has '{name}'", hint="--column NAME")
-    check = getattr(batches, "check", None)
-    if check is not None:
-        check(known)
-    return _written(model, batches, known, list(probability), made, Path(out), logit)
+    table.check([*known, *(name for name, _ in table.aside)])
+    while True:
+        with contextlib.suppress(TypesChanged):  # of a CSV file: from the start again
+            return _written(model, table, known, list(probability), made, Path(out), logit)
 
 
 def _written(
-    model: Recalibrator, batches: Batches, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
+    model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     rows = 0
 
-    def chunks() -> Any:
-        for part in range(batches.parts):
-            yield from batches.read(part, known)
-
-    tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in _ahead(chunks))
+    chunks = ahead(lambda: source.batches(known))
+    tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
     try:
         first = next(tables, None)
         if first is None:
-            raise refusal("must have at least one row", where=f"'{batches.words}'", got="it is empty")
+            raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
         schema = _plain_schema(first.schema)
         with _writer(temporary, out.suffix.lower(), schema) as writer:
             for table in chain([first], tables):
