@@ -202,9 +202,11 @@ def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = 
     """Operator weight of each point (row) at each place (column), 0 outside its window."""
     first, _, last = where.window[part].T
     scaled = (places - where.points[part, np.newaxis]) * where.inverse[part, np.newaxis]
-    bell = 1.0 - np.abs(scaled * scaled * scaled)
+    bell = np.maximum(1.0 - np.abs(scaled * scaled * scaled), 0.0)
     tricube = bell * bell * bell
-    tricube[(places < x[first][:, np.newaxis]) | (places > x[last - 1][:, np.newaxis])] = 0.0
+    flat = np.flatnonzero(where.inverse[part] == 0.0)  # equal weights, on the rim of the window alone
+    low, high = x[first[flat], np.newaxis], x[last[flat] - 1, np.newaxis]
+    tricube[flat] = (places >= low) & (places <= high)
     a, b, c, centre = fit.solution[part].T[:, :, np.newaxis]
     scaled -= centre
     return np.asarray(tricube * (a + scaled * (b + scaled * c)))
