@@ -251,9 +251,9 @@ def test_needs_columns_and_torch(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "miscal.recalibrate.by_columns.neural_network", raising=False)
-    import miscal.recalibrate
+    import miscal.recalibrate.by_columns
 
-    monkeypatch.delattr(miscal.recalibrate, "neural_network", raising=False)
+    monkeypatch.delattr(miscal.recalibrate.by_columns, "neural_network", raising=False)
     with pytest.raises(MissingExtra, match="neural"):
         NeuralCalibration().fit([0.1, 0.9], [0, 1], {"a": [1, 2]})
 
