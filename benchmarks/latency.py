@@ -129,7 +129,7 @@ def table(found: list[dict[str, Any]]) -> str:
     ]
     for row in found:
         own, slow = 1e6 * row["ours_cpu_s"], 1e6 * row["peer_cpu_s"]
-        kept = "yes" if "kept" in row["note"] else "NO"
+        kept = "" if not row["goal"] else ("yes" if "kept" in row["note"] else "NO")
         load = row["note"].split("from JSON ")[1].replace("nan us, 0 bytes", "no JSON")
         name = row["operation"].removeprefix("apply_one ")
         lines.append(f"| {name} | {own:.1f} | {row['goal']} | {kept} | {slow:.0f} | {load} |")

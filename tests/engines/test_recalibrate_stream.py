@@ -19,8 +19,8 @@ from miscal.recalibrate import (
     PlattScaling,
     ScalingBinning,
     VariableTree,
-    carried,
 )
+from miscal.recalibrate.in_parts import fit
 from miscal.recalibrate.in_parts.fit import fit_to
 from tests.engines import tables
 
@@ -38,7 +38,7 @@ def path(made, tmp_path_factory):
 @pytest.fixture
 def few_scores(monkeypatch):
     """A ceiling under which the distinct scores do not fit."""
-    monkeypatch.setattr(carried, "BYTES", 10**7)
+    monkeypatch.setattr(fit, "BYTES", 10**7)
 
 
 def weights(made, weight):
@@ -135,7 +135,7 @@ def test_pooled_groups_are_fitted_and_carried_as_json(made, path):
 
 def test_groups_beyond_the_ceiling_take_scores_by_buckets(made, path, monkeypatch):
     monkeypatch.setattr("miscal.engines.runners.thread_count", lambda: 1)
-    monkeypatch.setattr(carried, "BYTES", 10**9 // 15_000)
+    monkeypatch.setattr(fit, "BYTES", 10**9 // 15_000)
     asked = {"columns": "flag", "pooling": False}
     found = fit_to(GroupWise(PlattScaling(), **asked), path, outcome="y", probability="p")
     assert found.fitted_from_["how"] == "sketch"
@@ -143,7 +143,7 @@ def test_groups_beyond_the_ceiling_take_scores_by_buckets(made, path, monkeypatc
     some = made.slice(0, 2000)
     off = found.predict_proba(some["p"], some) - memory.predict_proba(some["p"], some.select(["flag"]))
     assert np.max(np.abs(off)) < 1e-3
-    monkeypatch.setattr(carried, "BYTES", 10**8)
+    monkeypatch.setattr(fit, "BYTES", 10**8)
     with pytest.raises(MiscalError, match="too many levels to be fitted in parts"):
         fit_to(GroupWise(PlattScaling(), columns="state", pooling=False), path, outcome="y", probability="p")
 

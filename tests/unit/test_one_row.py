@@ -11,7 +11,7 @@ import pytest
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import Recalibrator
-from miscal.recalibrate.export.one_row import _function
+from miscal.recalibrate.export.one_row import formula_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -65,7 +65,7 @@ def test_one_row_with_its_columns(name: str, rows: tuple[np.ndarray, np.ndarray]
     X = {"age": age, "state": state, "floor": rng.integers(0, 4, p.size), "member": rng.random(p.size) < 0.4}
     made = clone(BESIDE[name]).fit(p, y, X)
     # The quick way is there, but for those that have no formula.
-    assert (_function(made) is None) == isinstance(made, (recalibrate.LocalRecalibration, recalibrate.Augmentation))
+    assert (formula_of(made) is None) == isinstance(made, (recalibrate.LocalRecalibration, recalibrate.Augmentation))
     for own in (made,) if name == "augmentation" else (made, Recalibrator.from_json(made.to_json())):
         for score in (0.0, 1.0, 0.2, 0.77):
             for state_ in ("a", "b", "never seen", None):
@@ -92,7 +92,7 @@ def test_one_row_through_a_network(classes: int) -> None:
     X: dict[str, Any] = {"age": np.where(rng.random(800) < 0.1, np.nan, rng.uniform(20, 80, 800))}
     X |= {"state": rng.choice(["a", "b", "c"], 800), "floor": rng.integers(0, 3, 800)}
     made = recalibrate.NeuralCalibration(hidden=(8, 8), epochs=2, nominal=["floor"], progress=False).fit(p, y, X)
-    assert (_function(made) is not None) == (classes == 2)
+    assert (formula_of(made) is not None) == (classes == 2)
     for score in (p[0].tolist(), [0.0] * (classes - 1) + [1.0]):
         for row in ({"age": 30, "state": "a", "floor": 1}, {"age": None, "state": "new", "floor": 9}):
             expected = made.predict_proba([score], {key: [value] for key, value in row.items()})[0]

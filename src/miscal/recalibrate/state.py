@@ -72,23 +72,15 @@ def _plain(name: str, value: Any) -> Any:
 
     if isinstance(value, Recalibrator):
         return encode(value)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
+        return value.tolist()
+    if isinstance(value, (np.ndarray, np.generic)):
         return _plain(name, value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(name, value.item())
     if isinstance(value, (list, tuple)):
-        return [_plain(name, item) for item in value] if not _simple(value) else list(value)
+        return [_plain(name, item) for item in value]
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):
         return value
     raise refusal("cannot be written as JSON", where=f"'{name}'", got=f"it is {value!r}")
-
-
-def _simple(values: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether a list holds finite numbers only, so that it need not be walked in Python."""
-    if not values or not isinstance(values[0], (float, int)) or isinstance(values[0], bool):
-        return False
-    array = np.array(values) if all(type(v) in {int, float} for v in values) else np.array(["no"])
-    return array.ndim == 1 and array.dtype.kind in "if" and bool(np.isfinite(array).all())
 
 
 def loads(text: Any, wanted: type[Recalibrator]) -> Recalibrator:

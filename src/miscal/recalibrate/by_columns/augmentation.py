@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design
@@ -107,6 +107,8 @@ class Augmentation(Recalibrator):
         return np.ascontiguousarray(self.design_.rows(ready, 0, len(ready[0])).T)
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        if not len(probability):  # which a classifier of another library may refuse
+            return as_rows(probability)
         current = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
         beside = self._beside(columns)
         for fitted in self.estimators_:

@@ -153,7 +153,7 @@ def _part(design: Design, j: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
     name, gone = design.names[j], beta[-1] if design.missing[j] else 0.0
     if design.nominal[j]:
-        values = tuple(zip(design.levels[j], beta[: len(design.levels[j])], strict=True))
+        values = dict(zip(design.levels[j], beta[: len(design.levels[j])], strict=True))
         return [nodes.Level(name, values, gone, 0.0)]
     most, spread = 10.0 ** (99.0 / design.degree), design.spreads[j]
     number = nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, design.means[j])

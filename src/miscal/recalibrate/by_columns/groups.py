@@ -236,18 +236,18 @@ class GroupWise(Recalibrator):
         keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
         levels = [sorted(each, key=lambda level: level is None) for each in self.levels_]  # missing, if any, is last
         nothing, inside = nodes.Linear((), 0.0), []
-        out: nodes.Formula = whole.formula()
+        out: nodes.Node = whole.formula()
         for depth in self._depths(width):
             at = [i for i, key in enumerate(keys) if key[depth - 1] != ANY and all(c == ANY for c in key[depth:])]
             inside = [tuple(levels[j][keys[i][j]] for j in range(depth)) for i in at]
             maps: list[Any] = [self.maps_[i] for i in at]
-            own = tuple((key, made.formula()) for key, made in zip(inside, maps, strict=True))
-            share = tuple((key, nodes.Linear((), float(shares[i]))) for key, i in zip(inside, at, strict=True))
+            own = {key: made.formula() for key, made in zip(inside, maps, strict=True)}
+            share = {key: nodes.Linear((), float(shares[i])) for key, i in zip(inside, at, strict=True)}
             if at:
                 part = nodes.Match(names[:depth], share, nothing), nodes.Match(names[:depth], own, nothing)
                 out = nodes.Mixed(*part, out)
         if self.handle_unknown == "identity":
-            known = nodes.Match(names, tuple((key, nodes.Linear((), 1.0)) for key in inside), nothing)
+            known = nodes.Match(names, {key: nodes.Linear((), 1.0) for key in inside}, nothing)
             out = nodes.Mixed(known, out, nodes.Probability()) if inside else nodes.Probability()
         if self.handle_unknown == "error":
             out = nodes.Known(tuple((name, tuple(each)) for name, each in zip(names, levels, strict=True)), out)

@@ -345,7 +345,7 @@ class NeuralCalibration(Recalibrator):
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        return [cls(hidden=(4,), epochs=2, progress=False)]
+        return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
         described = zip(self.names_, self.nominal_, self.levels_, strict=True)

@@ -101,13 +101,11 @@ class Blend(Recalibrator):
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             for i, each in enumerate(self.recalibrators):
-                fitted = _fitted(each, sample.take(train))
-                part = sample.take(test)
-                seen[i, test] = fitted.predict_proba(part.probability, part.columns if fitted.uses_columns else None)
+                seen[i, test] = predicted(fitted_on(each, sample.take(train)), sample.take(test))
         weights = blend_weights(logs_of(seen), sample.outcome, sample.weight)
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
-        self.members_ = [_fitted(self.recalibrators[i], sample) for i in kept]
+        self.members_ = [fitted_on(self.recalibrators[i], sample) for i in kept]
 
     @classmethod
     def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int) -> Self:
@@ -163,7 +161,12 @@ class Blend(Recalibrator):
         return self.shares()
 
 
-def _fitted(each: Recalibrator, sample: Sample) -> Recalibrator:
+def predicted(fitted: Recalibrator, sample: Sample) -> Floats:
+    """What a fitted one says of rows."""
+    return fitted.predict_proba(sample.probability, sample.columns if fitted.uses_columns else None)
+
+
+def fitted_on(each: Recalibrator, sample: Sample) -> Recalibrator:
     """A copy fitted on the rows; what it has to say of them is for the one who fits it alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MiscalWarning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, ClassVar
 
 from sklearn.base import clone
@@ -9,7 +10,7 @@ from sklearn.base import clone
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows
-from miscal.recalibrate.export.formula import Formula, Then
+from miscal.recalibrate.export.formula import Formula, Probability, Then
 from miscal.recalibrate.state import Field
 
 
@@ -85,10 +86,9 @@ class Chain(Recalibrator):
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
 
     def _formula(self) -> Formula:
-        found: Any = self.steps_[0].formula()
-        for step in self.steps_[1:]:
-            found = Then(found, step.formula())
-        return found  # type: ignore[no-any-return]
+        steps: list[Any] = [Probability(), *(step.formula() for step in self.steps_)]
+        found: Formula = reduce(Then, steps)
+        return found
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:

@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from miscal import recalibrate
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.compose.blend import Blend
-from miscal.recalibrate.compose.cross_fit import Judged, difference, fit_rows, judge, mean_of, measure, mixed, table_of
+from miscal.recalibrate.base import Recalibrator, Sample
+from miscal.recalibrate.compose.blend import Blend, fitted_on
+from miscal.recalibrate.compose.cross_fit import Judged, difference, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.score.identity import Identity
@@ -91,16 +90,18 @@ def choose(
     clusters = _clusters(cluster, rows.rows + rows.ignored, kept)
     usable = _named(columns, allowed, "'allowed'")
     audited = _named(columns, by, "'by'")
-    named = _candidates(candidates, rows, {name: columns[name] for name in usable})
+    offered = Columns({name: columns[name] for name in usable})
+    sample = Sample(rows.probability, rows.outcome, rows.weight, offered, rows.n_classes)
+    named = _candidates(candidates, rows, offered)
     beside = rows.rows - int(np.bincount(rows.outcome).max())
     if rows.rows < LEAST_ROWS or beside < LEAST_EVENTS:
         reason = f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest class."
-        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
+        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, sample)
     if clusters is not None and np.unique(clusters).size < 2:
         reason = "There is one cluster only, and no rows beside it to judge by."
-        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, rows, columns, usable)
+        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, sample)
     folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
-    judged = [judge(name, each, rows, columns, usable, folds) for name, each in named.items()]
+    judged = [judge(name, each, sample, folds) for name, each in named.items()]
     blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
     judged += [blended] if blended is not None else []
     for each in judged:
@@ -108,8 +109,8 @@ def choose(
     table = table_of(judged, rows, clusters)
     winner, reason = _choice(table, judged, rows, clusters)
     if not winner.weights:
-        return _finished(clone(winner.recalibrator), winner.name, table, reason, rows, columns, usable)
-    members = [fit_rows(clone(named[name]), rows, columns, usable, np.arange(rows.rows)) for name in winner.weights]
+        return _finished(winner.recalibrator, winner.name, table, reason, sample)
+    members = [fitted_on(named[name], sample) for name in winner.weights]
     blend = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
     blend.name, blend.table, blend.reason = winner.name, table, reason
     return blend
@@ -221,9 +222,7 @@ def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]
     return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
 
 
-def _finished(
-    each: Recalibrator, name: str, table: Table, reason: str, rows: Predictions, columns: Columns, usable: list[str]
-) -> Recalibrator:
-    fitted = fit_rows(each, rows, columns, usable, np.arange(rows.rows))
+def _finished(each: Recalibrator, name: str, table: Table, reason: str, sample: Sample) -> Recalibrator:
+    fitted = fitted_on(each, sample)
     fitted.name, fitted.table, fitted.reason = name, table, reason
     return fitted

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.columns import Columns
+from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.metrics.decision import area_under_curve
 from miscal.metrics.norms import aggregate
@@ -19,9 +17,9 @@ from miscal.metrics.score.binned import expected_calibration_error
 from miscal.metrics.score.losses import pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
-from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.base import Recalibrator, Sample
 from miscal.recalibrate.classes.softmax import logs_of, softmax
-from miscal.recalibrate.compose.blend import blend_weights
+from miscal.recalibrate.compose.blend import blend_weights, fitted_on, predicted
 from miscal.recalibrate.score.identity import Identity
 from miscal.results import Table
 
@@ -44,21 +42,19 @@ class Judged:
         self.failure = ""
 
 
-def judge(
-    name: str, recalibrator: Recalibrator, rows: Predictions, columns: Columns, usable: list[str], folds: np.ndarray
-) -> Judged:
+def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
     """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
     done = Judged(name, recalibrator)
-    held_out = np.empty((rows.rows, rows.n_classes))
+    held_out = np.empty((sample.rows, sample.n_classes))
     done.keeps_ranking = True
     try:
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             start = time.perf_counter()
-            fitted = fit_rows(clone(recalibrator), rows, columns, usable, train)
+            fitted = fitted_on(recalibrator, sample.take(train))
             done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.predict_proba(rows.probability[test], _beside(columns, usable, test, fitted))
+            held_out[test] = predicted(fitted, sample.take(test))
     except MiscalError as error:
         done.failure = str(error).splitlines()[0]
         return done
@@ -95,20 +91,6 @@ def measure(
         done.loss = _row_loss(done.held_out, rows)
         done.p_value = _chance(done, alone, rows, clusters)
         done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, columns, audited)}
-
-
-def fit_rows(
-    each: Recalibrator, rows: Predictions, columns: Columns, usable: list[str], train: np.ndarray
-) -> Recalibrator:
-    """Fit a candidate on some of the rows, with the columns that it may use."""
-    weight = None if rows.weight is None else rows.weight[train]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MiscalWarning)
-        return each.fit(rows.probability[train], rows.outcome[train], _beside(columns, usable, train, each), weight)
-
-
-def _beside(columns: Columns, usable: list[str], rows: np.ndarray, each: Recalibrator) -> dict[str, Column] | None:
-    return {name: columns[name].take(rows) for name in usable} if each.uses_columns else None
 
 
 def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:

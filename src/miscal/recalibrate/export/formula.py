@@ -1,13 +1,17 @@
 """A fitted map as a small formula of the probability and of columns, which Python, SQL and ONNX can each read.
 
 A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
-writes its own in `_formula`.
+writes its own in `_formula`. A node is a function of one row: its probability, its plain values, and what stands under
+names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,84 +25,132 @@ LARGEST = 1.7976931348623157e308
 Floats = npt.NDArray[np.float64]
 
 
+Row = Mapping[str, Any]  # words and truth values as they are, numbers as floats, None where missing
+Names = dict[str, float]
+
+
+class General(Exception):
+    """One row has a value of another type than fit had, and needs the way of a table; not an error."""
+
+
+def kind_of(levels: Iterable[Any]) -> type | None:
+    """The one type that levels have in a row: str, bool or float; None where they are of none or of several."""
+    kinds = {float if type(level) is int else type(level) for level in levels if level is not None}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
 @dataclass(frozen=True)
 class Probability:
     """The probability that came in."""
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        return p
 
 
 @dataclass(frozen=True)
 class Held:
     """A node held between two bounds."""
 
-    inner: Any
+    inner: Node
     low: float
     high: float
 
-
-@dataclass(frozen=True)
-class Moved:
-    """Exact 0 and 1 moved inwards by `clip`, nothing else."""
-
-    inner: Any
-    clip: float
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return min(max(self.inner(p, row, at), self.low), self.high)
 
 
 @dataclass(frozen=True)
 class Log:
     """Natural logarithm of the node, or of one minus it."""
 
-    inner: Any
+    inner: Node
     of_rest: bool = False
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
+        return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
 @dataclass(frozen=True)
 class Linear:
     """intercept + Σ factor · node."""
 
-    terms: tuple[tuple[float, Any], ...]
+    terms: tuple[tuple[float, Node], ...]
     intercept: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        total = self.intercept
+        for factor, inner in self.terms:
+            total += factor * inner(p, row, at)
+        return total
 
 
 @dataclass(frozen=True)
 class Sigmoid:
     """1 / (1 + exp(-node))."""
 
-    inner: Any
+    inner: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
+        small = math.exp(-abs(x))
+        return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
 @dataclass(frozen=True)
 class Steps:
     """values[number of edges strictly below the node]; None leaves the node as it is."""
 
-    inner: Any
+    inner: Node
     edges: tuple[float, ...]
     values: tuple[float | None, ...]
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score = self.inner(p, row, at)
+        found = self.values[bisect_left(self.edges, score)]
+        return score if found is None else found
 
 
 @dataclass(frozen=True)
 class Line:
     """Linear between knots; beyond them constant, or along the end slopes."""
 
-    inner: Any
+    inner: Node
     knots: tuple[float, ...]
     values: tuple[float, ...]
     continued: bool = False
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        score, knots, values, last = self.inner(p, row, at), self.knots, self.values, len(self.knots) - 1
+        place = bisect_right(knots, score) - 1
+        if last == 0 or (not self.continued and not 0 <= place < last):
+            return values[0 if place < 0 else last]
+        place = min(max(place, 0), last - 1)
+        slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
+        return values[place] + slope * (score - knots[place])
 
 
 @dataclass(frozen=True)
 class Ratio:
     """node / (node + (1 - node) / rate)."""
 
-    inner: Any
+    inner: Node
     rate: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        inner = self.inner(p, row, at)
+        return inner / (inner + (1.0 - inner) / self.rate)
 
 
 @dataclass(frozen=True)
 class Then:
     """The formula `second` of what `first` gives."""
 
-    first: Any
-    second: Any
+    first: Node
+    second: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.second(self.first(p, row, at), row, at)
 
 
 @dataclass(frozen=True)
@@ -110,51 +162,100 @@ class Number:
     high: float
     missing: float
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        given = row[self.name]
+        if given is None:
+            return self.missing
+        if type(given) is not float:
+            raise General
+        return min(max(float(given), self.low), self.high)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """A number for each level of a column, for missing values and for levels not among them."""
 
     name: str
-    values: tuple[tuple[Any, float], ...]
+    values: Mapping[Any, float]
     missing: float
     unseen: float
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        given = row[self.name]
+        if given is None:
+            return self.missing
+        if type(given) is not self.kind:
+            raise General
+        return self.values.get(given, self.unseen)
+
+    @cached_property
+    def kind(self) -> type | None:
+        """The one type that its levels have in a row."""
+        return kind_of(self.values)
 
 
 @dataclass(frozen=True)
 class Cut:
     """`left` where a column (Number, Level or another node) is at most the threshold, else `right`."""
 
-    column: Any
+    column: Node
     threshold: float
-    left: Any
-    right: Any
+    left: Node
+    right: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        chosen = self.left if self.column(p, row, at) <= self.threshold else self.right
+        return chosen(p, row, at)
 
 
 @dataclass(frozen=True)
 class Polynomial:
     """Σ factors[i] · node^(i + 1)."""
 
-    inner: Any
+    inner: Node
     factors: tuple[float, ...]
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        x = self.inner(p, row, at)
+        total, power = 0.0, 1.0
+        for factor in self.factors:
+            power *= x
+            total += factor * power
+        return total
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Match:
     """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
 
     names: tuple[str, ...]
-    cases: tuple[tuple[tuple[Any, ...], Any], ...]
-    otherwise: Any
+    cases: Mapping[tuple[Any, ...], Node]
+    otherwise: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        key = tuple([row[name] for name in self.names])
+        for given, kind in zip(key, self.kinds, strict=True):
+            if given is not None and type(given) is not kind:
+                raise General
+        return self.cases.get(key, self.otherwise)(p, row, at)
+
+    @cached_property
+    def kinds(self) -> list[type | None]:
+        """The type that the levels of each column have in a row."""
+        return [kind_of(levels) for levels in zip(*self.cases, strict=True)]
 
 
 @dataclass(frozen=True)
 class Mixed:
     """share · inside + (1 - share) · outside."""
 
-    share: Any
-    inside: Any
-    outside: Any
+    share: Node
+    inside: Node
+    outside: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        share = self.share(p, row, at)
+        return share * self.inside(p, row, at) + (1.0 - share) * self.outside(p, row, at)
 
 
 @dataclass(frozen=True)
@@ -162,14 +263,19 @@ class Known:
     """`inside` where every column has one of its levels (None: missing), else nothing: the policy is an error."""
 
     levels: tuple[tuple[str, tuple[Any, ...]], ...]
-    inside: Any
+    inside: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        if any(row[name] not in levels for name, levels in self.levels):
+            raise General  # the table's way refuses, and says which level
+        return self.inside(p, row, at)
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
-    embedded : (name, levels, table) with the table's rows for unseen levels, missing values, then the levels
+    embedded : (name, levels, table): rows of the table for unseen levels, missing values, then the levels in order
     numbers : (name, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
@@ -179,14 +285,36 @@ class Network:
     furthest: float
     layers: tuple[Any, ...]
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        parts = [table[int(level(p, row, at))] for level, table in self.looked_up]
+        found = [Number(name, -LARGEST, LARGEST, math.nan)(p, row, at) for name, _, _ in self.numbers]
+        scaled = [(value - centre) * scale for value, (_, centre, scale) in zip(found, self.numbers, strict=True)]
+        # In single precision, as in training.
+        held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
+        x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
+        for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
+            x = np.maximum(weight @ x + bias, 0.0)
+        return float((self.layers[-2] @ x + self.layers[-1])[0])
+
+    @cached_property
+    def looked_up(self) -> list[tuple[Level, Any]]:
+        """Each embedded column as the row of its table."""
+        places = [{level: 2.0 + i for i, level in enumerate(levels)} for _, levels, _ in self.embedded]
+        return [
+            (Level(name, own, 1.0, 0.0), table) for (name, _, table), own in zip(self.embedded, places, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Named:
     """A value under a name, for `body` to use as often as it likes."""
 
     name: str
-    value: Any
-    body: Any
+    inner: Node
+    body: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return self.body(p, row, at | {self.name: self.inner(p, row, at)})
 
 
 @dataclass(frozen=True)
@@ -195,9 +323,12 @@ class Name:
 
     name: str
 
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        return at[self.name]
+
 
 Node = (
-    Probability | Held | Moved | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
+    Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
     | Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
 )  # fmt: skip
 
@@ -237,6 +368,12 @@ def logit() -> Linear:
     return Linear(log_terms(held_score(), 1.0, 1.0), 0.0)
 
 
+def _off_the_ends(clip: float) -> Cut:
+    """The probability, exactly 0 and 1 moved inwards by `clip` and nothing else."""
+    below_one = Cut(Probability(), math.nextafter(1.0, 0.0), Probability(), Linear((), 1.0 - clip))
+    return Cut(Probability(), 0.0, Linear((), clip), below_one)
+
+
 def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
     """Terms of own · ln p - rest · ln(1 - p)."""
     return (own, Log(inner)), (-rest, Log(inner, of_rest=True))
@@ -248,7 +385,7 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
     if features.kind == "logit":
         terms = log_terms(held_score(), factors[0], factors[0])
     elif features.kind == "beta":
-        terms = log_terms(Moved(Probability(), features.clip), factors[0], factors[1])
+        terms = log_terms(_off_the_ends(features.clip), factors[0], factors[1])
     else:
         terms = ((factors[0], Probability()),)
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
@@ -280,7 +417,7 @@ def cut_columns(codings: Sequence[Any], missing: Callable[[Any], float]) -> list
     found: list[Node] = []
     for coding in codings:
         if coding.nominal:
-            places = tuple((level, float(i)) for i, level in enumerate(coding.levels) if level is not None)
+            places = {level: float(i) for i, level in enumerate(coding.levels) if level is not None}
             found.append(Level(coding.name, places, coding.low, coding.high))
         else:
             found.append(Number(coding.name, coding.low, coding.high, missing(coding)))

@@ -77,7 +77,10 @@ def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
 
 
 class Graph:
-    """Nodes and constants under construction; every method returns the name of its output."""
+    """Nodes and constants under construction; every method returns the name of its output.
+
+    Each kind of node of a formula has a method of its name.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -104,7 +107,7 @@ class Graph:
 
     def write(self, node: Any, p: str) -> str:
         """Write a node's arithmetic; `p` is the name of the probability."""
-        return p if isinstance(node, nodes.Probability) else _WRITERS[type(node)](self, node, p)
+        return str(getattr(self, f"_{type(node).__name__.lower()}")(node, p))
 
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
@@ -135,81 +138,151 @@ class Graph:
         above = self.add("Cast", [self.add(kind, [wide, self.constant(edges)])], to=TensorProto.INT64)
         return self.add("ReduceSum", [above, self.constant(np.array([1], dtype=np.int64))], keepdims=0)
 
+    def _probability(self, node: nodes.Probability, p: str) -> str:  # noqa: ARG002
+        return p
 
-def _held(graph: Graph, node: nodes.Held, p: str) -> str:
-    return graph.add("Clip", [graph.write(node.inner, p), graph.constant(node.low), graph.constant(node.high)])
+    def _held(self, node: nodes.Held, p: str) -> str:
+        return self.add("Clip", [self.write(node.inner, p), self.constant(node.low), self.constant(node.high)])
+
+    def _log(self, node: nodes.Log, p: str) -> str:
+        inner = self.write(node.inner, p)
+        return self.add("Log", [self.add("Sub", [self.constant(1.0), inner]) if node.of_rest else inner])
+
+    def _linear(self, node: nodes.Linear, p: str) -> str:
+        total = self.constant(node.intercept)
+        for factor, inner in node.terms:
+            total = self.add("Add", [total, self.add("Mul", [self.constant(factor), self.write(inner, p)])])
+        return total
+
+    def _sigmoid(self, node: nodes.Sigmoid, p: str) -> str:
+        return self.add("Sigmoid", [self.write(node.inner, p)])
+
+    def _steps(self, node: nodes.Steps, p: str) -> str:
+        score = self.write(node.inner, p)
+        place = self.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
+        values = np.array([-1.0 if value is None else value for value in node.values])
+        found = self.looked_up(values, place)
+        empty = self.add("Less", [found, self.constant(0.0)])
+        return self.add("Where", [empty, score, found])
+
+    def _line(self, node: nodes.Line, p: str) -> str:
+        score = self.write(node.inner, p)
+        knots, values = np.array(node.knots), np.array(node.values)
+        if knots.size == 1:
+            return self.add("Add", [self.add("Mul", [score, self.constant(0.0)]), self.constant(values[0])])
+        if not node.continued:
+            score = self.add("Clip", [score, self.constant(knots[0]), self.constant(knots[-1])])
+        place = self.count_below(knots[1:-1], score, "GreaterOrEqual")
+        slope = self.looked_up(np.diff(values) / np.diff(knots), place)
+        start = self.add("Sub", [score, self.looked_up(knots[:-1], place)])
+        return self.add("Add", [self.looked_up(values[:-1], place), self.add("Mul", [slope, start])])
+
+    def _ratio(self, node: nodes.Ratio, p: str) -> str:
+        inner = self.write(node.inner, p)
+        rest = self.add("Div", [self.add("Sub", [self.constant(1.0), inner]), self.constant(node.rate)])
+        return self.add("Div", [inner, self.add("Add", [inner, rest])])
+
+    def _then(self, node: nodes.Then, p: str) -> str:
+        return self.write(node.second, self.write(node.first, p))
+
+    def _number(self, node: nodes.Number, p: str) -> str:  # noqa: ARG002
+        def write() -> str:
+            column = self.input(node.name, DOUBLE)
+            held = self.add("Clip", [column, self.constant(node.low), self.constant(node.high)])
+            return self.add("Where", [self.add("IsNaN", [column]), self.constant(node.missing), held])
+
+        return self.once(node, write)
+
+    def _level(self, node: nodes.Level, p: str) -> str:  # noqa: ARG002
+        def write() -> str:
+            codes = _codes(self, node.name, list(node.values))
+            table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
+            return self.looked_up(table, codes)
+
+        return self.once(node, write)
+
+    def _cut(self, node: nodes.Cut, p: str) -> str:
+        test = self.add("LessOrEqual", [self.write(node.column, p), self.constant(node.threshold)])
+        return self.add("Where", [test, self.write(node.left, p), self.write(node.right, p)])
+
+    def _polynomial(self, node: nodes.Polynomial, p: str) -> str:
+        inner = self.write(node.inner, p)
+        power, total = inner, ""
+        for i, factor in enumerate(node.factors):
+            power = self.add("Mul", [power, inner]) if i else inner
+            term = self.add("Mul", [self.constant(factor), power])
+            total = self.add("Add", [total, term]) if i else term
+        return total
+
+    def _match(self, node: nodes.Match, p: str) -> str:
+        """The place of each row's key among the cases, then the value of that case."""
+        keys = list(node.cases)
+        place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node.names, keys))
+        values = [node.otherwise, *node.cases.values()]
+        constants = [value.intercept for value in values if isinstance(value, nodes.Linear) and not value.terms]
+        if len(constants) == len(values):
+            return self.looked_up(np.array(constants), place)
+        last = self.constant(np.array([1], dtype=np.int64))
+        wide = [self.add("Unsqueeze", [_each_row(self, value, p), last]) for value in values]
+        all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, last])
+        return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), last])
+
+    def _mixed(self, node: nodes.Mixed, p: str) -> str:
+        share = self.write(node.share, p)
+        inside = self.add("Mul", [share, self.write(node.inside, p)])
+        rest = self.add("Sub", [self.constant(1.0), share])
+        return self.add("Add", [inside, self.add("Mul", [rest, self.write(node.outside, p)])])
+
+    def _known(self, node: nodes.Known, p: str) -> str:
+        out = self.write(node.inside, p)
+        for name, levels in node.levels:
+            least = MISSING if None in levels else FIRST
+            codes = _codes(self, name, levels)
+            table = np.array([False, least == MISSING] + [True] * sum(level is not None for level in levels))
+            out = self.add("Where", [self.looked_up(table, codes), out, self.constant(math.nan)])
+        return out
+
+    def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
+        last = self.constant(np.array([1], dtype=np.int64))
+        parts = [
+            self.add("Gather", [self.constant(np.asarray(table, dtype=np.float64)), _codes(self, name, levels)])
+            for name, levels, table in node.embedded
+        ]
+        values, flags = [], []
+        for name, centre, scale in node.numbers:
+            column = self.input(name, DOUBLE)
+            absent = self.add("IsNaN", [column])
+            off = self.add("Mul", [self.add("Sub", [column, self.constant(centre)]), self.constant(scale)])
+            held = self.add("Clip", [off, self.constant(-node.furthest), self.constant(node.furthest)])
+            single = self.add("Cast", [self.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
+            values.append(self.add("Where", [absent, self.constant(0.0), single]))
+            flags.append(self.add("Cast", [absent], to=DOUBLE))
+        parts += [self.add("Unsqueeze", [column, last]) for column in values + flags]
+        x = self.add("Concat", parts, axis=1)
+        for i in range(0, len(node.layers), 2):
+            weight, bias = self.constant(np.ascontiguousarray(node.layers[i].T)), self.constant(node.layers[i + 1])
+            x = self.add("Add", [self.add("MatMul", [x, weight]), bias])
+            x = self.add("Relu", [x]) if i + 2 < len(node.layers) else x
+        return self.add("Squeeze", [x, last])
+
+    def _named(self, node: nodes.Named, p: str) -> str:
+        """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
+        value, key = self.write(node.inner, p), ("name", node.name)
+        outer = self.made.get(key)
+        self.made[key] = value
+        written = self.write(node.body, p)
+        if outer is not None:
+            self.made[key] = outer
+        return written
+
+    def _name(self, node: nodes.Name, p: str) -> str:  # noqa: ARG002
+        return self.made["name", node.name]
 
 
-def _moved(graph: Graph, node: nodes.Moved, p: str) -> str:
-    inner = graph.write(node.inner, p)
-    low = graph.add("LessOrEqual", [inner, graph.constant(0.0)])
-    high = graph.add("GreaterOrEqual", [inner, graph.constant(1.0)])
-    moved = graph.add("Where", [high, graph.constant(1.0 - node.clip), inner])
-    return graph.add("Where", [low, graph.constant(node.clip), moved])
-
-
-def _log(graph: Graph, node: nodes.Log, p: str) -> str:
-    inner = graph.write(node.inner, p)
-    return graph.add("Log", [graph.add("Sub", [graph.constant(1.0), inner]) if node.of_rest else inner])
-
-
-def _linear(graph: Graph, node: nodes.Linear, p: str) -> str:
-    total = graph.constant(node.intercept)
-    for factor, inner in node.terms:
-        total = graph.add("Add", [total, graph.add("Mul", [graph.constant(factor), graph.write(inner, p)])])
-    return total
-
-
-def _sigmoid(graph: Graph, node: nodes.Sigmoid, p: str) -> str:
-    return graph.add("Sigmoid", [graph.write(node.inner, p)])
-
-
-def _steps(graph: Graph, node: nodes.Steps, p: str) -> str:
-    score = graph.write(node.inner, p)
-    place = graph.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
-    values = np.array([-1.0 if value is None else value for value in node.values])
-    found = graph.looked_up(values, place)
-    empty = graph.add("Less", [found, graph.constant(0.0)])
-    return graph.add("Where", [empty, score, found])
-
-
-def _line(graph: Graph, node: nodes.Line, p: str) -> str:
-    score = graph.write(node.inner, p)
-    knots, values = np.array(node.knots), np.array(node.values)
-    if knots.size == 1:
-        return graph.add("Add", [graph.add("Mul", [score, graph.constant(0.0)]), graph.constant(values[0])])
-    if not node.continued:
-        score = graph.add("Clip", [score, graph.constant(knots[0]), graph.constant(knots[-1])])
-    place = graph.count_below(knots[1:-1], score, "GreaterOrEqual")
-    slope = graph.looked_up(np.diff(values) / np.diff(knots), place)
-    start = graph.add("Sub", [score, graph.looked_up(knots[:-1], place)])
-    return graph.add("Add", [graph.looked_up(values[:-1], place), graph.add("Mul", [slope, start])])
-
-
-def _ratio(graph: Graph, node: nodes.Ratio, p: str) -> str:
-    inner = graph.write(node.inner, p)
-    rest = graph.add("Div", [graph.add("Sub", [graph.constant(1.0), inner]), graph.constant(node.rate)])
-    return graph.add("Div", [inner, graph.add("Add", [inner, rest])])
-
-
-def _then(graph: Graph, node: nodes.Then, p: str) -> str:
-    return graph.write(node.second, graph.write(node.first, p))
-
-
-# ---------------------------------------------------------------------------------------------------- of the columns
 def _each_row(graph: Graph, node: Any, p: str) -> str:
     """A node's value, one a row even if it is a constant."""
     shape = graph.once("rows", lambda: graph.add("Shape", [p]))
     return graph.add("Expand", [graph.write(node, p), shape])
-
-
-def _number(graph: Graph, node: nodes.Number, p: str) -> str:  # noqa: ARG001
-    def write() -> str:
-        column = graph.input(node.name, DOUBLE)
-        held = graph.add("Clip", [column, graph.constant(node.low), graph.constant(node.high)])
-        return graph.add("Where", [graph.add("IsNaN", [column]), graph.constant(node.missing), held])
-
-    return graph.once(node, write)
 
 
 def _codes(graph: Graph, name: str, levels: Sequence[Any]) -> str:
@@ -241,43 +314,6 @@ def _written_codes(graph: Graph, name: str, levels: list[Any]) -> str:
     return graph.add("Where", [graph.add("IsNaN", [column]), graph.constant(np.int64(MISSING)), code])
 
 
-def _level(graph: Graph, node: nodes.Level, p: str) -> str:  # noqa: ARG001
-    def write() -> str:
-        codes = _codes(graph, node.name, [level for level, _ in node.values])
-        table = np.array([node.unseen, node.missing, *(value for _, value in node.values)], dtype=np.float64)
-        return graph.looked_up(table, codes)
-
-    return graph.once(node, write)
-
-
-def _cut(graph: Graph, node: nodes.Cut, p: str) -> str:
-    test = graph.add("LessOrEqual", [graph.write(node.column, p), graph.constant(node.threshold)])
-    return graph.add("Where", [test, graph.write(node.left, p), graph.write(node.right, p)])
-
-
-def _polynomial(graph: Graph, node: nodes.Polynomial, p: str) -> str:
-    inner = graph.write(node.inner, p)
-    power, total = inner, ""
-    for i, factor in enumerate(node.factors):
-        power = graph.add("Mul", [power, inner]) if i else inner
-        term = graph.add("Mul", [graph.constant(factor), power])
-        total = graph.add("Add", [total, term]) if i else term
-    return total
-
-
-def _match(graph: Graph, node: nodes.Match, p: str) -> str:
-    """The place of each row's key among the cases, then the value of that case."""
-    keys = [key for key, _ in node.cases]
-    place = graph.once(("place", node.names, tuple(keys)), lambda: _place(graph, node.names, keys))
-    values = [node.otherwise, *(value for _, value in node.cases)]
-    if all(isinstance(value, nodes.Linear) and not value.terms for value in values):
-        return graph.looked_up(np.array([value.intercept for value in values]), place)
-    last = graph.constant(np.array([1], dtype=np.int64))
-    wide = [graph.add("Unsqueeze", [_each_row(graph, value, p), last]) for value in values]
-    all_values, places = graph.add("Concat", wide, axis=1), graph.add("Unsqueeze", [place, last])
-    return graph.add("Squeeze", [graph.add("GatherElements", [all_values, places], axis=1), last])
-
-
 def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) -> str:
     """1 + the place of each row's key, 0 where it is none of them."""
     levels = [list(dict.fromkeys(key[j] for key in keys if key[j] is not None)) for j in range(len(names))]
@@ -296,82 +332,3 @@ def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) ->
             code = graph.add("Add", [graph.add("Mul", [place, graph.constant(np.int64(sizes[j]))]), code])
         place = code
     return graph.looked_up(table.reshape(-1), place)
-
-
-def _mixed(graph: Graph, node: nodes.Mixed, p: str) -> str:
-    share = graph.write(node.share, p)
-    inside = graph.add("Mul", [share, graph.write(node.inside, p)])
-    rest = graph.add("Sub", [graph.constant(1.0), share])
-    return graph.add("Add", [inside, graph.add("Mul", [rest, graph.write(node.outside, p)])])
-
-
-def _known(graph: Graph, node: nodes.Known, p: str) -> str:
-    out = graph.write(node.inside, p)
-    for name, levels in node.levels:
-        least = MISSING if None in levels else FIRST
-        codes = _codes(graph, name, levels)
-        table = np.array([False, least == MISSING] + [True] * sum(level is not None for level in levels))
-        out = graph.add("Where", [graph.looked_up(table, codes), out, graph.constant(math.nan)])
-    return out
-
-
-def _network(graph: Graph, node: nodes.Network, p: str) -> str:  # noqa: ARG001
-    last = graph.constant(np.array([1], dtype=np.int64))
-    parts = [
-        graph.add("Gather", [graph.constant(np.asarray(table, dtype=np.float64)), _codes(graph, name, levels)])
-        for name, levels, table in node.embedded
-    ]
-    values, flags = [], []
-    for name, centre, scale in node.numbers:
-        column = graph.input(name, DOUBLE)
-        absent = graph.add("IsNaN", [column])
-        off = graph.add("Mul", [graph.add("Sub", [column, graph.constant(centre)]), graph.constant(scale)])
-        held = graph.add("Clip", [off, graph.constant(-node.furthest), graph.constant(node.furthest)])
-        single = graph.add("Cast", [graph.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
-        values.append(graph.add("Where", [absent, graph.constant(0.0), single]))
-        flags.append(graph.add("Cast", [absent], to=DOUBLE))
-    parts += [graph.add("Unsqueeze", [column, last]) for column in values + flags]
-    x = graph.add("Concat", parts, axis=1)
-    for i in range(0, len(node.layers), 2):
-        weight, bias = graph.constant(np.ascontiguousarray(node.layers[i].T)), graph.constant(node.layers[i + 1])
-        x = graph.add("Add", [graph.add("MatMul", [x, weight]), bias])
-        x = graph.add("Relu", [x]) if i + 2 < len(node.layers) else x
-    return graph.add("Squeeze", [x, last])
-
-
-def _named(graph: Graph, node: nodes.Named, p: str) -> str:
-    """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
-    value, key = graph.write(node.value, p), ("name", node.name)
-    outer = graph.made.get(key)
-    graph.made[key] = value
-    written = graph.write(node.body, p)
-    if outer is not None:
-        graph.made[key] = outer
-    return written
-
-
-def _name(graph: Graph, node: nodes.Name, p: str) -> str:  # noqa: ARG001
-    return graph.made["name", node.name]
-
-
-_WRITERS: dict[type, Callable[[Graph, Any, str], str]] = {
-    nodes.Held: _held,
-    nodes.Moved: _moved,
-    nodes.Log: _log,
-    nodes.Linear: _linear,
-    nodes.Sigmoid: _sigmoid,
-    nodes.Steps: _steps,
-    nodes.Line: _line,
-    nodes.Ratio: _ratio,
-    nodes.Then: _then,
-    nodes.Number: _number,
-    nodes.Level: _level,
-    nodes.Cut: _cut,
-    nodes.Polynomial: _polynomial,
-    nodes.Match: _match,
-    nodes.Mixed: _mixed,
-    nodes.Known: _known,
-    nodes.Network: _network,
-    nodes.Named: _named,
-    nodes.Name: _name,
-}

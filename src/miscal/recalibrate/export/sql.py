@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def _checked(recalibrator: Recalibrator, written: str) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes nodes of a formula of the probability in a column, which is quoted already."""
+    """Writes nodes of a formula of the probability in a column (quoted already), by one method a kind of node."""
 
     column: str
     least: str
@@ -59,15 +59,126 @@ class Writer:
 
     def write(self, node: Any) -> str:
         """The node as an expression."""
-        return _WRITERS[type(node)](node, self)
+        return str(getattr(self, f"_{type(node).__name__.lower()}")(node))
 
-    def held(self, inner: str, low: float, high: float) -> str:
+    def between(self, inner: str, low: float, high: float) -> str:
         """An expression held between two bounds."""
-        return f"{self.least}({self.greatest}({inner}, {number(low)}), {number(high)})"
+        return f"{self.least}({self.greatest}({inner}, {digits(low)}), {digits(high)})"
 
     def exp(self, inner: str) -> str:
         """The exponential, of a number held where it neither overflows nor underflows."""
-        return f"EXP({self.held(inner, -FARTHEST, FARTHEST)})"
+        return f"EXP({self.between(inner, -FARTHEST, FARTHEST)})"
+
+    def _probability(self, _: nodes.Probability) -> str:
+        return self.column
+
+    def _held(self, node: nodes.Held) -> str:
+        return self.between(self.write(node.inner), node.low, node.high)
+
+    def _log(self, node: nodes.Log) -> str:
+        inner = self.write(node.inner)
+        return f"LN(1.0 - {inner})" if node.of_rest else f"LN({inner})"
+
+    def _linear(self, node: nodes.Linear) -> str:
+        terms = [
+            self.write(inner) if factor == 1.0 else f"{digits(factor)} * {self.write(inner)}"
+            for factor, inner in node.terms
+        ]
+        return f"({' + '.join([digits(node.intercept), *terms])})" if terms else digits(node.intercept)
+
+    def _sigmoid(self, node: nodes.Sigmoid) -> str:
+        return f"(1.0 / (1.0 + {self.exp(f'0.0 - {self.write(node.inner)}')}))"
+
+    def _steps(self, node: nodes.Steps) -> str:
+        inner = self.write(node.inner)
+        values = [inner if value is None else digits(value) for value in node.values]
+        cases = "".join(
+            f" WHEN {inner} <= {digits(edge)} THEN {value}" for edge, value in zip(node.edges, values, strict=False)
+        )
+        return f"(CASE{cases} ELSE {values[-1]} END)" if cases else values[-1]
+
+    def _line(self, node: nodes.Line) -> str:
+        inner, knots, values = self.write(node.inner), node.knots, node.values
+        last = len(knots) - 1
+        if last == 0:
+            return digits(values[0])
+        pieces = [_piece(inner, knots, values, place) for place in range(last)]
+        low, high = (pieces[0], pieces[-1]) if node.continued else (digits(values[0]), digits(values[last]))
+        cases = [f" WHEN {inner} < {digits(knots[0])} THEN {low}"]
+        cases += [f" WHEN {inner} < {digits(knots[place + 1])} THEN {pieces[place]}" for place in range(last)]
+        return f"(CASE{''.join(cases)} ELSE {high} END)"
+
+    def _ratio(self, node: nodes.Ratio) -> str:
+        inner = self.write(node.inner)
+        return f"({inner} / ({inner} + (1.0 - {inner}) / {digits(node.rate)}))"
+
+    def _then(self, node: nodes.Then) -> str:
+        if isinstance(node.first, nodes.Probability):
+            return self.write(node.second)
+        name = quoted("miscal_step")
+        first, second = self.write(node.first), replace(self, column=name).write(node.second)
+        return f"(SELECT {second} FROM (SELECT {first} AS {name}) AS {quoted('miscal_of_step')})"  # noqa: S608
+
+    def _number(self, node: nodes.Number) -> str:
+        value = quoted(node.name)
+        if node.low == node.high:
+            value = digits(node.low)
+        elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
+            value = self.between(value, node.low, node.high)
+        return f"(CASE WHEN {_absent(node.name)} THEN {digits(node.missing)} ELSE {value} END)"
+
+    def _level(self, node: nodes.Level) -> str:
+        name = quoted(node.name)
+        cases = [f" WHEN {name} IS NULL THEN {digits(node.missing)}"]
+        cases += [f" WHEN {name} = {literal(level)} THEN {digits(value)}" for level, value in node.values.items()]
+        return f"(CASE{''.join(cases)} ELSE {digits(node.unseen)} END)"
+
+    def _cut(self, node: nodes.Cut) -> str:
+        test = _test(node.column, node.threshold, self)
+        if test in ("TRUE", "FALSE"):
+            return self.write(node.left if test == "TRUE" else node.right)
+        return f"(CASE WHEN {test} THEN {self.write(node.left)} ELSE {self.write(node.right)} END)"
+
+    def _polynomial(self, node: nodes.Polynomial) -> str:
+        inner = self.write(node.inner)
+        terms = [f"{digits(factor)} * {' * '.join([inner] * (i + 1))}" for i, factor in enumerate(node.factors)]
+        return f"({' + '.join(terms)})"
+
+    def _match(self, node: nodes.Match) -> str:
+        gone = [_gone(name, [key[j] for key in node.cases]) for j, name in enumerate(node.names)]
+
+        def same(j: int, level: Any) -> str:
+            return gone[j] if level is None else f"{quoted(node.names[j])} = {literal(level)}"
+
+        cases = [
+            f" WHEN {' AND '.join(same(j, level) for j, level in enumerate(key))} THEN {self.write(value)}"
+            for key, value in node.cases.items()
+        ]
+        return f"(CASE{''.join(cases)} ELSE {self.write(node.otherwise)} END)"
+
+    def _mixed(self, node: nodes.Mixed) -> str:
+        share = self.write(node.share)
+        return f"({share} * {self.write(node.inside)} + (1.0 - {share}) * {self.write(node.outside)})"
+
+    def _known(self, node: nodes.Known) -> str:
+        tests = []
+        for name, levels in node.levels:
+            listed = ", ".join(literal(level) for level in levels if level is not None)
+            found = [f"{quoted(name)} IN ({listed})"] if listed else []
+            found += [_gone(name, levels)] if None in levels else []
+            tests.append(f"({' OR '.join(found)})")
+        return f"(CASE WHEN {' AND '.join(tests)} THEN {self.write(node.inside)} END)"
+
+    def _network(self, _: nodes.Network) -> str:
+        hint = "use to_onnx, or its JSON: from_json() needs no torch"
+        raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
+
+    def _named(self, node: nodes.Named) -> str:
+        name, table = quoted(f"miscal_{node.name}"), quoted(f"miscal_of_{node.name}")
+        return f"(SELECT {self.write(node.body)} FROM (SELECT {self.write(node.inner)} AS {name}) AS {table})"  # noqa: S608
+
+    def _name(self, node: nodes.Name) -> str:
+        return quoted(f"miscal_{node.name}")
 
 
 def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
@@ -82,14 +193,14 @@ def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
 
 def _softmax(parts: nodes.Softmax, writers: Sequence[Writer]) -> Iterator[str]:
     """One expression a class."""
-    logs = [f"LN({writer.greatest}({writer.column}, {number(nodes.LOGIT_CLIP)}))" for writer in writers]
+    logs = [f"LN({writer.greatest}({writer.column}, {digits(nodes.LOGIT_CLIP)}))" for writer in writers]
     for k, writer in enumerate(writers):
         rest = []
         for j in range(len(writers)):
             if j != k:
                 off = parts.slopes[j] - parts.slopes[k]
-                terms = [f"{number(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
-                shift = number(parts.shifts[j] - parts.shifts[k])
+                terms = [f"{digits(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
+                shift = digits(parts.shifts[j] - parts.shifts[k])
                 rest.append(writer.exp(" + ".join([shift, *terms])))
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
 
@@ -99,7 +210,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def number(value: float) -> str:
+def digits(value: float) -> str:
     """All digits, in a form that is read as a double: an exponent where plain digits would be a decimal."""
     text = repr(float(value))
     return text if "e" in text or ("." in text and len(text) < 8) else f"{value:.17e}"
@@ -116,80 +227,15 @@ def literal(level: Any) -> str:
     if isinstance(level, int):
         return str(level)
     if isinstance(level, float):
-        return number(level)
+        return digits(level)
     raise refusal("cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}")
-
-
-# ------------------------------------------------------------------------------------------------------ of the score
-def _probability(_: nodes.Probability, sql: Writer) -> str:
-    return sql.column
-
-
-def _held(node: nodes.Held, sql: Writer) -> str:
-    return sql.held(sql.write(node.inner), node.low, node.high)
-
-
-def _moved(node: nodes.Moved, sql: Writer) -> str:
-    inner, clip = sql.write(node.inner), node.clip
-    return f"(CASE WHEN {inner} <= 0 THEN {number(clip)} WHEN {inner} >= 1 THEN {number(1 - clip)} ELSE {inner} END)"
-
-
-def _log(node: nodes.Log, sql: Writer) -> str:
-    inner = sql.write(node.inner)
-    return f"LN(1.0 - {inner})" if node.of_rest else f"LN({inner})"
-
-
-def _linear(node: nodes.Linear, sql: Writer) -> str:
-    terms = [
-        sql.write(inner) if factor == 1.0 else f"{number(factor)} * {sql.write(inner)}" for factor, inner in node.terms
-    ]
-    return f"({' + '.join([number(node.intercept), *terms])})" if terms else number(node.intercept)
-
-
-def _sigmoid(node: nodes.Sigmoid, sql: Writer) -> str:
-    return f"(1.0 / (1.0 + {sql.exp(f'0.0 - {sql.write(node.inner)}')}))"
-
-
-def _steps(node: nodes.Steps, sql: Writer) -> str:
-    inner = sql.write(node.inner)
-    values = [inner if value is None else number(value) for value in node.values]
-    cases = "".join(
-        f" WHEN {inner} <= {number(edge)} THEN {value}" for edge, value in zip(node.edges, values, strict=False)
-    )
-    return f"(CASE{cases} ELSE {values[-1]} END)" if cases else values[-1]
-
-
-def _line(node: nodes.Line, sql: Writer) -> str:
-    inner, knots, values = sql.write(node.inner), node.knots, node.values
-    last = len(knots) - 1
-    if last == 0:
-        return number(values[0])
-    pieces = [_piece(inner, knots, values, place) for place in range(last)]
-    low, high = (pieces[0], pieces[-1]) if node.continued else (number(values[0]), number(values[last]))
-    cases = [f" WHEN {inner} < {number(knots[0])} THEN {low}"]
-    cases += [f" WHEN {inner} < {number(knots[place + 1])} THEN {pieces[place]}" for place in range(last)]
-    return f"(CASE{''.join(cases)} ELSE {high} END)"
 
 
 def _piece(inner: str, knots: tuple[float, ...], values: tuple[float, ...], place: int) -> str:
     slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
-    return f"({number(values[place])} + {number(slope)} * ({inner} - {number(knots[place])}))"
+    return f"({digits(values[place])} + {digits(slope)} * ({inner} - {digits(knots[place])}))"
 
 
-def _ratio(node: nodes.Ratio, sql: Writer) -> str:
-    inner = sql.write(node.inner)
-    return f"({inner} / ({inner} + (1.0 - {inner}) / {number(node.rate)}))"
-
-
-def _then(node: nodes.Then, sql: Writer) -> str:
-    if isinstance(node.first, nodes.Probability):
-        return sql.write(node.second)
-    name = quoted("miscal_step")
-    first, second = sql.write(node.first), replace(sql, column=name).write(node.second)
-    return f"(SELECT {second} FROM (SELECT {first} AS {name}) AS {quoted('miscal_of_step')})"  # noqa: S608
-
-
-# ---------------------------------------------------------------------------------------------------- of the columns
 def _absent(name: str) -> str:
     """Whether a number is missing; NaN counts, which some databases sort above all numbers and others nowhere."""
     return f"({quoted(name)} IS NULL OR NOT ({quoted(name)} <= {LARGEST}))"
@@ -201,36 +247,13 @@ def _gone(name: str, levels: Iterable[Any]) -> str:
     return _absent(name) if numbers else f"{quoted(name)} IS NULL"
 
 
-def _number(node: nodes.Number, sql: Writer) -> str:
-    value = quoted(node.name)
-    if node.low == node.high:
-        value = number(node.low)
-    elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
-        value = sql.held(value, node.low, node.high)
-    return f"(CASE WHEN {_absent(node.name)} THEN {number(node.missing)} ELSE {value} END)"
-
-
-def _level(node: nodes.Level, _: Writer) -> str:
-    name = quoted(node.name)
-    cases = [f" WHEN {name} IS NULL THEN {number(node.missing)}"]
-    cases += [f" WHEN {name} = {literal(level)} THEN {number(value)}" for level, value in node.values]
-    return f"(CASE{''.join(cases)} ELSE {number(node.unseen)} END)"
-
-
-def _cut(node: nodes.Cut, sql: Writer) -> str:
-    test = _test(node.column, node.threshold, sql)
-    if test in ("TRUE", "FALSE"):
-        return sql.write(node.left if test == "TRUE" else node.right)
-    return f"(CASE WHEN {test} THEN {sql.write(node.left)} ELSE {sql.write(node.right)} END)"
-
-
 def _test(column: Any, threshold: float, sql: Writer) -> str:
     """Whether a row goes left. A test that is NULL counts as no."""
     if isinstance(column, nodes.Number):
         return _number_test(column, threshold)
     if isinstance(column, nodes.Level):
         return _level_test(column, threshold)
-    return f"{sql.write(column)} <= {number(threshold)}"
+    return f"{sql.write(column)} <= {digits(threshold)}"
 
 
 def _number_test(column: nodes.Number, threshold: float) -> str:
@@ -239,14 +262,14 @@ def _number_test(column: nodes.Number, threshold: float) -> str:
         return "TRUE" if column.missing <= threshold else f"NOT {_absent(column.name)}"
     if column.missing <= threshold:
         absent = _absent(column.name)
-        return absent if threshold < column.low else f"({absent} OR {name} <= {number(threshold)})"
-    return "FALSE" if threshold < column.low else f"{name} <= {number(threshold)}"
+        return absent if threshold < column.low else f"({absent} OR {name} <= {digits(threshold)})"
+    return "FALSE" if threshold < column.low else f"{name} <= {digits(threshold)}"
 
 
 def _level_test(column: nodes.Level, threshold: float) -> str:
     name = quoted(column.name)
-    here = [literal(level) for level, place in column.values if place <= threshold]
-    rest = [literal(level) for level, place in column.values if place > threshold]
+    here = [literal(level) for level, place in column.values.items() if place <= threshold]
+    rest = [literal(level) for level, place in column.values.items() if place > threshold]
     if column.unseen <= threshold:
         known = f"{name} NOT IN ({', '.join(rest)})" if rest else f"{name} IS NOT NULL"
     else:
@@ -256,75 +279,3 @@ def _level_test(column: nodes.Level, threshold: float) -> str:
     if known == "FALSE":
         return f"{name} IS NULL"
     return "TRUE" if not rest and column.unseen <= threshold else f"({name} IS NULL OR {known})"
-
-
-def _polynomial(node: nodes.Polynomial, sql: Writer) -> str:
-    inner = sql.write(node.inner)
-    terms = [f"{number(factor)} * {' * '.join([inner] * (i + 1))}" for i, factor in enumerate(node.factors)]
-    return f"({' + '.join(terms)})"
-
-
-def _match(node: nodes.Match, sql: Writer) -> str:
-    gone = [_gone(name, [key[j] for key, _ in node.cases]) for j, name in enumerate(node.names)]
-
-    def same(j: int, level: Any) -> str:
-        return gone[j] if level is None else f"{quoted(node.names[j])} = {literal(level)}"
-
-    cases = [
-        f" WHEN {' AND '.join(same(j, level) for j, level in enumerate(key))} THEN {sql.write(value)}"
-        for key, value in node.cases
-    ]
-    return f"(CASE{''.join(cases)} ELSE {sql.write(node.otherwise)} END)"
-
-
-def _mixed(node: nodes.Mixed, sql: Writer) -> str:
-    share = sql.write(node.share)
-    return f"({share} * {sql.write(node.inside)} + (1.0 - {share}) * {sql.write(node.outside)})"
-
-
-def _known(node: nodes.Known, sql: Writer) -> str:
-    tests = []
-    for name, levels in node.levels:
-        listed = ", ".join(literal(level) for level in levels if level is not None)
-        found = [f"{quoted(name)} IN ({listed})"] if listed else []
-        found += [_gone(name, levels)] if None in levels else []
-        tests.append(f"({' OR '.join(found)})")
-    return f"(CASE WHEN {' AND '.join(tests)} THEN {sql.write(node.inside)} END)"
-
-
-def _network(_: nodes.Network, sql: Writer) -> str:  # noqa: ARG001
-    hint = "use to_onnx, or its JSON: from_json() needs no torch"
-    raise refusal("cannot be written in SQL", where="NeuralCalibration", got="it holds a network", hint=hint)
-
-
-def _named(node: nodes.Named, sql: Writer) -> str:
-    name, table = quoted(f"miscal_{node.name}"), quoted(f"miscal_of_{node.name}")
-    return f"(SELECT {sql.write(node.body)} FROM (SELECT {sql.write(node.value)} AS {name}) AS {table})"  # noqa: S608
-
-
-def _name(node: nodes.Name, _: Writer) -> str:
-    return quoted(f"miscal_{node.name}")
-
-
-_WRITERS: dict[type, Callable[[Any, Writer], str]] = {
-    nodes.Probability: _probability,
-    nodes.Held: _held,
-    nodes.Moved: _moved,
-    nodes.Log: _log,
-    nodes.Linear: _linear,
-    nodes.Sigmoid: _sigmoid,
-    nodes.Steps: _steps,
-    nodes.Line: _line,
-    nodes.Ratio: _ratio,
-    nodes.Then: _then,
-    nodes.Number: _number,
-    nodes.Level: _level,
-    nodes.Cut: _cut,
-    nodes.Polynomial: _polynomial,
-    nodes.Match: _match,
-    nodes.Mixed: _mixed,
-    nodes.Known: _known,
-    nodes.Network: _network,
-    nodes.Named: _named,
-    nodes.Name: _name,
-}

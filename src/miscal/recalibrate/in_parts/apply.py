@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
-from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miscal.data import checks
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.sources import _logits, _sigmoid, _softmax
+from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
 from miscal.engines.batches import Batches, Chunk, batches_of
 from miscal.engines.rows import _located
@@ -38,9 +36,6 @@ def load_model(path: str | Path) -> Recalibrator:
 
 def model_from(text: str) -> Recalibrator:
     """A recalibrator from its JSON, whichever class it is of."""
-    package = import_module("miscal.recalibrate")
-    for name in package.__all__:  # classes are known to the reader once they are imported
-        getattr(package, name)
     made = Recalibrator.from_json(text)
     if not made.is_fitted():
         raise refusal("is not fitted", where=type(made).__name__, hint="fit it before it is saved")
@@ -54,15 +49,8 @@ def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: 
     table = chunk.table
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
-        if logit:
-            scores = [_logits(vector, f"column '{name}'") for name, vector in vectors.items()]
-            probability = _sigmoid(scores[0]) if len(scores) == 1 else _softmax(np.stack(scores, axis=1))
-        elif len(vectors) == 1:
-            probability = checks.probabilities(next(iter(vectors.values())), f"column '{names[0]}'")
-        else:
-            probability = checks.stack_probabilities(dict(vectors), "the probabilities")
-        beside = table if model.uses_columns else None
-        found = model.predict_proba(probability, beside)
+        probability = _probabilities(vectors, logit, 0.0)
+        found = model.predict_proba(probability, table if model.uses_columns else None)
     except MiscalError as error:
         raise type(error)(_located(str(error), chunk)) from error
     new = [found[:, 1]] if len(made) == 1 else [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])]
@@ -109,43 +97,30 @@ def _written(
     """Write under another name, then rename."""
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     rows = 0
-    writer: Any = None
-    schema: Any = None
 
     def chunks() -> Any:
         for part in range(batches.parts):
             yield from batches.read(part, known)
 
+    tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in _ahead(chunks))
     try:
-        for chunk in _ahead(chunks):
-            table = with_columns(model, chunk, names, made, logit=logit)
-            if writer is None:
-                schema = _plain_schema(table.schema)
-                writer = _writer(temporary, out.suffix.lower(), schema)
-            writer.write_table(table.cast(schema))
-            rows += table.num_rows
-        if writer is None:
+        first = next(tables, None)
+        if first is None:
             raise refusal("must have at least one row", where=f"'{batches.words}'", got="it is empty")
-        writer.close()
-        writer = None
+        schema = _plain_schema(first.schema)
+        with _writer(temporary, out.suffix.lower(), schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table.cast(schema))
+                rows += table.num_rows
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(out)
     except OSError as error:
-        raise refusal(
-            "cannot be written", where=f"'{out}'", got=str(error.strerror or error).splitlines()[0]
-        ) from error
+        got = str(error.strerror or error).splitlines()[0]
+        raise refusal("cannot be written", where=f"'{out}'", got=got) from error
     finally:
-        if writer is not None:
-            _quietly(writer.close)
         temporary.unlink(missing_ok=True)
     return rows
-
-
-def _quietly(work: Any) -> None:
-    """The file is thrown away: what went wrong first is what is said."""
-    with contextlib.suppress(Exception):
-        work()
 
 
 def _plain_schema(schema: Any) -> Any:
