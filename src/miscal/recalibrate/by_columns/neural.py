@@ -77,7 +77,7 @@ class Inputs:
             absent = np.isnan(each)
             numbers[:, j] = np.where(absent, 0.0, np.clip((each - centre) * scale, -FURTHEST, FURTHEST))
             numbers[:, len(values) + j] = absent
-        return np.array(codes, dtype=np.int32).reshape(-1, rows).T.copy(), numbers
+        return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
 
 
 def _coding(name: str, nominal: bool, levels: list[Any]) -> Coding:

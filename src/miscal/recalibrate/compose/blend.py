@@ -119,7 +119,6 @@ class Blend(Recalibrator):
         return self._map_beside(probability, Columns({}))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-
         total = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
             assert member is not None
