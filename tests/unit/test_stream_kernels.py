@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from miscal.kernels.draw import cumulative_masses
 from scipy.optimize import isotonic_regression
 
 from miscal.data.columns import column
@@ -24,7 +23,7 @@ from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
 from miscal.kernels.jit import kernel
 from miscal.kernels.packed import add_line
-from miscal.kernels.simulate import mixed, uniform
+from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.score.losses import isotonic_rates
