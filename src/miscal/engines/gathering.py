@@ -31,8 +31,8 @@ NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
 SLACK = 1.25  # a sample may have so many times its rows before those that are out are dropped
 BYTES = {"numeric": 8, "integer": 8, "date": 8, "category": 28, "boolean": 4, "": 8}
-COPIES = 3  # an audit needs about so many times what was gathered
-ROLES = 64  # bytes of a row's outcome, score, weight and what is worked out from them
+COPIES = 5  # an audit needs about so many times what was gathered
+ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
 
 
 def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
