@@ -133,15 +133,6 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
     return names, lambda only: frame_of(source, "the table", only), "the table"
 
 
-def with_clusters(
-    source: Any, *, outcome: str, probability: Any, weight: str | None, count: str | None, cluster: str
-) -> list[str]:
-    """Names of the columns that `read` keeps by default, and that of the clusters, which may be dates as well."""
-    names, _, where = _opened(source)
-    roles = _Roles.resolve(names, outcome, probability, weight, count, cluster, None, where)
-    return [name for name in names if name == cluster or name not in roles.used]
-
-
 def unnamed(source: Any) -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
     try:
