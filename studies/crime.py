@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures_local_displays import embedded, principal
+from studies.figures_local_displays import embedded, principal
 
 from miscal import metrics
 from miscal.recalibrate import (
