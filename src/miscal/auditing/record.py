@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -99,18 +98,6 @@ class Audit:
     def with_comparison(self, before: Audit) -> Audit:
         """The same audit with what changed since an earlier one, for the page and the JSON."""
         return replace(self, document={**self.document, "comparison": before.compare(self).to_dict()})
-
-    @staticmethod
-    def merge(parts: Mapping[str, Audit]) -> Audit:
-        """One audit of several parts of the data, such as months: `Audit.merge({"June": june, "July": july})`.
-
-        Sections whose cells are the same in every part are added and judged anew; the others, and the findings, are
-        kept by part and labelled.
-        """
-        from miscal.auditing.merge import merge
-
-        made: Audit = merge(parts)
-        return made
 
     def suppressed(self, below: int) -> Audit:
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""

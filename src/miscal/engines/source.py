@@ -240,7 +240,7 @@ class Source:
     def _release(self, keep: int) -> None:
         """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
         if self.memory is not None and _resident() > keep:
-            _trim()
+            trim()
 
 
 def _resident() -> int:
@@ -252,7 +252,7 @@ def _resident() -> int:
         return sys.maxsize
 
 
-def _trim() -> None:
+def trim() -> None:
     """Pools and the arenas of threads keep memory otherwise."""
     import ctypes
 
