@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.clustered import spread_of
+from miscal.auditing.compare import spread_of
 
 LIMIT = 5  # of 20 comparisons at 5%: more has a chance of 3 in 10,000
 

@@ -105,7 +105,7 @@ def audit(
     }  # fmt: skip
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
-        from miscal.auditing.from_tally import look_at_tally
+        from miscal.auditing.all_rows import look_at_tally
 
         seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
     else:

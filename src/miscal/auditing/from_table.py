@@ -6,16 +6,14 @@ import os
 from os import PathLike
 from typing import Any
 
-from miscal.auditing.all_rows import measured_on_all
+from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.audit import Seen, Steps, Wanted
 from miscal.auditing.column_choice import chosen_columns
 from miscal.auditing.document import rows_fingerprint
-from miscal.auditing.memory import give_back
 from miscal.auditing.periods import look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.search.looking import Looked, look, look_at_pairs
-from miscal.auditing.search.neighbourhoods import look_at_neighbourhoods
 from miscal.auditing.search.parts import Part
-from miscal.auditing.search.subpopulations import look_at_subpopulations
+from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
@@ -23,7 +21,7 @@ from miscal.data.sources import unnamed
 from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
-from miscal.engines.source import opened
+from miscal.engines.source import give_back, opened
 
 MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
 CLUSTER_MEMORY = "1GB"  # of the driver, for what it gathers of a cluster's frame
@@ -99,20 +97,11 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
     looks, aside, _ = _looked(rows.predictions, wanted, steps)
     looked = looks[0]
     steps("all rows")
-    assert rows.scores is not None
-    target = looked.rows.raw.target
-    about = {
-        "outcome": roles.outcome, "probability": ", ".join(map(str, roles.probabilities)),
-        "weight_column": roles.weight, "count_column": roles.count, "target": target,
-        "classes": [str(label) for label in rows.predictions.classes],
-    }  # fmt: skip
+    event = looked.rows.raw.target
+    left_out = [*_unusable(rows), *aside]
+    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, left_out)
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
-    made, summary, beside = measured_on_all(
-        looked, source, roles, scores=rows.scores, rows=rows.rows, further=further,
-        max_levels=wanted.max_levels, about=about, aside=[*_unusable(rows), *aside],
-        random_state=wanted.random_state,
-    )  # fmt: skip
-    made.target = looked.target
+    made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
         asked = (wanted.time, wanted.every, made.rows.noise, wanted.level, wanted.random_state)
         made.further.append(periods_of_sums(beside[0], *asked))

@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.finding_identity import known
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal
 from miscal.page import words
 from miscal.page.reading import floats

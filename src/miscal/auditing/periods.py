@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.notes import TOGETHER, together
-from miscal.auditing.search.groups import NAMES
+from miscal.auditing.document import TOGETHER, together
 from miscal.auditing.search.looking import Looked
+from miscal.auditing.search.parts import calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -25,8 +25,6 @@ from miscal.pairs import Pair
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import LevelPooling
 from miscal.results import Result, Table
-
-__all__ = ["KIND", "by_period", "look_at_periods", "period_result", "time_column"]
 
 EVERY = ("week", "month")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
@@ -105,20 +103,8 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     """
     whole = np.floor(days).astype(np.int64)
     if every == "week":
-        whole = whole - (whole + 3) % 7  # day 0, the first of 1970, was a Thursday
-        return np.asarray(whole.astype("M8[D]").astype(str))
+        return np.asarray(monday(whole).astype("M8[D]").astype(str))
     return np.asarray(whole.astype("M8[D]").astype("M8[M]").astype(str))
-
-
-def period_edges(first: float, last: float, every: str) -> np.ndarray:
-    """Edges of the periods between two days; ranges are closed on the right, so an edge is just before its period."""
-    if every == "week":
-        monday = int(np.floor(first)) - (int(np.floor(first)) + 3) % 7
-        starts = np.arange(monday, int(np.floor(last)) + 8, 7)
-    else:
-        months = [int(np.datetime64(int(np.floor(day)), "D").astype("M8[M]").astype(int)) for day in (first, last)]
-        starts = np.arange(months[0], months[1] + 2).astype("M8[M]").astype("M8[D]").astype(int)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
 
 
 def by_period(
@@ -183,9 +169,10 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     days = time_column(predictions, time).values
     if predictions.columns[time].kind != "date":
         return LevelCells(time)
-    if np.isnan(days).all():
+    known = days[~np.isnan(days)]
+    if not known.size:
         raise _no_dates(time, "all values are missing")
-    return RangeCells(time, period_edges(float(np.nanmin(days)), float(np.nanmax(days)), chosen_every(days, every)))
+    return RangeCells(time, calendar_edges(known, chosen_every(known, every)))
 
 
 def periods_of_sums(
@@ -210,7 +197,7 @@ def period_result(
     names = found.tally.cells.names  # type: ignore[attr-defined]
     noise = found.noise
     stepped = changes(
-        _first(found.tally, len(names)), weighted=found.tally.weighted, null=noise.null,
+        Sums.of(found.tally).map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
         rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
         response="binary" if binary else "real", level=level,
     )  # fmt: skip
@@ -226,10 +213,6 @@ def period_result(
     )
     extra = {"column": column, "every": every, "tally": found.tally}
     return found.result(f"Calibration by {every}", KIND, settings, extra, method=method, table=table)
-
-
-def _first(tally: Tally, known: int) -> Sums:
-    return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64)[:known] for word in NAMES))
 
 
 def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:

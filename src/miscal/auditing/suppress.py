@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.notes import GIVEN_AWAY
 from miscal.data.errors import refusal
 from miscal.page.period_words import KIND
 from miscal.page.words import finite, plural
 
+GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 KEPT = {"label", "level", "low", "high"}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
-from miscal.auditing.search.groups import Group, Rows, cluster_sums
+from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
-from miscal.auditing.search.ranges import best_boxes
 from miscal.inference.adjust import adjusted_z
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
@@ -33,30 +33,24 @@ class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
     def __init__(
-        self,
-        rows: Rows,
-        tests: Multiplicity,
-        places: Sequence[Place],
-        groups: Sequence[Group],
-        *,
-        stretches: bool = True,
+        self, rows: Rows, tests: Multiplicity, places: Sequence[Place], groups: Sequence[Group], *, beyond: bool = True
     ) -> None:
         self.rows, self.tests = rows, tests
+        self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.open = list(places)
         self.left = 0  # places still off when the list was stopped
-        variance = rows.variance(groups[0].beyond) if groups else np.ones(1)
-        self.total = float(variance.sum())
+        self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
-        self.searched = [g for g in groups if g.ordered and stretches]
-        self.off = {id(g): g.beyond.predicted - g.beyond.observed for g in self.searched}
+        self.searched = [g for g in groups if g.ordered and beyond]
+        self.off = {id(g): g.beyond.off for g in self.searched}
         self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
-        self.fixed = {id(place): float((place.beyond.predicted - place.beyond.observed)[0]) for place in self.open}
+        self.fixed = {id(place): float(self.of(place).off[0]) for place in self.open}
         self.spread = {id(place): self._deviation(place) for place in self.open}
 
     def _deviation(self, place: Place) -> float:
         if self.rows.raw.cluster is not None:
-            return max(cluster_sums(self.rows.beyond, place.rows)[1], 1e-150)
-        return deviation_beyond(float(self.rows.variance(place.beyond)[0]), self.total)
+            return max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
+        return deviation_beyond(float(self.rows.variance(self.of(place))[0]), self.total)
 
     def run(self) -> list[Taken]:
         """Take places until none is significant any more."""
@@ -64,11 +58,11 @@ class Explainer:
         kinds: set[tuple[str, ...]] = set()
         while candidates := self._candidates():
             place, bound = self._choose(candidates)
-            too_many = len(taken) >= MOST or (place.names not in kinds and len(kinds) >= MOST_KINDS)
+            too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
             if too_many or (taken and bound < LEAST * taken[0].bound):
                 self.left = len(candidates)
                 break
-            kinds.add(place.names)
+            kinds.add(place.group.names)
             taken.append(Taken(place, bound, self.put_right(place)))
         self._share_out(taken)
         return taken
@@ -77,13 +71,11 @@ class Explainer:
         """List what is left under the place taken that holds most of its rows."""
         if not (taken and self.open):
             return
-        shared = [[overlap.weight(p) for p in self.open] for overlap in self._overlaps(taken)]
+        overlaps = [Overlap(self.rows, item.place.rows) for item in taken]
+        shared = [[overlap.weight(p) for p in self.open] for overlap in overlaps]
         for place, home in zip(self.open, np.argmax(np.array(shared), axis=0), strict=True):
             taken[int(home)].explains.append(place)
         self.open = []
-
-    def _overlaps(self, taken: list[Taken]) -> list[Overlap]:
-        return [Overlap(self.rows, item.place.rows) for item in taken]
 
     def _candidates(self) -> list[Place]:
         found = [place for place in self.open if self._z(place) >= self._needed(place)]
@@ -103,20 +95,17 @@ class Explainer:
     def _stretch(self, group: Group) -> Place | None:
         """The worst stretch of a variable in what is left, if it is beyond noise as predicted too."""
         off = self.off[id(group)]
-        best = best_boxes(off, self.noise[id(group)], (True,), (group.ordered,), self.total, beyond=True)
+        best = best_boxes(off, self.noise[id(group)], (group.ordered,), self.total, beyond=True)
         if not best:
             return None
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
         if best[0].z < self._needed(place):
             return None
-        place.cost = math.log(max(self.tests.size("columns"), 1) * best[0].searched)
-        left = float(group.inside(off, best[0].box).sum())
-        if left * float((place.raw.predicted - place.raw.observed)[0]) <= 0:
-            return None
+        place.cost, place.specific = self.tests.cost(place), True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
-        if not place.adjusted <= self.tests.level:
+        left = float(group.inside(off, best[0].box).sum())
+        if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
-        place.specific = True
         self.fixed[id(place)] = left
         self.spread[id(place)] = self._deviation(place)
         return place
@@ -145,13 +134,12 @@ class Explainer:
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
         left = abs(self.fixed[id(place)]) - self.critical * self.spread[id(place)]
-        off = abs(float((place.raw.predicted - place.raw.observed)[0]))
-        return min(left, off - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])))
+        return min(left, abs(place.off) - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])))
 
     def put_right(self, place: Place) -> list[Place]:
         """Take the gap of a place out of its rows; the places that are not off any more are explained by it."""
-        off = self.fixed.get(id(place), float((place.beyond.predicted - place.beyond.observed)[0]))
-        gap = off / float(place.beyond.weight[0])
+        sums = self.of(place)
+        gap = self.fixed.get(id(place), float(sums.off[0])) / float(sums.weight[0])
         overlap = Overlap(self.rows, place.rows)
         for group in self.searched:
             self.off[id(group)] = self.off[id(group)] - gap * overlap.cells(group)
@@ -184,7 +172,7 @@ class Overlap:
 
     def weight(self, place: Place) -> float:
         """Shared weight of a place."""
-        if place.own_rows is None and place.group is not None:
+        if isinstance(place.group, Group):
             return float(place.group.inside(self.cells(place.group), place.box).sum())
         if self.inside is None:
             self.inside = np.zeros(self.rows.raw.rows, bool)

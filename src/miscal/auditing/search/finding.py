@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from miscal.auditing.findings import CODES, Finding
 from miscal.auditing.search.explain import Explainer, Taken
-from miscal.auditing.search.groups import Rows, replace_noise
+from miscal.auditing.search.groups import cluster_sums
 from miscal.auditing.search.looking import Looked, real_places, score_after
-from miscal.auditing.search.places import Multiplicity, Place
-from miscal.inference.intervals import cell_gap_intervals
+from miscal.auditing.search.places import Multiplicity, Own, Place
+from miscal.inference.adjust import adjusted_z
 from miscal.inference.ranking import shrunken_gap
 
 CHILDREN = 12  # places listed under the one that explains them; the rest are counted
@@ -26,20 +24,13 @@ def findings_of(looked: Looked, tests: Multiplicity, random_state: int) -> Order
     explainer = Explainer(looked.rows, tests, specific, looked.groups)
     taken = explainer.run()
     looked.left = explainer.left
-    if not _is_real(looked, tests):
+    assert looked.whole is not None
+    if not looked.whole.adjusted <= tests.level:
         taken += _as_predicted(looked, tests, real, taken)
-    ordered: Ordered = []
-    listed = {place.key for item in taken for place in (item.place, *item.explains)}
-    for item in taken:
-        ordered.append((item.bound, _head(looked, tests, item)))
-    general = [place for place in real if place.key not in listed]
-    whole = _whole(looked, tests, taken, random_state)
-    _spread_general(looked, tests, general, whole, ordered)
+    ordered: Ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
+    whole = _whole(looked, looked.whole, tests, taken, random_state)
+    _spread_general(looked, tests, _others(real, taken), whole, ordered)
     return ordered
-
-
-def _is_real(looked: Looked, tests: Multiplicity) -> bool:
-    return looked.whole is not None and looked.whole.adjusted <= tests.level
 
 
 def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken: list[Taken]) -> list[Taken]:
@@ -47,20 +38,18 @@ def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken:
 
     What the places taken explain as predicted is added to them.
     """
-    listed = {place.key for item in taken for place in (item.place, *item.explains)}
-    general = [place for place in real if place.key not in listed]
-    bare = [replace(place, beyond=place.raw) for place in general]
-    original = {id(made): place for made, place in zip(bare, general, strict=True)}
-    groups = [replace(group, beyond=group.raw) for group in looked.groups]
-    rows = replace(looked.rows, beyond=looked.rows.raw)
-    explainer = Explainer(rows, tests, bare, groups, stretches=False)
+    explainer = Explainer(looked.rows, tests, _others(real, taken), looked.groups, beyond=False)
     for item in taken:
-        item.explains += [
-            original[id(place)] for place in explainer.put_right(replace(item.place, beyond=item.place.raw))
-        ]
+        item.explains += explainer.put_right(item.place)
     further = explainer.run()
     looked.left += explainer.left
-    return [Taken(original[id(f.place)], f.bound, [original[id(p)] for p in f.explains]) for f in further]
+    return further
+
+
+def _others(places: list[Place], taken: list[Taken]) -> list[Place]:
+    """The places that were neither taken nor explained by one taken."""
+    listed = {place.key for item in taken for place in (item.place, *item.explains)}
+    return [place for place in places if place.key not in listed]
 
 
 def _head(looked: Looked, tests: Multiplicity, item: Taken) -> list[Finding]:
@@ -78,19 +67,18 @@ def _head(looked: Looked, tests: Multiplicity, item: Taken) -> list[Finding]:
     return [replace(head, explains=len(item.explains)), *children]
 
 
-def _whole(looked: Looked, tests: Multiplicity, taken: list[Taken], random_state: int) -> tuple[float, Finding]:
+def _whole(
+    looked: Looked, place: Place, tests: Multiplicity, taken: list[Taken], random_state: int
+) -> tuple[float, Finding]:
     """The finding about all rows, and what it is worth; explained by the first place taken if nothing is left."""
-    place = looked.whole
-    assert place is not None
     found = finding(looked, tests, place, specific=False)
     if not found.real:
         return -math.inf, found
-    least = max(found.interval[0], -found.interval[1], 0.0) * found.weight
     low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
     after = score_after(looked, [item.place for item in taken], random_state) if taken else 0.0
     if tests.bonferroni(place.family, after) > tests.level:
         return -math.inf, finding(looked, tests, place, specific=False, parent=taken[0].place.words)
-    return max(least, low), found
+    return max(found.at_least, low), found
 
 
 def _spread_general(
@@ -118,35 +106,34 @@ def _spread_general(
             continue
         seen.add(made.where)
         if parent is None:
-            ordered.append((_least(made), [made]))
+            ordered.append((made.at_least, [made]))
         else:
             home.append(made)
 
 
-def _least(found: Finding) -> float:
-    low, high = found.interval
-    return max(low, -high, 0.0) * found.weight
-
-
 def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
     """One place as a finding."""
-    raw, rows = place.raw, looked.rows
+    raw, rows, group = place.raw, looked.rows, place.group
     number = tests.severity(place)
     weight = float(raw.weight[0])
-    gap = float((raw.predicted - raw.observed)[0]) / weight
-    error = math.sqrt(float(_variance(place, rows))) / weight
-    interval = _interval(place, rows, number, tests.level, gap, error)
-    group = place.group
-    name = f"{place.words} (class {looked.name})" if looked.name and place.kind != "score" else place.words
-    levels = place.levels or (group.levels(place.box) if group else ())
+    gap = place.off / weight
+    if rows.raw.cluster is None:
+        error = math.sqrt(float(rows.variance(raw)[0])) / weight
+        interval = rows.gap_interval(raw, number, tests.level)
+    else:
+        error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+        reach = adjusted_z(number, tests.level) * error
+        interval = gap - reach, gap + reach
+    own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level)
+    condition = group.condition if isinstance(group, Own) else None
     return Finding(
-        code=CODES[place.kind],
-        kind=place.kind,
-        where=name,
+        code=CODES[group.kind],
+        kind=group.kind,
+        where=f"{place.words} (class {looked.name})" if own_class else place.words,
         scope=f"class {looked.name}" if looked.name else "",
-        columns=place.names,
-        levels=levels,
+        columns=group.names,
+        levels=group.levels(place.box),
         rows=int(raw.rows[0]),
         weight=weight,
         predicted=float(raw.predicted[0]) / weight,
@@ -160,32 +147,5 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         condition=tuple(place.conjunction.to_dict()),
-        definition=place.condition.words() if place.condition is not None else None,
+        definition=None if condition is None else condition.words(),
     )
-
-
-def _variance(place: Place, rows: Rows) -> float:
-    pair = rows.raw
-    if pair.cluster is None:
-        return float(rows.variance(place.raw)[0])
-    members = place.rows
-    residual = pair.observed[members] - pair.predicted[members]
-    if pair.first is not None:
-        residual = residual * pair.first[members]
-    return float(np.sum(np.bincount(pair.cluster[members], residual) ** 2))
-
-
-def _interval(place: Place, rows: Rows, number: int, level: float, gap: float, error: float) -> tuple[float, float]:
-    from miscal.inference.adjust import adjusted_z
-
-    if rows.raw.cluster is not None:
-        reach = adjusted_z(number, level) * error
-        return gap - reach, gap + reach
-    low, high = cell_gap_intervals(
-        replace_noise(place.raw, rows.spread),
-        weighted=rows.raw.weight is not None,
-        tests=number,
-        level=level,
-        null=rows.noise.null,
-    )
-    return float(low[0]), float(high[0])

@@ -11,28 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.memory import give_back
-from miscal.auditing.search.curves import curve_rows, with_curve
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import (
     Multiplicity,
+    Own,
     Place,
     add_boxes,
     add_cells,
     add_walks,
     judged,
     mark_specific,
-    set_costs,
 )
 from miscal.data.columns import Column
+from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
+from miscal.engines.source import give_back
 from miscal.inference.beyond import beyond_score
 from miscal.inference.sums import Sums
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null, walk_summary
 from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable
+from miscal.metrics.variable.curve import curve_of
+from miscal.metrics.variable.result import density_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
@@ -44,6 +46,10 @@ SUSPECT = 0.25  # a column less surprising than this is not crossed with another
 SAME = 0.6  # share of its information that a column may have in common with another
 RANGES = 10  # of a variable, where it is shown
 MOST_CELLS = 3000  # combinations of one pair
+MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
+POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
+SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
+LEAST_ROWS = 100
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
 
@@ -195,8 +201,7 @@ def pair_tests(one: Part, two: Part) -> tuple[str, int]:
 
 def _one_tells_the_other(group: Group) -> bool:
     """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape([part.count for part in group.parts])
-    joint = joint / joint.sum()
+    joint = group.raw.weight.reshape(group.shape) / group.raw.weight.sum()
     own = [-float(np.sum(m * np.log(np.where(m > 0, m, 1.0)))) for m in (joint.sum(0), joint.sum(1))]
     both = -float(np.sum(joint * np.log(np.where(joint > 0, joint, 1.0))))
     return own[0] + own[1] - both > SAME * min(own)
@@ -233,18 +238,18 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
 
 
 def _whole(looked: Looked, p_value: float, family: str) -> Place:
-    from miscal.auditing.search.groups import sums_of
-
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond)
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
-    tests.adjust_others(looked.places)
-    set_costs(looked.places, tests)
+    for place in looked.places:
+        place.cost = tests.cost(place)
+        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
+            place.adjusted = tests.bonferroni(place.family, place.p_value)
     real = [place for place in looked.places if place.adjusted <= tests.level]
     mark_specific(real, looked.rows, looked.total, tests)
     return real
@@ -256,11 +261,47 @@ def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> f
     predicted = compared.predicted.copy()
     for place in places:
         rows = place.rows
-        if not rows.size:  # a sample may have none of them
-            continue
-        residual = predicted[rows] - compared.observed[rows]
-        predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
+        if rows.size:  # a sample may have none of them
+            residual = predicted[rows] - compared.observed[rows]
+            predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
     mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
-    return walk_summary(mended, compared.predicted, noise=looked.rows.noise, random_state=random_state, locate=False)[
-        1
-    ].p_value
+    options: Any = {"noise": looked.rows.noise, "random_state": random_state, "locate": False}
+    return walk_summary(mended, compared.predicted, **options)[1].p_value
+
+
+def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
+    """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
+    if rows <= MOST_ROWS:
+        return None
+    return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
+
+
+def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray | None) -> Result:
+    """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
+    values = column.values if chosen is None else column.values[chosen]
+    known = np.flatnonzero(~np.isnan(values))
+    if known.size < LEAST_ROWS:
+        return result
+    grid = curve_grid(values[known])
+    if not grid.size:
+        return result
+    rows = known if chosen is None else chosen[known]
+    taken = compared if rows.size == compared.rows else compared.take(rows)
+    seed = int(result.settings["random_state"])
+    try:
+        smooth = curve_of(taken, values[known], {"grid": grid, "span": SPAN, "random_state": seed})
+    except MiscalError:  # values that cannot carry a curve: the ranges stay
+        return result
+    said = {} if chosen is None else {"curve_rows": int(known.size)}
+    density = density_of(values[known], taken, integer=column.integer)
+    return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
+
+
+def curve_grid(values: np.ndarray) -> np.ndarray:
+    """Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+
+    >>> curve_grid(np.repeat([1.0, 2.0, 3.0], 100)).size
+    0
+    """
+    points = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
+    return points if points.size >= LEAST_POINTS else np.empty(0)

@@ -13,11 +13,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from miscal.auditing.search.groups import NAMES, Box, Group, Rows, reachable_p
-from miscal.auditing.search.ranges import WHOLE, Best, best_boxes, stretches
+from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, best_boxes, reachable_p, stretches
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Sums
 from miscal.pooling.condition import Conjunction
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """Rows that are no box of cells: it answers what a group answers of a box.
+
+    condition : which rows belong; None for all of them
+    """
+
+    kind: str
+    rows: np.ndarray
+    label: str
+    names: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    condition: Conjunction | None = None
+
+    def members(self, _: Box) -> np.ndarray:
+        return self.rows
+
+    def words(self, _: Box) -> str:
+        return self.label
+
+    def levels(self, _: Box) -> tuple[str, ...]:
+        return self.named
+
+    def conjunction(self, _: Box) -> Conjunction:
+        return self.condition or Conjunction()
 
 
 @dataclass(eq=False)
@@ -25,55 +51,44 @@ class Place:
     """A set of rows that was tested: a box of cells of a group, or rows of its own.
 
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
-    adjusted : over the whole audit
-    cost : logarithm of how many places of its kind there are to choose from
     searched : boxes among which it was picked
+    adjusted : p-value over the whole audit
+    cost : logarithm of how many places of its kind there are to choose from
     """
 
-    group: Group | None
+    group: Group | Own
     box: Box
     p_value: float
-    cost: float
     family: str
     raw: Sums
     beyond: Sums
     searched: int = 1
-    own_rows: np.ndarray | None = None
-    kind: str = ""
-    own_words: str = ""
-    columns: tuple[str, ...] = ()
-    levels: tuple[str, ...] = ()
     adjusted: float = math.nan
+    cost: float = 0.0
     specific: bool = False
-    condition: Conjunction | None = None  # of a place that is no box of cells
 
     @property
     def rows(self) -> np.ndarray:
         """Row numbers."""
-        if self.own_rows is not None:
-            return self.own_rows
-        assert self.group is not None
         return self.group.members(self.box)
+
+    @property
+    def words(self) -> str:
+        return self.group.words(self.box)
 
     @property
     def conjunction(self) -> Conjunction:
         """Which rows belong to it, as data."""
-        if self.condition is not None:
-            return self.condition
-        return Conjunction() if self.group is None else self.group.conjunction(self.box)
+        return self.group.conjunction(self.box)
 
     @property
-    def words(self) -> str:
-        return self.own_words or (self.group.words(self.box) if self.group else "")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that define it."""
-        return self.columns or (tuple(part.name for part in self.group.parts) if self.group else ())
+    def off(self) -> float:
+        """Σw(p - y)."""
+        return float(self.raw.off[0])
 
     @property
     def key(self) -> tuple[int, Box]:
-        return id(self.group if self.group is not None else self), self.box
+        return id(self.group), self.box
 
 
 @dataclass(eq=False)
@@ -140,15 +155,13 @@ class Multiplicity:
             for place in places:
                 place.adjusted = min(1.0, place.p_value * self.factor)
 
-    def adjust_others(self, places: Sequence[Place]) -> None:
-        """Adjust places that are no test of their own, as if each were the first of its family."""
-        for place in places:
-            if math.isnan(place.adjusted):
-                place.adjusted = self.bonferroni(place.family, place.p_value)
-
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+
+    def cost(self, place: Place) -> float:
+        """Logarithm of how many places there are in its family, and of the boxes searched."""
+        return math.log(max(self.size(place.family), 1) * max(place.searched, 1))
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
@@ -157,24 +170,23 @@ class Multiplicity:
 
 def judged(groups: Sequence[Group], rows: Rows, level: float) -> None:
     """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-    for group in groups:
-        group.reachable = reachable_p(group.raw, rows)
-    every = np.sort(np.concatenate([group.reachable for group in groups] or [np.empty(0)]))
+    reachable = [reachable_p(group.raw, rows) for group in groups]
+    every = np.sort(np.concatenate([*reachable, np.empty(0)]))
     if every.size == 0:
         return
     # The largest number of tests k such that k cells can reach level / k.
     possible = np.searchsorted(every, level / np.arange(1, every.size + 1), side="right")
     enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
     limit = level / (int(enough[0]) + 1 if enough.size else every.size)
-    for group in groups:
-        group.p_value = np.where(group.reachable <= limit, group.p_value, np.nan)
+    for group, least in zip(groups, reachable, strict=True):
+        group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
 
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
     """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
     raw, beyond = group.joined(box)
     p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0)) if p_value is None else p_value
-    place = Place(group, box, p, 0.0, family, raw, beyond, searched, kind=group.kind)
+    place = Place(group, box, p, family, raw, beyond, searched)
     if rows.raw.cluster is not None:
         place.p_value = rows.exact_p(rows.raw, place.rows, p)
     place.p_value = min(1.0, place.p_value * searched)
@@ -204,12 +216,10 @@ def add_boxes(
     """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
     places: list[Place] = []
     for group in groups:
-        shape, ordered = group.shape, tuple(part.edges is not None for part in group.parts)
-        known = tuple(part.known for part in group.parts)
+        shape, ordered = group.shape, [part.ordered for part in group.parts]
         for beyond, sums in ((False, group.raw), (True, group.beyond)):
             noise = rows.variance(sums)
-            off = (sums.predicted - sums.observed).reshape(shape)
-            best = best_boxes(off, noise.reshape(shape), ordered, known, float(noise.sum()), beyond=beyond)
+            best = best_boxes(sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond)
             chances = _chances(group, best, rows)
             for item, p in zip(best, chances, strict=True):
                 place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
@@ -224,9 +234,9 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     """P-values of several boxes of a group at once, from their sums."""
     if not best:
         return []
-    sums = [group.joined(item.box)[0] for item in best]
-    stacked = Sums(*(np.concatenate([getattr(one, name) for one in sums]) for name in NAMES))
-    return [float(p) for p in np.nan_to_num(rows.p_values(stacked), nan=1.0)]
+    sums = Sums.joined([group.joined(item.box)[0] for item in best])
+    chances: list[float] = np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
+    return chances
 
 
 def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
@@ -239,17 +249,6 @@ def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: 
             places[-1].p_value = p
             tests.add(family, p, places[-1])
     return places
-
-
-def set_costs(places: Sequence[Place], tests: Multiplicity) -> None:
-    """Cost of each place: the logarithm of how many there are in its family, and of the boxes searched."""
-    for place in places:
-        place.cost = math.log(max(tests.size(place.family), 1) * max(place.searched, 1))
-
-
-def off_beyond(place: Place) -> float:
-    """Σw(q - y) of a place."""
-    return float((place.beyond.predicted - place.beyond.observed)[0])
 
 
 def deviation_beyond(variance: float, total: float) -> float:
@@ -269,12 +268,11 @@ def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Mult
 
     for place in places:
         variance = float(rows.variance(place.beyond)[0])
-        z = abs(off_beyond(place)) / deviation_beyond(variance, total)
-        chance = 2.0 * float(ndtr(-z))
+        off = float(place.beyond.off[0])
+        chance = 2.0 * float(ndtr(-abs(off) / deviation_beyond(variance, total)))
         if rows.raw.cluster is not None:
             chance = rows.exact_p(rows.beyond, place.rows, 0.0)
         elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
             chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
-        same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0
-        possible = same_way and variance <= WHOLE * total
+        possible = off * place.off > 0 and variance <= WHOLE * total
         place.specific = bool(possible and chance * tests.severity(place) <= tests.level)
