@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.audit import Seen, Wanted
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
+from miscal.auditing.audit import Seen
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, shown_edges, walk_of
+from miscal.auditing.search.looking import Looked, Wanted, shown_edges, walk_of
 from miscal.auditing.search.parts import Part, fine_part
 from miscal.auditing.search.places import Place
 from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
@@ -123,7 +123,7 @@ class AllRows:
         added = add_up(self.source, self.roles, self.target, requests, recalibration)
         score = added.tallies[0]
         assert score is not None
-        unread = ({"where": name, "rows": added.rows, "reason": reason} for name, reason in added.aside)
+        unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
         variables, fields = {}, {}
         for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
             if tally is None or beyond is None:

@@ -14,7 +14,7 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.periods import check_every, period_carriers
 from miscal.auditing.record import Audit
 from miscal.auditing.search.finding import findings_of
-from miscal.auditing.search.looking import Looked, judge_columns, judge_searches
+from miscal.auditing.search.looking import Looked, Wanted, judge_columns, judge_searches
 from miscal.auditing.search.places import Multiplicity
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
@@ -112,28 +112,15 @@ def audit(
         from miscal.auditing.from_table import look_at_table
 
         seen = look_at_table(data, wanted, roles | read_options, memory, steps)
+    columns, positive = probability_columns(probability), read_options.get("positive")
     described = {
-        "source": source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
-        "outcome": outcome, "probability": _named(probability), "weight_column": weight, "cluster": cluster,
-        **read_as(probability, count, ignore, read_options), **seen.about,
+        "source": source or source_of(data), "outcome": outcome, "probability": ", ".join(columns) or None,
+        "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
+        "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
+        "ignore": [str(name) for name in ignore], **seen.about,
     }  # fmt: skip
     made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What an audit is asked for, beside the table."""
-
-    by: list[str] | None
-    ignore: list[str]
-    target: str | int
-    level: float
-    effort: str
-    random_state: int
-    time: str | None
-    every: str | None
-    max_levels: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,21 +186,13 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     return made | period_carriers(every[0].further)
 
 
-def _named(probability: Any) -> str | None:
+def probability_columns(probability: Any) -> list[str]:
+    """The columns of probabilities, given as a name, several, or by class."""
     if probability is None or isinstance(probability, str):
-        return probability
-    return ", ".join(str(name) for name in (probability.values() if isinstance(probability, Mapping) else probability))
+        return [] if probability is None else [probability]
+    return [str(name) for name in (probability.values() if isinstance(probability, Mapping) else probability)]
 
 
-def read_as(probability: Any, count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """How the table was read, beside its columns: what a command that reads it again must say."""
-    positive = options.get("positive")
-    columns = [probability] if isinstance(probability, str) else probability
-    columns = columns.values() if isinstance(columns, Mapping) else columns or ()
-    return {
-        "probability_columns": [str(name) for name in columns],
-        "count_column": count,
-        "positive": None if positive is None else str(positive),
-        "logit": bool(options.get("logit", False)),
-        "ignore": [str(name) for name in ignore],
-    }
+def source_of(data: Any) -> str | None:
+    """What the data are called where nobody says."""
+    return Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None

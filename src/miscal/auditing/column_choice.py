@@ -18,6 +18,11 @@ FEW = 50  # rows or levels below which nothing is taken for an identifier
 _NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
 
 
+def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
+    """A place or a column that is not judged, as the document lists it."""
+    return {"where": where, "rows": rows, "reason": reason}
+
+
 def asked_columns(
     by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
@@ -58,7 +63,7 @@ def chosen_columns(
         many = column.nominal and len(column.levels) > max_levels
         reason = f"it has more than {max_levels:,} levels" if many else None if by else reason_aside(column)
         if reason:
-            aside.append({"where": name, "rows": predictions.rows, "reason": reason})
+            aside.append(left_out(name, predictions.rows, reason))
         else:
             chosen.append(column)
     return chosen, aside

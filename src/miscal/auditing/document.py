@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import miscal
+from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
@@ -21,6 +22,7 @@ from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.results import Result
 
 SCHEMA = "miscal.audit/1"
+RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"
 BLIND = "too few rows for any gap in it to be beyond noise"
@@ -43,10 +45,8 @@ def document_of(
     guilty = {name for finding in found if finding.real for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in every:
-        named = looked.score.to_dict()
-        if looked.name:
-            named["name"] = f"Calibration by score, class {looked.name}"
-        sections["score"].append(named)
+        named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
+        sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
         made = result.to_dict()
         if not group.ordered and 2 <= group.count <= MOST_GROUPS:
@@ -89,16 +89,10 @@ def _quiet(
         if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
     ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
-    seen = [entry["detectable"] < max(mean, 1.0 - mean) for entry in entries]
-    blind = [e["where"] for e, could in zip(entries, seen, strict=True) if not could]
-    return {
-        "clean": [entry for entry, could in zip(entries, seen, strict=True) if could],
-        "too_small": [
-            *aside,
-            *({"where": where, "rows": rows, "reason": BLIND} for where in blind),
-            *(entry for _, _, group in looked.columns for entry in _too_small(group)),
-        ],
-    }
+    clean = [entry for entry in entries if entry["detectable"] < max(mean, 1.0 - mean)]
+    blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
+    small = [entry for group in looked.groups for entry in _too_small(group)]
+    return {"clean": clean, "too_small": [*aside, *blind, *small]}
 
 
 def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
@@ -122,7 +116,7 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
 def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
     """Each level against the rest of its column: how much larger its gap is, with intervals that hold all at once."""
     raw, noise = group.raw, looked.rows.variance(group.raw)
-    off, weight = raw.predicted - raw.observed, raw.weight
+    off, weight = raw.off, raw.weight
     kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
     rest = weight.sum() - weight
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,23 +137,12 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
     if group.ordered:
         return []
     cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
+    rows = group.raw.rows.astype(int)
     if cells.size > MOST_LISTED:
-        name = group.parts[0].name
-        return [
-            {
-                "where": f"{name}: {cells.size:,} of {group.count:,} levels",
-                "rows": int(group.raw.rows[cells].sum()),
-                "reason": "each has too few rows or events to be judged alone",
-            }
-        ]
-    return [
-        {
-            "where": group.words(group.box(int(cell))),
-            "rows": int(group.raw.rows[cell]),
-            "reason": "too few rows or events for any outcome to be beyond noise",
-        }
-        for cell in cells
-    ]
+        where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
+        return [left_out(where, int(rows[cells].sum()), "each has too few rows or events to be judged alone")]
+    reason = "too few rows or events for any outcome to be beyond noise"
+    return [left_out(group.words(group.box(int(cell))), int(rows[cell]), reason) for cell in cells]
 
 
 def overall(score: Result) -> dict[str, Any]:
@@ -174,13 +157,11 @@ def overall(score: Result) -> dict[str, Any]:
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
     extra = score.extra
-    names = ("slope", "intercept", "in_the_large", "ratio")
-    right = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}
     return {
         "expected": score.value,
         "kuiper": extra["kuiper"],
         "smooth": extra["smooth"],
-        **{name: extra[name]["value"] for name in names},
+        **{name: extra[name]["value"] for name in RIGHT},
         "predicted": extra["predicted"],
         "observed": extra["observed"],
         "gap": extra["predicted"] - extra["observed"],
@@ -192,15 +173,14 @@ def score_numbers(score: Result) -> dict[str, Any]:
             "kuiper": extra["kuiper_noise"],
             "smooth": extra.get("smooth_noise") or {},
             "gap": overall(score),
-            **{
-                name: {
-                    "interval": extra[name]["interval"],
-                    "p_value": wald_p(extra[name]["value"], extra[name]["interval"], right[name], name == "ratio"),
-                }
-                for name in names
-            },
+            **{name: _fitted(extra[name], right, name == "ratio") for name, right in RIGHT.items()},
         },
     }
+
+
+def _fitted(found: dict[str, Any], right: float, logarithm: bool) -> dict[str, Any]:
+    p_value = wald_p(found["value"], found["interval"], right, logarithm)
+    return {"interval": found["interval"], "p_value": p_value}
 
 
 def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
@@ -226,12 +206,11 @@ def notes_of(looked: Looked) -> list[str]:
     for column, _, _ in looked.columns:
         if column.kind != "date" or len(column) != looked.rows.raw.rows:
             continue
-        times = together(looked, np.asarray(column.values, dtype=np.float64))
-        if times >= TOGETHER:
+        said = days_together(looked, column)
+        if said:
             made.append(
-                f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
-                "independent rows. Beyond noise means beyond the noise of these rows; for what will hold on other "
-                f"days, audit with {column.name} as the cluster."
+                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, audit "
+                f"with {column.name} as the cluster."
             )
     return made
 
@@ -259,7 +238,16 @@ def _given_away(looked: Looked) -> list[str]:
     return made
 
 
-def together(looked: Looked, days: np.ndarray) -> float:
+def days_together(looked: Looked, column: Column) -> str:
+    """What to know where days err together; empty where they do not."""
+    times = _together(looked, np.asarray(column.values, dtype=np.float64))
+    if times < TOGETHER:
+        return ""
+    said = f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of"
+    return f"{said} independent rows."
+
+
+def _together(looked: Looked, days: np.ndarray) -> float:
     """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
     pair = looked.rows.beyond
     known = ~np.isnan(days)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from os import PathLike
 from typing import Any
 
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.audit import Seen, Steps, Wanted
-from miscal.auditing.column_choice import chosen_columns
+from miscal.auditing.audit import Seen, Steps
+from miscal.auditing.column_choice import chosen_columns, left_out
 from miscal.auditing.document import rows_fingerprint
 from miscal.auditing.periods import look_at_periods, period_cells, periods_of_sums, time_column
-from miscal.auditing.search.looking import Looked, look, look_at_pairs
+from miscal.auditing.search.looking import Looked, Wanted, look, look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.data.columns import Column
@@ -19,7 +18,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import unnamed
 from miscal.data.vectors import library_of
-from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
 
@@ -59,25 +58,18 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
     in_memory = not isinstance(data, (str, PathLike)) and source.rows is not None
     if memory is None and in_memory:
         return None
-    ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else _half_of_memory())
+    ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
     fitting = rows_that_fit(ceiling, source.kinds)
     if source.rows is not None and source.rows <= fitting:
         return fitting
     return min(fitting, MOST_SAMPLED[wanted.effort]) if source.rows is not None else fitting
 
 
-def _half_of_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError, AttributeError):
-        return 4 * 10**9
-
-
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: Gathered | None = None) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
     looks, aside, dated = _looked(predictions, wanted, steps)
     if dated is not None:
-        looks[0].further.append(look_at_periods(looks[0], dated, wanted.every, wanted.level, wanted.random_state))
+        looks[0].further.append(look_at_periods(looks[0], dated, wanted))
     about = {
         "rows": predictions.rows,
         "fingerprint": predictions._fingerprint(),  # noqa: SLF001
@@ -98,13 +90,12 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
     looked = looks[0]
     steps("all rows")
     event = looked.rows.raw.target
-    left_out = [*_unusable(rows), *aside]
-    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, left_out)
+    unread = [*_unusable(rows), *aside]
+    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, unread)
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
-        asked = (wanted.time, wanted.every, made.rows.noise, wanted.level, wanted.random_state)
-        made.further.append(periods_of_sums(beside[0], *asked))
+        made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
 
@@ -112,7 +103,7 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
 def _unusable(rows: Gathered | None) -> list[dict[str, Any]]:
     if rows is None:
         return []
-    return [{"where": name, "rows": rows.rows, "reason": reason} for name, reason in rows.aside]
+    return [left_out(name, rows.rows, reason) for name, reason in rows.aside]
 
 
 def _looked(
@@ -124,14 +115,13 @@ def _looked(
     targets = _targets(predictions, wanted)
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
-    common: Any = {"effort": wanted.effort, "random_state": wanted.random_state, "parts": parts, "say": steps}
-    looks = [look(predictions, columns, what, name, **common) for what, name in targets]
+    looks = [look(predictions, columns, what, name, wanted, parts, steps) for what, name in targets]
     first = looks[0]
     if wanted.effort != "quick" and len(first.columns) > 1:
-        look_at_pairs(first, wanted.effort, steps)
-        look_at_subpopulations(predictions, first, wanted.effort, wanted.random_state, steps)
+        look_at_pairs(first, wanted, steps)
+        look_at_subpopulations(predictions, first, wanted, steps)
         if wanted.effort == "deep":
-            look_at_neighbourhoods(predictions, first, wanted.level, wanted.random_state, steps)
+            look_at_neighbourhoods(predictions, first, wanted, steps)
     return looks, aside, dated
 
 

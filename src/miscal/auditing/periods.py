@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.document import TOGETHER, together
-from miscal.auditing.search.looking import Looked
+from miscal.auditing.document import days_together
+from miscal.auditing.search.looking import Looked, Wanted
 from miscal.auditing.search.parts import calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
@@ -125,22 +125,19 @@ def by_period(
     return period_result(found, column.name, word, level=level, random_state=random_state, binary=compared.binary)
 
 
-def look_at_periods(looked: Looked, column: Column, every: str | None, level: float, random_state: int) -> Result:
+def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
     """The periods of what was looked at, with a word of caution where rows of one day err together."""
     compared = looked.rows.raw
-    made = by_period(compared, column, every=every, level=level, random_state=random_state)
+    made = by_period(compared, column, every=wanted.every, level=wanted.level, random_state=wanted.random_state)
     note = "" if compared.cluster is not None else days_note(looked, column)
     return replace(made, extra={**made.extra, "note": note}) if note else made
 
 
 def days_note(looked: Looked, column: Column) -> str:
     """What to know where days err together: a period then holds fewer independent pieces than rows."""
-    times = together(looked, np.asarray(column.values, dtype=np.float64))
-    if times < TOGETHER:
-        return ""
-    return (
-        f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
-        "independent rows. Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
+    said = days_together(looked, column)
+    return said and (
+        f"{said} Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
         f"For what is beyond the noise of days, audit with {column.name} as the cluster."
     )
 
@@ -175,9 +172,7 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     return RangeCells(time, calendar_edges(known, chosen_every(known, every)))
 
 
-def periods_of_sums(
-    tally: Tally, time: str, every: str | None, noise: Noise, level: float, random_state: int
-) -> Result:
+def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Result:
     """The periods of a table that is not in memory, from what `period_cells` added up."""
     cells = tally.cells
     if isinstance(cells, Ranges):  # a period ends just before the one that follows
@@ -185,9 +180,10 @@ def periods_of_sums(
     else:
         assert isinstance(cells, Levels)
         days = np.append(level_days(cells.names, time), [np.nan] * cells.missing)
-    word = chosen_every(days[tally.counts > 0], every)
-    found = pooled_of(period_tally(tally, days, word, time), noise, level=level, random_state=random_state)
-    return period_result(found, time, word, level=level, random_state=random_state)
+    word = chosen_every(days[tally.counts > 0], wanted.every)
+    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
+    found = pooled_of(period_tally(tally, days, word, time), noise, **options)
+    return period_result(found, time, word, **options)
 
 
 def period_result(
@@ -231,12 +227,11 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     made: dict[str, Any] = {"label": cells["label"], **{word: cells[word] for word in kept}}
     made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
     undated = np.full(cells.rows - len(names), np.nan)
-    for word in ("change", "low", "high", "p_value", "p_adjusted"):
-        name = word if word == "change" else f"change_{word}"
+    for word in ("change", "low", "high", "p_value", "p_adjusted", "size_p_adjusted"):
+        name = word if word in ("change", "size_p_adjusted") else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
-    made["size_p_adjusted"] = np.concatenate([stepped.size_p_adjusted, undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
-    made["verdict"] = [_verdict(made, k, level) for k in range(len(names))] + ["no date"] * undated.size
+    made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
     made["words"] = [step_words(_row(made, k), every) for k in range(cells.rows)]
     return Table(made)
 
@@ -246,14 +241,14 @@ def _row(columns: Mapping[str, Any], k: int) -> dict[str, Any]:
     return {**{name: values[k] for name, values in columns.items()}, **before}
 
 
-def _verdict(columns: Mapping[str, Any], k: int, level: float) -> str:
+def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:
     """What became of the error: better and worse are about its size, moved about its sign."""
-    if k == 0:
-        return "first"
-    if np.isnan(columns["change"][k]):
-        return "too small"
-    if not columns["change_p_adjusted"][k] <= level:
-        return "same"
-    if not columns["size_p_adjusted"][k] <= level:
-        return "moved"
-    return "worse" if abs(columns["gap"][k]) > abs(columns["gap"][k - 1]) else "better"
+    size = np.abs(columns["gap"])
+    cases = {
+        "first": np.arange(size.size) == 0,
+        "too small": np.isnan(columns["change"]),
+        "same": ~(columns["change_p_adjusted"] <= level),
+        "moved": ~(columns["size_p_adjusted"] <= level),
+        "worse": size > np.roll(size, 1),
+    }
+    return np.select(list(cases.values()), list(cases), "better")

@@ -53,6 +53,21 @@ LEAST_ROWS = 100
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What an audit is asked for, beside the table."""
+
+    by: list[str] | None
+    ignore: list[str]
+    target: str | int
+    level: float
+    effort: str
+    random_state: int
+    time: str | None
+    every: str | None
+    max_levels: int
+
+
 @dataclass(eq=False)
 class Looked:
     """What was seen for one target.
@@ -94,33 +109,31 @@ def look(
     columns: Sequence[Column],
     target: str | int,
     name: str,
-    *,
-    effort: str,
-    random_state: int,
+    wanted: Wanted,
     parts: dict[str, Part],
     say: Say,
 ) -> Looked:
     """Score and columns of one target; `parts` keeps how columns are cut from one target to the next."""
     compared = pair(predictions, target)
     noise = choose_null(compared, "bernoulli")
+    seed = wanted.random_state
     say("score")
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
-        score = by_score(predictions, target=target, random_state=random_state)
-    mended = beyond_score(
-        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
-    )
+        score = by_score(predictions, target=target, random_state=seed)
+    known = compared.predicted, compared.observed, compared.first
+    mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
     give_back(compared.rows)
     looked = Looked(target, name, rows, score)
-    chosen = curve_rows(compared.rows, random_state)
+    chosen = curve_rows(compared.rows, seed)
     for column in columns:
         say(column.name)
-        part = parts.get(column.name)
-        if part is None:
-            part = parts[column.name] = fine_part(column, compared.weight, compared.count)
-        result = _result(predictions, column, target, random_state)
-        if effort != "quick" and not column.nominal:
+        if column.name not in parts:
+            parts[column.name] = fine_part(column, compared.weight, compared.count)
+        part = parts[column.name]
+        result = _result(predictions, column, target, seed)
+        if wanted.effort != "quick" and not column.nominal:
             result = with_curve(result, compared, column, chosen)
         p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
         group = group_of([part], result.kind, rows, p_value)
@@ -166,9 +179,9 @@ def suspicion(result: Result, group: Group) -> float:
     return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
-def look_at_pairs(looked: Looked, effort: str, say: Say) -> None:
+def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
     """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested."""
-    weight = looked.rows.weight
+    weight, most = looked.rows.weight, PAIRS[wanted.effort]
     small = [
         (coarse_part(group.parts[0], weight), suspicion(result, group), group)
         for _, result, group in looked.columns
@@ -182,12 +195,12 @@ def look_at_pairs(looked: Looked, effort: str, say: Say) -> None:
     pairs.sort(key=lambda entry: entry[:2])
     done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
     for least, _, one, two in pairs:
-        if least > SUSPECT or done >= PAIRS[effort]:
+        if least > SUSPECT or done >= most:
             looked.skipped.append(pair_tests(one[0], two[0]))
             continue
         done += 1
         if done % 10 == 1:
-            say(f"pairs of columns, {done} of {min(total, PAIRS[effort])}")
+            say(f"pairs of columns, {done} of {min(total, most)}")
         group = group_of([one[0], two[0]], "subpopulation", looked.rows)
         if not _one_tells_the_other(group):
             looked.pairs.append(group)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.search.groups import best_boxes, sums_of
-from miscal.auditing.search.looking import Looked, Say, suspicion
+from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
 from miscal.auditing.search.places import Own, Place
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -46,18 +46,18 @@ SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs ge
 WHOLE_SCORE = (0.0, 1.0)
 
 
-def look_at_subpopulations(predictions: Predictions, looked: Looked, effort: str, random_state: int, say: Say) -> None:
+def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
     fit = [(suspicion(r, g), c) for c, r, g in looked.columns if g.ordered or len(c.levels) <= MOST_LEVELS]
     if len(fit) < 2:
         return
     say("subpopulations")
-    widest = WIDEST[effort] if predictions.rows <= MANY_ROWS else NARROW
+    widest = WIDEST[wanted.effort] if predictions.rows <= MANY_ROWS else NARROW
     chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[:widest]]
     names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
     rows = predictions.rows
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
-    draws = DRAWS[effort]
+    draws = DRAWS[wanted.effort]
     if rows * draws * partitions > WORK:
         # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
         flips = looked.rows.noise.null == "residual"
@@ -65,7 +65,7 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, effort: str
     asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
     give_back(rows)
     result = by_subpopulation(
-        predictions, names, simulations=draws, target=looked.target, random_state=random_state, **asked
+        predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
     )
     factor = left_out(fit, chosen)
     give_back(rows)
@@ -142,7 +142,7 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
     return places
 
 
-def look_at_neighbourhoods(predictions: Predictions, looked: Looked, level: float, random_state: int, say: Say) -> None:
+def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
     numeric = [
         (suspicion(result, group), column) for column, result, group in looked.columns if column.kind == "numeric"
@@ -156,14 +156,14 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, level: floa
         say(f"neighbourhoods of {one.name} and {two.name}")
         result = by_neighbourhood(
             predictions, [one.name, two.name], bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
-            target=looked.target, random_state=random_state,
+            target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
             place = _box_place(predictions, looked, (one.name, two.name))
             place.p_value = min(1.0, result.p_value * len(pairs))
             found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
-    looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= level]
+    looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level]
 
 
 def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) -> Result:
