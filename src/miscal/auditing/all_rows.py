@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.audit import Seen
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, Wanted, shown_edges, walk_of
+from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
 from miscal.auditing.search.parts import Part, fine_part
 from miscal.auditing.search.places import Place
 from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
@@ -70,10 +69,6 @@ class Cuts:
     fine: np.ndarray | None = None
     grid: np.ndarray | None = None
 
-    def request(self, max_levels: int) -> Request:
-        """Its cells."""
-        return LevelCells(self.name, max_levels) if self.grid is None else RangeCells(self.name, self.grid)
-
 
 def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None) -> Cuts:
     """How a column of a sample was cut, with a grid that has all of its edges."""
@@ -119,7 +114,11 @@ class AllRows:
         assert scores is not None
         assert isinstance(scores.cells, Ranges)
         recalibration = Recalibration(scores.cells.edges[1:-1], recalibrated_scores(scores))
-        requests = [RangeCells(SCORE, score_edges), *(one.request(self.max_levels) for one in cuts), *further]
+        looked_at = [
+            LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
+            for one in cuts
+        ]
+        requests = [RangeCells(SCORE, score_edges), *looked_at, *further]
         added = add_up(self.source, self.roles, self.target, requests, recalibration)
         score = added.tallies[0]
         assert score is not None

@@ -17,6 +17,7 @@ from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null
+from miscal.page.words import points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
 
@@ -79,15 +80,12 @@ class Repair:
 
     def __repr__(self) -> str:
         first = f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"
-        return "\n".join([first, *map(place_line, self.places[:20])])
+        return "\n".join([first, *map(self._line, self.places[:20])])
 
-
-def place_line(place: Mapping[str, Any]) -> str:
-    """What became of a place, in one line."""
-    from miscal.page.words import points
-
-    gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
-    return f"  {place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"
+    @staticmethod
+    def _line(place: Mapping[str, Any]) -> str:
+        before, after = (points(place[when]["gap"]) for when in ("before", "after"))
+        return f"  {place['verdict']:<9} {place['where']}: {before} before, {after} after"
 
 
 def repair(

@@ -47,12 +47,15 @@ class Comparison:
     @property
     def better(self) -> list[str]:
         """Places whose error became smaller beyond noise."""
-        return [str(w) for w, v in zip(self.table["where"], self.table["verdict"], strict=True) if v == "better"]
+        return self._where("better")
 
     @property
     def worse(self) -> list[str]:
         """Places whose error became larger beyond noise."""
-        return [str(w) for w, v in zip(self.table["where"], self.table["verdict"], strict=True) if v == "worse"]
+        return self._where("worse")
+
+    def _where(self, verdict: str) -> list[str]:
+        return [str(where) for where in self.table["where"][self.table["verdict"] == verdict]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

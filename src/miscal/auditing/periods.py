@@ -129,24 +129,22 @@ def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
     """The periods of what was looked at, with a word of caution where rows of one day err together."""
     compared = looked.rows.raw
     made = by_period(compared, column, every=wanted.every, level=wanted.level, random_state=wanted.random_state)
-    note = "" if compared.cluster is not None else days_note(looked, column)
-    return replace(made, extra={**made.extra, "note": note}) if note else made
-
-
-def days_note(looked: Looked, column: Column) -> str:
-    """What to know where days err together: a period then holds fewer independent pieces than rows."""
-    said = days_together(looked, column)
-    return said and (
+    said = "" if compared.cluster is not None else days_together(looked, column)
+    if not said:
+        return made
+    note = (
         f"{said} Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
         f"For what is beyond the noise of days, audit with {column.name} as the cluster."
     )
+    return replace(made, extra={**made.extra, "note": note})
 
 
 def period_carriers(results: Sequence[Result]) -> dict[str, Tally]:
     """The tallies of periods, by the period and the column: weeks never add to months."""
-    found = [result for result in results if result.kind == KIND]
     return {
-        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"] for result in found
+        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"]
+        for result in results
+        if result.kind == KIND
     }
 
 
@@ -155,9 +153,8 @@ def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally
     full = (tally.counts > 0) & ~np.isnan(days)
     names, place = np.unique(period_names(days[full], every), return_inverse=True)
     missing = bool((tally.counts[np.isnan(days)] > 0).any())
-    groups = np.full(days.size, names.size if missing else 0, np.int64)
+    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = place
-    groups[~full & ~np.isnan(days)] = 0  # empty: adds nothing
     return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
 
 
@@ -174,12 +171,9 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
 
 def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Result:
     """The periods of a table that is not in memory, from what `period_cells` added up."""
-    cells = tally.cells
-    if isinstance(cells, Ranges):  # a period ends just before the one that follows
-        days = np.append(cells.edges[1:], [np.nan] * cells.missing)
-    else:
-        assert isinstance(cells, Levels)
-        days = np.append(level_days(cells.names, time), [np.nan] * cells.missing)
+    cells: Any = tally.cells  # a period ends just before the one that follows
+    known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
+    days = np.append(known, [np.nan] * cells.missing)
     word = chosen_every(days[tally.counts > 0], wanted.every)
     options: Any = {"level": wanted.level, "random_state": wanted.random_state}
     found = pooled_of(period_tally(tally, days, word, time), noise, **options)

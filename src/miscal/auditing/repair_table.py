@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.auditing.audit import probability_columns, source_of
+from miscal.auditing.audit import source_of
 from miscal.auditing.before_after import Repair, repair
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
@@ -112,7 +112,7 @@ def repair_table(
         raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
         raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
-    names = probability_columns(probability)
+    names = named(probability)
     whole, rows = _read(table, outcome, probability, cluster, options)
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     for name in allowed or ():

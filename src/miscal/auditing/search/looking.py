@@ -14,6 +14,7 @@ import numpy as np
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import (
+    Family,
     Multiplicity,
     Own,
     Place,
@@ -102,6 +103,20 @@ class Looked:
         """Variance of the sum of all residuals."""
         groups = self.groups
         return float(self.rows.variance(groups[0].beyond).sum()) if groups else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was seen of a table, before anything is judged.
+
+    looks : one a target;  about : what the document says of the data;  aside : columns left out
+    settings : how the table was read, where that matters
+    """
+
+    looks: list[Looked]
+    about: dict[str, Any]
+    aside: list[dict[str, Any]]
+    settings: dict[str, Any]
 
 
 def look(
@@ -237,7 +252,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
     for family, number in looked.skipped:
-        tests.count_only(family, number)
+        tests.families[family].skip(number)
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in looked.pairs:
         kinds[sum(part.edges is not None for part in group.parts)].append(group)
@@ -246,7 +261,7 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
     looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
     for family, (size, places) in looked.searched.items():
-        tests.add_searched(family, size, places)
+        tests.families[family] = Family(size, searched=places)
         looked.places += places
 
 

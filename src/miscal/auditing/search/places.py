@@ -8,6 +8,7 @@ p-value is already multiplied by the number of stretches looked at.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class Place:
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
     cost : logarithm of how many places of its kind there are to choose from
+    left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
     group: Group | Own
@@ -66,6 +68,13 @@ class Place:
     adjusted: float = math.nan
     cost: float = 0.0
     specific: bool = False
+    left: float = math.nan
+    deviation: float = math.nan
+
+    @property
+    def z(self) -> float:
+        """What is left of its error, in standard deviations."""
+        return abs(self.left) / self.deviation
 
     @property
     def rows(self) -> np.ndarray:
@@ -92,42 +101,53 @@ class Place:
 
 
 @dataclass(eq=False)
+class Family:
+    """Tests that share a part of the level.
+
+    size : how many, also those that were not run;  skipped : those not run, which cost the same
+    p_values, places : of those run, and the places of some of them, by their number
+    searched : places whose p-values are already those of the whole search
+    """
+
+    size: int = 0
+    skipped: int = 0
+    p_values: list[float] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    searched: list[Place] | None = None
+
+    def add(self, p_values: list[float], places: Mapping[int, Place]) -> None:
+        """Add tests, and the places of some of them by their number."""
+        self.places.update((len(self.p_values) + i, place) for i, place in places.items())
+        self.p_values.extend(p_values)
+        self.size += int(np.count_nonzero(~np.isnan(p_values)))
+
+    def skip(self, tests: int) -> None:
+        """Count tests that were not run, because a first look left them out."""
+        self.size, self.skipped = self.size + tests, self.skipped + tests
+
+    def adjust(self, factor: int) -> None:
+        """Adjust the p-values of all places, among so many families."""
+        adjusted = np.minimum(1.0, holm(np.array(self.p_values + [1.0] * self.skipped)) * factor)
+        for i, place in self.places.items():
+            place.adjusted = float(adjusted[i])
+        for place in self.searched or ():
+            place.adjusted = min(1.0, place.p_value * factor)
+
+
+@dataclass(eq=False)
 class Multiplicity:
-    """All p-values of an audit, by family, and the places of those that have one, by their number in it."""
+    """All p-values of an audit, by family."""
 
     level: float
-    families: dict[str, list[float]] = field(default_factory=dict)
-    places: dict[str, dict[int, Place]] = field(default_factory=dict)
-    skipped: dict[str, int] = field(default_factory=dict)
-    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
-    run: dict[str, int] = field(default_factory=dict)  # tests with a p-value, by family
-
-    def add_searched(self, family: str, size: int, places: list[Place]) -> None:
-        """Add a family whose p-values are already those of its whole search."""
-        self.searched[family] = (size, places)
+    families: defaultdict[str, Family] = field(default_factory=lambda: defaultdict(Family))
 
     def add(self, family: str, p_value: float, place: Place | None = None) -> None:
         """Add one test."""
-        self.add_all(family, [p_value], {} if place is None else {0: place})
-
-    def add_all(self, family: str, p_values: list[float], places: Mapping[int, Place]) -> None:
-        """Add tests, and the places of some of them by their number; nothing where there are none."""
-        if not p_values:
-            return
-        held = self.families.setdefault(family, [])
-        self.places.setdefault(family, {}).update((len(held) + i, place) for i, place in places.items())
-        held.extend(p_values)
-        self.run[family] = self.run.get(family, 0) + int(np.count_nonzero(~np.isnan(p_values)))
-
-    def count_only(self, family: str, tests: int) -> None:
-        """Count tests that were not run, because a first look left them out: they cost the same."""
-        self.skipped[family] = self.skipped.get(family, 0) + tests
+        self.families[family].add([p_value], {} if place is None else {0: place})
 
     def size(self, family: str) -> int:
         """Number of tests in a family."""
-        if family in self.searched:
-            return self.searched[family][0]
-        return self.run.get(family, 0) + self.skipped.get(family, 0)
+        return self.families[family].size
 
     @property
     def factor(self) -> int:
@@ -136,8 +156,8 @@ class Multiplicity:
 
     @property
     def names(self) -> list[str]:
-        """The families."""
-        return [*self.families, *self.searched]
+        """The families of which something was tested."""
+        return [name for name, held in self.families.items() if held.p_values or held.searched is not None]
 
     @property
     def total(self) -> int:
@@ -146,14 +166,8 @@ class Multiplicity:
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
-        for family, p_values in self.families.items():
-            raw = np.array(p_values + [1.0] * self.skipped.get(family, 0))
-            adjusted = np.minimum(1.0, holm(raw) * self.factor)
-            for i, place in self.places[family].items():
-                place.adjusted = float(adjusted[i])
-        for _, places in self.searched.values():
-            for place in places:
-                place.adjusted = min(1.0, place.p_value * self.factor)
+        for name in self.names:
+            self.families[name].adjust(self.factor)
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
@@ -206,7 +220,7 @@ def add_cells(
             held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
             p_values[i] = held[i].p_value
         places += held.values()
-        tests.add_all(family, p_values, held)
+        tests.families[family].add(p_values, held)
     return places
 
 

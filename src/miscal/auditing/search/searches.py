@@ -67,7 +67,7 @@ def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wan
     result = by_subpopulation(
         predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
     )
-    factor = left_out(fit, chosen)
+    factor = _times_more(fit, chosen)
     give_back(rows)
     seen = _Seen(predictions, looked, names, result)
     looked.searched["subpopulations"] = int(result.table.rows * factor), _places(seen, looked, result, factor)
@@ -105,7 +105,7 @@ def _shared(one: np.ndarray, two: np.ndarray) -> float:
     return both / max(one.size + two.size - both, 1)
 
 
-def left_out(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
+def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
     """How many times more conjunctions there are over all columns than over those chosen."""
     every, some = (
         [len(column.levels) if column.nominal else HALVES for column in columns]
