@@ -10,7 +10,6 @@ from typing import Any
 from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
 from miscal.auditing.document import document_of, rows_fingerprint
-from miscal.auditing.findings import Finding
 from miscal.auditing.periods import (
     check_every,
     look_at_periods,
@@ -165,7 +164,9 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         judge_columns(looked, tests)
     judge_searches(looks[0], tests)
     tests.adjust()
-    found = _findings(looks, tests, wanted.random_state)
+    heads = [entry for looked in looks for entry in findings_of(looked, tests, wanted.random_state)]
+    heads.sort(key=lambda entry: -entry[0])  # by what they are worth, each followed by what it explains
+    found = [finding for _, items in heads for finding in items]
     steps("")
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
@@ -175,13 +176,6 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     document = document_of(looks, found, seen.aside, tests, settings, described)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     return Audit(document, found, results, _carriers(looks))
-
-
-def _findings(every: list[Looked], tests: Multiplicity, random_state: int) -> list[Finding]:
-    """All findings, heads by what they are worth, each followed by what it explains."""
-    heads = [entry for looked in every for entry in findings_of(looked, tests, random_state)]
-    heads.sort(key=lambda entry: -entry[0])
-    return [finding for _, items in heads for finding in items]
 
 
 def _carriers(every: list[Looked]) -> dict[str, Any]:

@@ -132,10 +132,7 @@ def repair(
     """
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
-    if repaired is None:
-        beside = predictions.columns if recalibrator.uses_columns else None
-        repaired = recalibrator.predict_proba(predictions.probability, beside)
-    recalibrated = predictions.with_probability(repaired)
+    recalibrated = predictions.with_probability(applied(recalibrator, predictions) if repaired is None else repaired)
     options: Any = {
         "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
         "source": source,
@@ -145,6 +142,11 @@ def repair(
         each.document["data"].update(described or {})
     places = _places(before, after, predictions, recalibrated, target)
     return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
+
+
+def applied(model: Recalibrator, rows: Predictions) -> np.ndarray:
+    """The repaired probabilities of rows."""
+    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
 
 
 def _places(

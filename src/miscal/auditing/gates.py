@@ -78,20 +78,16 @@ def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
         if content or path:
-            return _checked(content, candidate)
+            return dict(_checked(name, value, candidate) for name, value in content.items())
     return {}
 
 
-def _checked(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    known = [item.name for item in fields(Gates)]
-    made = {}
-    for name, value in content.items():
-        key = name.replace("-", "_")
-        if key not in known:
-            offered = [each.replace("_", "-") for each in known]
-            raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
-        made[key] = gate_value(key, value, f"'{path}': {name}")
-    return made
+def _checked(name: str, value: Any, path: Path) -> tuple[str, Any]:
+    key, known = name.replace("-", "_"), [item.name for item in fields(Gates)]
+    if key not in known:
+        offered = [each.replace("_", "-") for each in known]
+        raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
+    return key, gate_value(key, value, f"'{path}': {name}")
 
 
 def gate_value(key: str, value: Any, where: str) -> Any:

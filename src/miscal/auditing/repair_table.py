@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.auditing.audit import source_of
-from miscal.auditing.before_after import Repair, repair
+from miscal.auditing.before_after import Repair, applied, repair
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
@@ -113,7 +113,9 @@ def repair_table(
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
         raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
     names = named(probability)
-    whole, rows = _read(table, outcome, probability, cluster, options)
+    numbered = table.append_column(ROW, [np.arange(table.num_rows)])
+    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
+    rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     for name in allowed or ():
         whole.columns.find(name)
@@ -128,7 +130,7 @@ def repair_table(
         for k in range(folds):
             inside = np.flatnonzero(fold == k)
             made = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
-            repaired[inside] = _apply(made, whole.take(inside))
+            repaired[inside] = applied(made, whole.take(inside))
         model, unseen = _chosen(whole, **picks), whole
     else:
         model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
@@ -140,8 +142,7 @@ def repair_table(
         source=source or source_of(data),
         described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster},
     )  # fmt: skip
-    record.about["split"] = f"{folds} folds" if folds else "halves"
-    record.about["allowed"] = usable
+    record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable)
     new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
     out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
     words = np.array(["fit", "test"], dtype=object)[np.zeros_like(part_of) if folds else part_of]
@@ -157,17 +158,6 @@ def _arrow(data: Any) -> pa.Table:
     if isinstance(data, (str, PathLike)):
         return TableFile(fspath(data)).load()
     return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
-
-
-def _read(
-    table: pa.Table, outcome: str, probability: Any, cluster: str | None, options: dict[str, Any]
-) -> tuple[Predictions, np.ndarray]:
-    """The predictions, and the row of the table that each of theirs came from."""
-    import pyarrow as pa
-
-    numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
-    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
-    return whole, np.asarray(whole.id, dtype=np.int64)
 
 
 def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
@@ -186,10 +176,6 @@ def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
     names = list(dict.fromkeys([*picks["by"], *picks["allowed"]]))
     beside = {name: rows.columns[name] for name in names} if names else None
     return choose(rows.probability, rows.outcome, beside, sample_weight=weight, cluster=rows.cluster, **picks)
-
-
-def _apply(model: Recalibrator, rows: Predictions) -> np.ndarray:
-    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
 
 
 def _table_bytes(table: pa.Table, path: Path) -> bytes:
