@@ -47,7 +47,7 @@ def path(tmp_path_factory) -> Path:
 
 
 def _held(monkeypatch: pytest.MonkeyPatch, rows: int = HELD) -> None:
-    monkeypatch.setattr("miscal.auditing.from_table._limit", lambda *_: rows)
+    monkeypatch.setattr("miscal.auditing.audit._limit", lambda *_: rows)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

@@ -149,21 +149,6 @@ def test_a_suppressed_period_says_nothing_and_neither_does_the_one_after() -> No
     assert plain["words"][3] not in page
 
 
-def test_parts_merge_by_period_and_are_compared_across_parts() -> None:
-    frame = table_of(12_000, 3, shift={"2024-04": 0.15})
-    first = frame["when"].dt.month <= 3
-    parts = {"one": audit(frame[first]), "two": audit(frame[~first])}
-    merged = miscal.Audit.merge(parts)
-    whole, made = table(audit(frame)), table(merged)
-    assert made["label"] == whole["label"]
-    assert made["words"] == whole["words"]
-    assert made["verdict"][3] == "worse"
-    weeks = miscal.Audit.merge({"one": parts["one"], "two": audit(frame[~first], every="week")})
-    assert len(weeks.document["sections"]["period"]) == 2
-    assert [r["settings"]["part"] for r in weeks.document["sections"]["period"]] == ["one", "two"]
-    assert "Along time" in to_html(weeks.document)
-
-
 def test_saved_and_read_in_parts_the_periods_are_the_same(tmp_path: Path) -> None:
     frame = table_of(4000, 6, shift={"2024-05": -0.1})
     found = audit(frame)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.clustered import spread_of
+from miscal.auditing.compare import spread_of
 
 LIMIT = 5  # of 20 comparisons at 5%: more has a chance of 3 in 10,000
 
@@ -58,7 +58,7 @@ def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> N
 
 
 def test_cells_whose_noise_over_clusters_is_not_kept_are_not_compared() -> None:
-    """Of periods and of merged audits only sums over rows are kept; those would promise too much."""
+    """Of periods only sums over rows are kept; those would promise too much."""
     rng = np.random.default_rng(2)
 
     def dated(first: int) -> Audit:
@@ -78,5 +78,3 @@ def test_cells_whose_noise_over_clusters_is_not_kept_are_not_compared() -> None:
     compared = dated(0).compare(dated(100))
     assert set(compared.table["where"][-2:]) == {"ward a", "ward b"}
     assert not any("2024" in where for where in compared.table["where"])
-    parts = [Audit.merge({"a": dated(k), "b": dated(k + 60)}) for k in (0, 1000)]
-    assert len(parts[0].compare(parts[1]).table["where"]) == 0

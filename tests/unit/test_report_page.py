@@ -375,7 +375,7 @@ def rich_document() -> dict[str, Any]:
     table = {"label": ["full population"], "rows": [9], "predicted": [0.1], "deviations": [4.0], "p_adjusted": [0.1]}
     grid = {"x": [0, 1], "y": [0, 1], "gap": [[0.1]], "deviations": [[3.0]], "rows": [[5]]}
     document["sections"]["subpopulation"] = [
-        {"table": table, "extra": {"cumulative": [curve], "null_mean": 2.0}, "settings": {"part": "June"}}
+        {"table": table, "extra": {"cumulative": [curve], "null_mean": 2.0}, "settings": {}}
     ]
     document["sections"]["neighbourhood"] = [{"extra": {"grid": grid}, "settings": {"columns": ["u", "v"]}}]
     document["sections"]["field"][0]["extra"]["differences"] = {"level": ["a"], "difference": [0.1], "rows": [5]}

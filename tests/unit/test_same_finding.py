@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from miscal import audit
-from miscal.auditing.finding_identity import known, same
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, known, same
 from miscal.auditing.gates import Gates, judge
 from miscal.page.json import dumps
 

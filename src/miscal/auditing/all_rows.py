@@ -1,4 +1,4 @@
-"""What a search chose on a sample of rows, measured on all of them.
+"""Sums of all rows: what a search chose on a sample of them, and tables of which a file keeps sums alone.
 
 Beyond memory the search runs on as many rows as the ceiling allows, by the same program as on a table that fits. Its
 cells, pairs and places are then added up over all rows in one pass and tested on those sums. Which rows places share
@@ -8,19 +8,22 @@ is told from the sample, each row of which stands for as many as it was taken fr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.groups import NAMES, Group, Rows
-from miscal.auditing.search.looking import Looked, walk_of
-from miscal.auditing.search.parts import Part
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
+from miscal.auditing.search.groups import Group, Rows
+from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
+from miscal.auditing.search.parts import Part, fine_part
 from miscal.auditing.search.places import Place
 from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
+from miscal.data.errors import check_named, refusal
 from miscal.engines.adding import (
     SCORE,
     Added,
@@ -32,7 +35,9 @@ from miscal.engines.adding import (
     Request,
     add_up,
 )
+from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
+from miscal.engines.source import opened
 from miscal.inference.sums import Sums
 from miscal.metrics.from_sums import (
     field_from_sums,
@@ -41,12 +46,17 @@ from miscal.metrics.from_sums import (
     score_from_sums,
     variable_from_sums,
 )
+from miscal.metrics.score.binned import score_bins
+from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Product, Ranges
 from miscal.results import Result
 
 CELLS = 1024  # of the grid of a variable, beside the edges that are asked for
 FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
+DEFAULT = "1GB"
+SCORE_BINS = 15
+SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +68,6 @@ class Cuts:
     bins: np.ndarray | None = None
     fine: np.ndarray | None = None
     grid: np.ndarray | None = None
-
-    def request(self, max_levels: int) -> Request:
-        """Its cells."""
-        return LevelCells(self.name, max_levels) if self.grid is None else RangeCells(self.name, self.grid)
 
 
 def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None) -> Cuts:
@@ -85,125 +91,119 @@ def cuts_like(name: str, summary: Summary) -> Cuts:
     return Cuts(name, each.kind, each.bins, each.fine, each.grid.cells.edges)
 
 
-def summarise(
-    source: Any,
-    roles: Roles,
-    target: str | int,
-    *,
-    score_edges: np.ndarray,
-    scores: Tally,
-    cuts: Sequence[Cuts],
-    further: Sequence[Request] = (),
-    max_levels: int,
-    about: dict[str, Any],
-    aside: Sequence[dict[str, Any]] = (),
-) -> tuple[Summary, Added]:
-    """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
-    assert isinstance(scores.cells, Ranges)
-    recalibration = Recalibration(scores.cells.edges[1:-1], recalibrated_scores(scores))
-    requests = [RangeCells(SCORE, score_edges), *(one.request(max_levels) for one in cuts), *further]
-    added = add_up(source, roles, target, requests, recalibration)
-    score = added.tallies[0]
-    assert score is not None
-    left_out = [*aside, *({"where": name, "rows": added.rows, "reason": reason} for name, reason in added.aside)]
-    variables, fields = {}, {}
-    for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
-        if tally is None or beyond is None:
-            continue
-        if one.bins is None or one.fine is None:
-            fields[one.name] = FieldSums(tally, beyond)
-        else:
-            variables[one.name] = VariableSums(one.kind, one.bins, one.fine, tally, beyond)
-    rows = int(score.counts.sum())
-    made = Summary(
-        about, rows, added.ignored, score, scores, variables, fields, tuple(left_out), added.outcome_weights
-    )  # fmt: skip
-    return made, added
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """All rows of a table, to be added up: where they are, what was gathered of them, and columns left out so far.
+
+    event : what is compared, in words
+    """
+
+    source: Any
+    roles: Roles
+    gathered: Gathered
+    target: str | int
+    event: str
+    max_levels: int
+    aside: Sequence[dict[str, Any]]
+
+    def add(
+        self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[Request] = ()
+    ) -> tuple[Summary, Added]:
+        """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
+        scores = self.gathered.scores
+        assert scores is not None
+        assert isinstance(scores.cells, Ranges)
+        recalibration = Recalibration(scores.cells.edges[1:-1], recalibrated_scores(scores))
+        looked_at = [
+            LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
+            for one in cuts
+        ]
+        requests = [RangeCells(SCORE, score_edges), *looked_at, *further]
+        added = add_up(self.source, self.roles, self.target, requests, recalibration)
+        score = added.tallies[0]
+        assert score is not None
+        unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
+        variables, fields = {}, {}
+        for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
+            if tally is None or beyond is None:
+                continue
+            if one.bins is None or one.fine is None:
+                fields[one.name] = FieldSums(tally, beyond)
+            else:
+                variables[one.name] = VariableSums(one.kind, one.bins, one.fine, tally, beyond)
+        made = Summary(
+            self._about(), int(score.counts.sum()), added.ignored, score, scores, variables, fields,
+            (*self.aside, *unread), added.outcome_weights,
+        )  # fmt: skip
+        return made, added
+
+    def _about(self) -> dict[str, Any]:
+        roles = self.roles
+        return {
+            "outcome": roles.outcome, "probability": ", ".join(map(str, roles.probabilities)),
+            "weight_column": roles.weight, "count_column": roles.count, "target": self.event,
+            "classes": [str(label) for label in self.gathered.predictions.classes],
+        }  # fmt: skip
 
 
 def measured_on_all(
-    looked: Looked,
-    source: Any,
-    roles: Roles,
-    *,
-    scores: Tally,
-    rows: int,
-    further: Sequence[Request],
-    max_levels: int,
-    about: dict[str, Any],
-    aside: Sequence[dict[str, Any]],
-    random_state: int,
+    looked: Looked, every: AllRows, further: Sequence[Request], random_state: int
 ) -> tuple[Looked, Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
-    scores : all rows by a fine grid of the score;  further : cells whose sums are wanted as well, given in the end
+    further : cells whose sums are wanted as well, given in the end
     """
-    edges = looked.score.extra["tally"].cells.edges
-    cuts = [_cuts(column, result, group) for column, result, group in looked.columns]
+    cuts = [_cuts(*entry) for entry in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
     chosen = [*crossed, ConditionCells(tuple(place.conjunction for place in places)), *further]
-    summary, added = summarise(
-        source, roles, looked.target, score_edges=edges, scores=scores, cuts=cuts, further=chosen,
-        max_levels=max_levels, about=about, aside=aside,
-    )  # fmt: skip
-    made = look_at_sums(summary, _standing_for(looked, summary, rows), random_state, looked)
-    first = 1 + len(cuts)
-    for place, group in enumerate(looked.pairs, first):
-        raw, beyond = added.tallies[place], added.recalibrated[place]
-        assert raw is not None and beyond is not None  # noqa: PT018  # levels were given
-        made.pairs.append(_crossed(group, raw, beyond, made.rows))
-    raw, beyond = added.tallies[first + len(crossed)], added.recalibrated[first + len(crossed)]
-    assert raw is not None and beyond is not None  # noqa: PT018
-    made.skipped, made.further = looked.skipped, [_of_sample(result, looked, rows) for result in looked.further]
-    made.searched = _searched(looked, made.rows, all_sums(raw), all_sums(beyond))
-    return made, summary, list(added.tallies[first + len(crossed) + 1 :])
+    summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
+    scale = every.gathered.rows / max(looked.rows.raw.rows, 1)
+    rows = replace(looked.rows, noise=noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
+    made = look_at_sums(summary, rows, random_state, looked)
+    first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
+    sums = list(zip(added.tallies, added.recalibrated, strict=True))
+    made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
+    made.skipped, made.searched = looked.skipped, _searched(looked, rows, *map(_given, sums[last]))
+    of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
+    made.further = [replace(result, method=result.method + of) for result in looked.further]
+    return made, summary, list(added.tallies[last + 1 :])
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
     """Score and columns from sums of all rows; rows of a sample, if there is one, are those of `rows`."""
-    target = str(summary.about["target"])
-    common: Any = {"target": target, "random_state": random_state}
+    event = str(summary.about["target"])
+    common: Any = {"target": event, "random_state": random_state}
     score = score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    whole = all_sums(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
-    made = Looked(target, "", rows, score, all=(whole, whole))
+    made = Looked(event if sample is None else sample.target, "", rows, score)
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
-    for name, each in summary.variables.items():
-        column, result = seen.get(name, (_stand_in(name, each.kind, rows.raw.rows), None))
-        made.columns.append(_variable(column, each, rows, result, **common))
-    for name, field in summary.fields.items():
-        column, _ = seen.get(name, (_stand_in(name, "category", rows.raw.rows), None))
-        made.columns.append(_field(column, field, rows, **common))
-    if made.columns:
-        beyond = made.groups[0].beyond
-        made.all = whole, Sums(*(getattr(beyond, word).sum(keepdims=True) for word in NAMES))
-    if sample is not None:  # in the order of the table
-        order = {column.name: place for place, (column, _, _) in enumerate(sample.columns)}
-        made.columns.sort(key=lambda entry: order[entry[0].name])
+    for name in seen or (*summary.variables, *summary.fields):
+        if name in summary.variables:
+            each = summary.variables[name]
+            column, result = seen.get(name) or (_stand_in(name, each.kind, rows.raw.rows), None)
+            made.columns.append(_variable(column, each, rows, result, **common))
+        elif name in summary.fields:
+            column = seen[name][0] if seen else _stand_in(name, "category", rows.raw.rows)
+            made.columns.append(_field(column, summary.fields[name], rows, **common))
+    whole = Sums.of(summary.grid.coarsen(np.zeros(summary.grid.counts.size), Levels(("",))))
+    beyond = made.groups[0].beyond.map(lambda values: values.sum(keepdims=True)) if made.columns else whole
+    made.all = whole, beyond
     return made
 
 
-def all_sums(tally: Tally) -> Sums:
-    """A tally's columns as plain arrays."""
-    return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64) for word in NAMES))
+def _given(tally: Tally | None) -> Sums:
+    """The sums of cells that no table can lack, because their levels were given."""
+    assert tally is not None
+    return Sums.of(tally)
 
 
 def _cuts(column: Column, result: Result, group: Group) -> Cuts:
     cells = result.extra["tally"].cells
-    bins = cells.edges if isinstance(cells, Ranges) else None
-    return cuts_of(column, bins, group.parts[0].edges)
+    return cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
 
 
 def _cells(part: Part) -> RangeCells | LevelCells:
     return LevelCells(part.name, levels=part.labels) if part.edges is None else RangeCells(part.name, part.edges)
-
-
-def _standing_for(looked: Looked, summary: Summary, rows: int) -> Rows:
-    """The sample, each row standing for as many as it was taken from, judged by the noise of all rows."""
-    found = looked.rows
-    return replace(
-        found, noise=noise_of_sums(outcome_weights=summary.outcome_weights), scale=rows / max(found.raw.rows, 1)
-    )
 
 
 def _stand_in(name: str, kind: str, rows: int) -> Column:
@@ -226,8 +226,8 @@ def _variable(
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1
     part = Part(column, codes, (), each.fine, fine.cells.missing)  # type: ignore[attr-defined]
-    raw = all_sums(fine)
-    group = Group((part,), "variable", raw, all_sums(coarsened(each.beyond, each.fine)), rows.p_values(raw))
+    raw = Sums.of(fine)
+    group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
 
@@ -242,47 +242,103 @@ def _field(
     result = field_from_sums(column.name, each.tally, rows.noise, target=target, random_state=random_state)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     p_value = np.asarray(result.table["p_value"], dtype=float)
-    return column, result, Group((part,), "field", all_sums(each.tally), all_sums(each.beyond), p_value)
+    return column, result, Group((part,), "field", Sums.of(each.tally), Sums.of(each.beyond), p_value)
 
 
-def _crossed(group: Group, raw: Tally, beyond: Tally, rows: Rows) -> Group:
+def _crossed(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) -> Group:
     """The same pair of columns with the sums of all rows, which may lack values where the sample has none."""
+    assert raw is not None
     assert isinstance(raw.cells, Product)
     parts = []
     for part, cells in zip(group.parts, raw.cells.parts, strict=True):
         missing = bool(getattr(cells, "missing", False))
         codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
         parts.append(replace(part, codes=codes, missing=missing))
-    sums = all_sums(raw)
-    return Group(tuple(parts), group.kind, sums, all_sums(beyond), rows.p_values(sums))
+    sums = Sums.of(raw)
+    return Group(tuple(parts), group.kind, sums, _given(beyond), rows.p_values(sums))
 
 
 def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, tuple[int, list[Place]]]:
     """The places of searches, tested by their sums over all rows among all that were searched."""
     made: dict[str, tuple[int, list[Place]]] = {}
     chances = np.nan_to_num(rows.p_values(raw), nan=1.0)
-    number = 0
+    numbers = iter(range(chances.size))
     for family, (size, places) in looked.searched.items():
         moved = []
-        for place in places:
-            own, after = (Sums(*(getattr(sums, word)[number : number + 1] for word in NAMES)) for sums in (raw, beyond))
+        for place, number in zip(places, numbers, strict=False):
+            own, after = raw.cell(number), beyond.cell(number)
             chance = min(1.0, float(chances[number]) * size * max(place.searched, 1))
-            number += 1
             if own.weight[0] > 0:
                 moved.append(replace(place, raw=own, beyond=after, p_value=chance))
         made[family] = size, moved
     return made
 
 
-def _of_sample(result: Result, looked: Looked, rows: int) -> Result:
-    """A result that needs the rows: that of the sample, which says so."""
-    words = f" Of a sample of {looked.rows.raw.rows:,} of {rows:,} rows."
-    return replace(result, method=result.method + words)
+def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> Seen:
+    """Look at a file of sums."""
+    if wanted.time is not None:
+        raise refusal(
+            "needs the rows", where="'time'", got=f"'{path.name}' keeps sums whose periods are not all known",
+            hint="audit the table itself with it",
+        )  # fmt: skip
+    summary = Summary.load(path)
+    _check(summary, path.name, options)
+    weight = np.ones(1) if summary.grid.weighted else None
+    one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
+    rows = Rows(one, one, noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
+    looked = look_at_sums(summary, rows, wanted.random_state)
+    about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
+    about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
+    settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
+    return Seen([looked], about, [{**entry, "rows": summary.rows} for entry in summary.aside], settings)
 
 
-def no_rows(summary: Summary) -> Rows:
-    """What stands in for rows where a file keeps sums alone."""
-    from miscal.pairs import Pair
+def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
+    for word, value in options.items():
+        if word in ("outcome", "probability"):
+            kept = summary.about.get(word)
+            if value is not None and kept is not None and _listed(value) != _listed(kept):
+                got = f"{_listed(value)} was asked for"
+                raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=got)
+        elif value:
+            raise refusal(
+                "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
+                hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
+            )  # fmt: skip
 
-    one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=np.ones(1) if summary.grid.weighted else None)
-    return Rows(one, one, noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
+
+def _listed(names: Any) -> str:
+    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
+
+
+def tally_of(
+    data: Any,
+    roles: Roles,
+    *,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    target: str | int = "auto",
+    like: Summary | None = None,
+    memory: Any = None,
+    max_levels: int = MAX_LEVELS,
+) -> Summary:
+    """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
+    source = opened(data, memory or DEFAULT)
+    known = [name for name in source.kinds if name not in roles.names]
+    check_named([*(by or ()), *ignore], known, "the data", known)
+    wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
+    kept = [name for name in (wanted or known) if name not in ignore]
+    limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
+    rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
+    compared = pair(rows.predictions, target)
+    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels)
+    every = AllRows(source, roles, rows, target, compared.target, max_levels, aside)
+    if like is not None:
+        edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
+        return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]
+    cuts = []
+    for column in columns:
+        shown = None if column.nominal else shown_edges(column, compared)
+        cuts.append(cuts_of(column, shown, fine_part(column, compared.weight, compared.count).edges))
+    return every.add(score_bins(compared, SCORE_BINS, "quantile").cells.edges, cuts)[0]

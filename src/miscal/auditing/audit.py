@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.auditing.column_choice import MAX_LEVELS, asked_columns
-from miscal.auditing.document import document_of
-from miscal.auditing.findings import Finding
-from miscal.auditing.periods import check_every, period_carriers
+from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
+from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
+from miscal.auditing.document import document_of, rows_fingerprint
+from miscal.auditing.periods import (
+    check_every,
+    look_at_periods,
+    period_carriers,
+    period_cells,
+    periods_of_sums,
+    time_column,
+)
 from miscal.auditing.record import Audit
-from miscal.auditing.search.finding import findings_of
-from miscal.auditing.search.looking import Looked, judge_columns, judge_searches
+from miscal.auditing.search.explain import findings_of
+from miscal.auditing.search.looking import (
+    Looked,
+    Seen,
+    Wanted,
+    judge_columns,
+    judge_searches,
+    look,
+    look_at_pairs,
+)
+from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
+from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.data.checks import check_seed
-from miscal.data.errors import refusal
+from miscal.data.columns import Column
+from miscal.data.errors import check_named, refusal
+from miscal.data.predictions import Predictions
+from miscal.data.sources import unnamed
+from miscal.data.vectors import library_of
+from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
+from miscal.engines.roles import Roles
+from miscal.engines.source import give_back, opened
 
 __all__ = ["Audit", "audit"]
 
 Progress = Callable[[str, int, int], None]
 EFFORTS = ("quick", "normal", "deep")
 TALLY = ".tally"
+MOST_CLASSES = {"quick": 0, "normal": 10, "deep": 100}
+CLUSTER_MEMORY = "1GB"  # of the driver, for what it gathers of a cluster's frame
+MOST_SAMPLED = {"quick": 200_000, "normal": 2_000_000, "deep": 2_000_000}  # rows beyond which a search gains nothing
 
 
 def audit(
@@ -105,49 +131,18 @@ def audit(
     }  # fmt: skip
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
-        from miscal.auditing.from_tally import look_at_tally
-
         seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
     else:
-        from miscal.auditing.from_table import look_at_table
-
         seen = look_at_table(data, wanted, roles | read_options, memory, steps)
+    columns, positive = named(probability), read_options.get("positive")
     described = {
-        "source": source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
-        "outcome": outcome, "probability": _named(probability), "weight_column": weight, "cluster": cluster,
-        **read_as(probability, count, ignore, read_options), **seen.about,
+        "source": source or source_of(data), "outcome": outcome, "probability": ", ".join(columns) or None,
+        "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
+        "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
+        "ignore": [str(name) for name in ignore], **seen.about,
     }  # fmt: skip
     made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What an audit is asked for, beside the table."""
-
-    by: list[str] | None
-    ignore: list[str]
-    target: str | int
-    level: float
-    effort: str
-    random_state: int
-    time: str | None
-    every: str | None
-    max_levels: int
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """What was seen of a table, before anything is judged.
-
-    looks : one a target;  about : what the document says of the data;  aside : columns left out
-    settings : how the table was read, where that matters
-    """
-
-    looks: list[Looked]
-    about: dict[str, Any]
-    aside: list[dict[str, Any]]
-    settings: dict[str, Any]
 
 
 class Steps:
@@ -169,7 +164,9 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         judge_columns(looked, tests)
     judge_searches(looks[0], tests)
     tests.adjust()
-    found = _findings(looks, tests, wanted.random_state)
+    heads = [entry for looked in looks for entry in findings_of(looked, tests, wanted.random_state)]
+    heads.sort(key=lambda entry: -entry[0])  # by what they are worth, each followed by what it explains
+    found = [finding for _, items in heads for finding in items]
     steps("")
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
@@ -179,13 +176,6 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     document = document_of(looks, found, seen.aside, tests, settings, described)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     return Audit(document, found, results, _carriers(looks))
-
-
-def _findings(every: list[Looked], tests: Multiplicity, random_state: int) -> list[Finding]:
-    """All findings, heads by what they are worth, each followed by what it explains."""
-    heads = [entry for looked in every for entry in findings_of(looked, tests, random_state)]
-    heads.sort(key=lambda entry: -entry[0])
-    return [finding for _, items in heads for finding in items]
 
 
 def _carriers(every: list[Looked]) -> dict[str, Any]:
@@ -199,21 +189,111 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     return made | period_carriers(every[0].further)
 
 
-def _named(probability: Any) -> str | None:
-    if probability is None or isinstance(probability, str):
-        return probability
-    return ", ".join(str(name) for name in (probability.values() if isinstance(probability, Mapping) else probability))
+def source_of(data: Any) -> str | None:
+    """What the data are called where nobody says."""
+    return Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None
 
 
-def read_as(probability: Any, count: str | None, ignore: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """How the table was read, beside its columns: what a command that reads it again must say."""
-    positive = options.get("positive")
-    columns = [probability] if isinstance(probability, str) else probability
-    columns = columns.values() if isinstance(columns, Mapping) else columns or ()
-    return {
-        "probability_columns": [str(name) for name in columns],
-        "count_column": count,
-        "positive": None if positive is None else str(positive),
-        "logit": bool(options.get("logit", False)),
-        "ignore": [str(name) for name in ignore],
+def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: Any, steps: Steps) -> Seen:
+    """Look at predictions, or at a table of which some columns are named."""
+    if isinstance(data, Predictions):
+        return _look_at_rows(data, wanted, steps)
+    if options["outcome"] is None or options["probability"] is None:
+        raise unnamed(data)
+    only = options.pop("columns", None)
+    roles = Roles(**options)
+    source = opened(data, memory, steps.progress)
+    known = [name for name in source.kinds if name not in roles.names]
+    check_named([*(wanted.by or ()), *wanted.ignore], known, "the data", known)
+    limit = _limit(data, source, memory, wanted)
+    rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
+    give_back(rows.predictions.rows)
+    if rows.complete:
+        return _look_at_rows(rows.predictions, wanted, steps, rows)
+    return _look_at_sample(rows, source, roles, wanted, steps)
+
+
+def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
+    """Columns to gather: those that are looked at, and that of the time."""
+    names = known if wanted.by is None else [name for name in known if name in wanted.by]
+    kept = [name for name in (names if only is None else only) if name not in wanted.ignore]
+    return [*kept, wanted.time] if wanted.time is not None and wanted.time not in kept else kept
+
+
+def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
+    """Rows that may be gathered; None for a table that is in memory already."""
+    in_memory = not isinstance(data, (str, PathLike)) and source.rows is not None
+    if memory is None and in_memory:
+        return None
+    ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
+    fitting = rows_that_fit(ceiling, source.kinds)
+    if source.rows is not None and source.rows <= fitting:
+        return fitting
+    return min(fitting, MOST_SAMPLED[wanted.effort]) if source.rows is not None else fitting
+
+
+def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: Gathered | None = None) -> Seen:
+    """All rows are here: what is chosen is measured as it is chosen."""
+    looks, aside, dated = _looked(predictions, wanted, steps)
+    if dated is not None:
+        looks[0].further.append(look_at_periods(looks[0], dated, wanted))
+    about = {
+        "rows": predictions.rows,
+        "fingerprint": predictions._fingerprint(),  # noqa: SLF001
+        "rows_fingerprint": rows_fingerprint(predictions),
     }
+    return Seen(looks, about, [*_unusable(rows), *aside], {})
+
+
+def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps) -> Seen:
+    """Some of the rows are here: what is chosen on them is measured on all."""
+    if roles.cluster is not None:
+        raise refusal(
+            "needs all rows of a cluster together", where="'cluster'",
+            got=f"{rows.rows:,} rows do not fit in the memory allowed, and a sample breaks clusters up",
+            hint="allow more memory, or give a sample of whole clusters: see the page on large data",
+        )  # fmt: skip
+    looks, aside, _ = _looked(rows.predictions, wanted, steps)
+    looked = looks[0]
+    steps("all rows")
+    event = looked.rows.raw.target
+    unread = [*_unusable(rows), *aside]
+    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, unread)
+    further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
+    made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
+    if wanted.time is not None and beside[0] is not None:
+        made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
+    settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
+    return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
+
+
+def _unusable(rows: Gathered | None) -> list[dict[str, Any]]:
+    if rows is None:
+        return []
+    return [left_out(name, rows.rows, reason) for name, reason in rows.aside]
+
+
+def _looked(
+    predictions: Predictions, wanted: Wanted, steps: Steps
+) -> tuple[list[Looked], list[dict[str, Any]], Column | None]:
+    """Everything that the effort allows to look at, on the rows that are here."""
+    dated = None if wanted.time is None else time_column(predictions, wanted.time)
+    columns, aside = chosen_columns(predictions, wanted.by, wanted.ignore, wanted.max_levels)
+    targets = _targets(predictions, wanted)
+    steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
+    parts: dict[str, Part] = {}
+    looks = [look(predictions, columns, what, name, wanted, parts, steps) for what, name in targets]
+    first = looks[0]
+    if wanted.effort != "quick" and len(first.columns) > 1:
+        look_at_pairs(first, wanted, steps)
+        look_at_subpopulations(predictions, first, wanted, steps)
+        if wanted.effort == "deep":
+            look_at_neighbourhoods(predictions, first, wanted, steps)
+    return looks, aside, dated
+
+
+def _targets(predictions: Predictions, wanted: Wanted) -> list[tuple[str | int, str]]:
+    """The target asked for; with several classes and none named, each class as well."""
+    several = predictions.n_classes > 2 and wanted.target in ("auto", "top")
+    classes = range(min(predictions.n_classes, MOST_CLASSES[wanted.effort])) if several else ()
+    return [(wanted.target, ""), *((k, str(predictions.classes[k])) for k in classes)]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.findings import Finding
-from miscal.auditing.rows_of_finding import rows_of
+from miscal.auditing.findings import Finding, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.metrics.pooled import choose_null
+from miscal.page.words import points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
 
@@ -78,15 +80,12 @@ class Repair:
 
     def __repr__(self) -> str:
         first = f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"
-        return "\n".join([first, *map(place_line, self.places[:20])])
+        return "\n".join([first, *map(self._line, self.places[:20])])
 
-
-def place_line(place: Mapping[str, Any]) -> str:
-    """What became of a place, in one line."""
-    from miscal.page.words import points
-
-    gaps = [points((place[when] or {}).get("gap")) for when in ("before", "after")]
-    return f"  {place['verdict']:<9} {place['where']}: {gaps[0]} before, {gaps[1]} after"
+    @staticmethod
+    def _line(place: Mapping[str, Any]) -> str:
+        before, after = (points(place[when]["gap"]) for when in ("before", "after"))
+        return f"  {place['verdict']:<9} {place['where']}: {before} before, {after} after"
 
 
 def repair(
@@ -133,10 +132,7 @@ def repair(
     """
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
-    if repaired is None:
-        beside = predictions.columns if recalibrator.uses_columns else None
-        repaired = recalibrator.predict_proba(predictions.probability, beside)
-    recalibrated = predictions.with_probability(repaired)
+    recalibrated = predictions.with_probability(applied(recalibrator, predictions) if repaired is None else repaired)
     options: Any = {
         "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,
         "source": source,
@@ -148,63 +144,40 @@ def repair(
     return Repair(before, after, places, _about(recalibrator, before, after, predictions, recalibrated), recalibrated)
 
 
+def applied(model: Recalibrator, rows: Predictions) -> np.ndarray:
+    """The repaired probabilities of rows."""
+    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
+
+
 def _places(
     before: Audit, after: Audit, predictions: Predictions, recalibrated: Predictions, target: str | int
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
-    judges: dict[str | int, tuple[_Judge, _Judge]] = {}
+    both = predictions, recalibrated
+    judge = cache(lambda compared: [_Judge(each, compared, tests, level) for each in both])
     again = {finding.where: finding for finding in after.findings}
-    found: list[dict[str, Any]] = []
-    for finding in before.findings:
-        if not finding.real:
-            continue
-        compared = _target(finding, predictions, target)
-        if compared not in judges:
-            judges[compared] = _Judge(predictions, compared), _Judge(recalibrated, compared)
-        found.append(_matched(finding, again.get(finding.where), judges[compared], predictions, tests, level))
+    found = [
+        _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1])
+        for finding in before.findings
+        if finding.real
+    ]
     known = {place["where"] for place in found}
     for finding in after.findings:
         if finding.real and finding.where not in known:
-            compared = _target(finding, recalibrated, target)
-            earlier = judges.setdefault(compared, (_Judge(predictions, compared), _Judge(recalibrated, compared)))[0]
-            inside = _inside(finding, recalibrated)
-            one = None if inside is None else earlier(inside, tests, level)
+            one = judge(_target(finding, predictions, target))[0](finding)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
 
 
 def _target(finding: Finding, predictions: Predictions, target: str | int) -> str | int:
-    """What a finding compares: its class, where its words name one."""
-    if predictions.n_classes > 2:
-        for k, name in enumerate(predictions.classes[:100]):
-            if finding.where.endswith(f" (class {name})"):
-                return k
-    return target
+    """What a finding compares: its class, where it is about one."""
+    classes = {f"class {name}": k for k, name in enumerate(predictions.classes)}
+    return classes[finding.scope] if finding.scope else target
 
 
-def _inside(finding: Finding, predictions: Predictions) -> np.ndarray | None:
-    """The rows of a finding; None where its words do not lead back to rows."""
-    try:
-        return np.flatnonzero(rows_of(finding, predictions))
-    except MiscalError:
-        return None
-
-
-def _matched(
-    finding: Finding,
-    again: Finding | None,
-    judges: tuple[_Judge, _Judge],
-    predictions: Predictions,
-    tests: int,
-    level: float,
-) -> dict[str, Any]:
-    inside = _inside(finding, predictions)
-    one = _numbers(finding)
-    if inside is None or not inside.size:
-        two = None if again is None else _numbers(again)
-        return _place(finding, "remaining" if again is not None and again.real else "gone", one, two)
-    two = judges[1](inside, tests, level)
+def _matched(finding: Finding, again: Finding | None, judge: _Judge) -> dict[str, Any]:
+    one, two = _numbers(finding), judge(finding)
     whole = finding.kind == "score"
     still = bool(again is not None and again.real)
     if whole and again is not None:
@@ -226,17 +199,15 @@ def _verdict(before: float, after: float, within: bool, still: bool, whole: bool
     return "larger" if abs(after) >= (1.0 + CLEAR) * abs(before) else "remaining"
 
 
-def _late_verdict(before: dict[str, Any] | None, finding: Finding) -> str:
+def _late_verdict(before: dict[str, Any], finding: Finding) -> str:
     """New, unless the same rows were off the same way and at least as far before, inside a place with other words."""
-    if before is None or before["gap"] * finding.gap <= 0 or abs(finding.gap) > abs(before["gap"]):
+    if before["gap"] * finding.gap <= 0 or abs(finding.gap) > abs(before["gap"]):
         return "new"
     low, high = before["interval"]
     return "new" if low <= 0.0 <= high else _verdict(before["gap"], finding.gap, False, True, False)
 
 
-def _place(
-    finding: Finding, verdict: str, before: dict[str, Any] | None, after: dict[str, Any] | None
-) -> dict[str, Any]:
+def _place(finding: Finding, verdict: str, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {"where": finding.where, "kind": finding.kind, "verdict": verdict, "before": before, "after": after}
 
 
@@ -246,42 +217,28 @@ def _numbers(finding: Finding) -> dict[str, Any]:
 
 
 class _Judge:
-    """Gap, interval and p-value of any rows of one set of predictions, as the audit would give them."""
+    """Gap, interval and p-value of the rows of any finding in one set of predictions, as the audit would give them."""
 
-    def __init__(self, predictions: Predictions, target: str | int) -> None:
-        from miscal.metrics.pooled import choose_null
-
+    def __init__(self, predictions: Predictions, target: str | int, tests: int, level: float) -> None:
         compared = pair(predictions, target)
-        self.rows = Rows(compared, compared, choose_null(compared, "bernoulli"), cluster_spread(compared))
+        self.predictions, self.tests, self.level = predictions, tests, level
+        self.rows = Rows(compared, compared, choose_null(compared, "bernoulli"))
 
-    def __call__(self, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
-        from miscal.auditing.search.groups import replace_noise
-        from miscal.inference.intervals import cell_gap_intervals
-
-        rows = self.rows
-        sums = sums_of(rows.raw, inside)
+    def __call__(self, finding: Finding) -> dict[str, Any]:
+        inside = np.flatnonzero(rows_of(finding, self.predictions))
+        compared = self.rows.raw
+        rows = replace(self.rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
+        sums = sums_of(compared, inside)
         weight = float(sums.weight[0])
-        own = replace(rows, spread=self._spread(inside))
-        low, high = cell_gap_intervals(
-            replace_noise(sums, own.spread), weighted=rows.raw.weight is not None, tests=tests, level=level,
-            null=rows.noise.null,
-        )  # fmt: skip
-        p_value = rows.exact_p(rows.raw, inside, float(own.p_values(sums)[0]))
+        p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
         return {
             "rows": int(sums.rows[0]),
             "predicted": float(sums.predicted[0]) / weight,
             "observed": float(sums.observed[0]) / weight,
-            "gap": float(sums.predicted[0] - sums.observed[0]) / weight,
-            "p_value": min(1.0, p_value * tests),
-            "interval": [float(low[0]), float(high[0])],
+            "gap": float(sums.off[0]) / weight,
+            "p_value": min(1.0, p_value * self.tests),
+            "interval": list(rows.gap_interval(sums, self.tests, self.level)),
         }
-
-    def _spread(self, inside: np.ndarray) -> float:
-        """How much more sums over the clusters inside vary than sums over rows."""
-        compared = self.rows.raw
-        if compared.cluster is None:
-            return 1.0
-        return cluster_spread(compared.take(inside))
 
 
 def _about(

@@ -18,6 +18,11 @@ FEW = 50  # rows or levels below which nothing is taken for an identifier
 _NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
 
 
+def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
+    """A place or a column that is not judged, as the document lists it."""
+    return {"where": where, "rows": rows, "reason": reason}
+
+
 def asked_columns(
     by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
@@ -25,23 +30,24 @@ def asked_columns(
 
     Refuses a column that plays a part already, and one that is both asked for and left out.
     """
-    wanted = None if by is None else [by] if isinstance(by, str) else list(by)
-    unwanted = [ignore] if isinstance(ignore, str) else list(ignore)
-    for word, names in (("by", wanted or []), ("ignore", unwanted), ("time", [] if time is None else [time])):
-        for role, columns in roles.items():
-            taken = [columns] if isinstance(columns, str) else list(_values(columns))
-            for name in names:
-                if name in taken:
-                    got = f"column '{name}' is '{role}' already"
-                    raise refusal("names one of the other columns", where=f"'{word}'", got=got)
+    wanted, unwanted = None if by is None else named(by), named(ignore)
+    taken = {name: role for role, columns in reversed(roles.items()) for name in named(columns)}
+    for word, names in (("by", wanted or []), ("ignore", unwanted), ("time", named(time))):
+        for name in names:
+            if name in taken:
+                got = f"column '{name}' is '{taken[name]}' already"
+                raise refusal("names one of the other columns", where=f"'{word}'", got=got)
     both = [name for name in wanted or () if name in unwanted]
     if both:
         raise refusal("leaves out what 'by' asks for", where="'ignore'", got=f"both name column '{both[0]}'")
     return wanted, unwanted
 
 
-def _values(columns: Any) -> Any:
-    return () if columns is None else columns.values() if isinstance(columns, Mapping) else columns
+def named(columns: Any) -> list[str]:
+    """Names of columns given as one, several, or by class."""
+    if columns is None or isinstance(columns, str):
+        return [] if columns is None else [columns]
+    return [str(name) for name in (columns.values() if isinstance(columns, Mapping) else columns)]
 
 
 def chosen_columns(
@@ -58,7 +64,7 @@ def chosen_columns(
         many = column.nominal and len(column.levels) > max_levels
         reason = f"it has more than {max_levels:,} levels" if many else None if by else reason_aside(column)
         if reason:
-            aside.append({"where": name, "rows": predictions.rows, "reason": reason})
+            aside.append(left_out(name, predictions.rows, reason))
         else:
             chosen.append(column)
     return chosen, aside

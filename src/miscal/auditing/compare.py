@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.clustered import clustered, spread_of
-from miscal.auditing.finding_identity import known
+from miscal.auditing.findings import known
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
+from miscal.page.reading import floats
 from miscal.page.words import finite
 from miscal.pooling.cells import fingerprint
 from miscal.results import Table
@@ -46,12 +47,15 @@ class Comparison:
     @property
     def better(self) -> list[str]:
         """Places whose error became smaller beyond noise."""
-        return [str(w) for w, v in zip(self.table["where"], self.table["verdict"], strict=True) if v == "better"]
+        return self._where("better")
 
     @property
     def worse(self) -> list[str]:
         """Places whose error became larger beyond noise."""
-        return [str(w) for w, v in zip(self.table["where"], self.table["verdict"], strict=True) if v == "worse"]
+        return self._where("worse")
+
+    def _where(self, verdict: str) -> list[str]:
+        return [str(where) for where in self.table["where"][self.table["verdict"] == verdict]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -168,3 +172,40 @@ def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:
     names = ("expected", "kuiper", "smooth", "gap", "slope", "ratio", "brier", "log_loss", "auc")
     one, two = before.document["score"], after.document["score"]
     return {n: (float(one[n]), float(two[n])) for n in names if one.get(n) is not None and two.get(n) is not None}
+
+
+def clustered(audit: Any) -> bool:
+    """Whether rows of the audited table come in clusters; its tallies alone know of rows only."""
+    document = audit.document
+    methods = [str(entry.get("method")) for entry in document["sections"]["score"]]
+    return document["data"].get("cluster") is not None or any("one sign a cluster" in method for method in methods)
+
+
+def spread_of(audit: Any, name: str) -> np.ndarray | None:
+    """Variance over clusters relative to that over rows, at least 1, for each cell of a carrier; None without clusters.
+
+    The tables keep it: with clusters the standard error of a cell's gap is sqrt(ΣD²)/Σw, D a cluster's residual. The
+    columns of a single class have no table; their rows are in the same cells, so the ratio is that of all classes.
+    """
+    result, tally = _result_of(audit.document, name), audit.carriers[name]
+    if result is None:
+        base = re.sub(r" \(class .*?\):", ":", name, count=1)
+        result, tally = _result_of(audit.document, base), audit.carriers.get(base)
+    if result is None or tally is None or "cluster" not in str(result.get("method")):
+        return None
+    error = floats(result["table"].get("error"))
+    if error.size != tally.residual2.size:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (error * tally.weight) ** 2 / tally.residual2
+    return np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
+
+
+def _result_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The result whose tally a carrier is."""
+    kind, _, column = name.partition(":")
+    if not column:
+        title = name.replace("score (class ", "Calibration by score, class ").removesuffix(")")
+        title = "Calibration by score" if name == "score" else title
+        return next((r for r in document["sections"].get("score", []) if r["name"] == title), None)
+    return next((r for r in document["sections"].get(kind, []) if r["settings"].get("column") == column), None)

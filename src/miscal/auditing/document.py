@@ -10,22 +10,26 @@ from typing import Any
 import numpy as np
 
 import miscal
+from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding
-from miscal.auditing.notes import notes_of
-from miscal.auditing.search.groups import Group
+from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity
-from miscal.auditing.search.ranges import stretches
+from miscal.auditing.suppress import GIVEN_AWAY
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.results import Result
 
 SCHEMA = "miscal.audit/1"
+RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"
 BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
+LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
+LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
+TOGETHER = 2.0  # times the variance of independent rows
 
 
 def document_of(
@@ -41,10 +45,8 @@ def document_of(
     guilty = {name for finding in found if finding.real for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in every:
-        named = looked.score.to_dict()
-        if looked.name:
-            named["name"] = f"Calibration by score, class {looked.name}"
-        sections["score"].append(named)
+        named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
+        sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
         made = result.to_dict()
         if not group.ordered and 2 <= group.count <= MOST_GROUPS:
@@ -87,16 +89,10 @@ def _quiet(
         if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
     ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
-    seen = [entry["detectable"] < max(mean, 1.0 - mean) for entry in entries]
-    blind = [e["where"] for e, could in zip(entries, seen, strict=True) if not could]
-    return {
-        "clean": [entry for entry, could in zip(entries, seen, strict=True) if could],
-        "too_small": [
-            *aside,
-            *({"where": where, "rows": rows, "reason": BLIND} for where in blind),
-            *(entry for _, _, group in looked.columns for entry in _too_small(group)),
-        ],
-    }
+    clean = [entry for entry in entries if entry["detectable"] < max(mean, 1.0 - mean)]
+    blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
+    small = [entry for group in looked.groups for entry in _too_small(group)]
+    return {"clean": clean, "too_small": [*aside, *blind, *small]}
 
 
 def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
@@ -120,7 +116,7 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
 def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
     """Each level against the rest of its column: how much larger its gap is, with intervals that hold all at once."""
     raw, noise = group.raw, looked.rows.variance(group.raw)
-    off, weight = raw.predicted - raw.observed, raw.weight
+    off, weight = raw.off, raw.weight
     kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
     rest = weight.sum() - weight
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,23 +137,12 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
     if group.ordered:
         return []
     cells = np.flatnonzero(np.isnan(group.p_value) & (group.raw.rows > 0))
+    rows = group.raw.rows.astype(int)
     if cells.size > MOST_LISTED:
-        name = group.parts[0].name
-        return [
-            {
-                "where": f"{name}: {cells.size:,} of {group.count:,} levels",
-                "rows": int(group.raw.rows[cells].sum()),
-                "reason": "each has too few rows or events to be judged alone",
-            }
-        ]
-    return [
-        {
-            "where": group.words(group.box(int(cell))),
-            "rows": int(group.raw.rows[cell]),
-            "reason": "too few rows or events for any outcome to be beyond noise",
-        }
-        for cell in cells
-    ]
+        where = f"{group.parts[0].name}: {cells.size:,} of {group.count:,} levels"
+        return [left_out(where, int(rows[cells].sum()), "each has too few rows or events to be judged alone")]
+    reason = "too few rows or events for any outcome to be beyond noise"
+    return [left_out(group.words(group.box(int(cell))), int(rows[cell]), reason) for cell in cells]
 
 
 def overall(score: Result) -> dict[str, Any]:
@@ -172,13 +157,11 @@ def overall(score: Result) -> dict[str, Any]:
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
     extra = score.extra
-    names = ("slope", "intercept", "in_the_large", "ratio")
-    right = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}
     return {
         "expected": score.value,
         "kuiper": extra["kuiper"],
         "smooth": extra["smooth"],
-        **{name: extra[name]["value"] for name in names},
+        **{name: extra[name]["value"] for name in RIGHT},
         "predicted": extra["predicted"],
         "observed": extra["observed"],
         "gap": extra["predicted"] - extra["observed"],
@@ -190,15 +173,14 @@ def score_numbers(score: Result) -> dict[str, Any]:
             "kuiper": extra["kuiper_noise"],
             "smooth": extra.get("smooth_noise") or {},
             "gap": overall(score),
-            **{
-                name: {
-                    "interval": extra[name]["interval"],
-                    "p_value": wald_p(extra[name]["value"], extra[name]["interval"], right[name], name == "ratio"),
-                }
-                for name in names
-            },
+            **{name: _fitted(extra[name], right, name == "ratio") for name, right in RIGHT.items()},
         },
     }
+
+
+def _fitted(found: dict[str, Any], right: float, logarithm: bool) -> dict[str, Any]:
+    p_value = wald_p(found["value"], found["interval"], right, logarithm)
+    return {"interval": found["interval"], "p_value": p_value}
 
 
 def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
@@ -214,3 +196,73 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
         return math.nan
     z = abs(value - right) / ((high - low) / (2 * 1.959963984540054))
     return math.erfc(z / math.sqrt(2.0))
+
+
+def notes_of(looked: Looked) -> list[str]:
+    """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
+    made = [*_upside_down(looked), *_given_away(looked)]
+    if looked.rows.raw.cluster is not None:
+        return made
+    for column, _, _ in looked.columns:
+        if column.kind != "date" or len(column) != looked.rows.raw.rows:
+            continue
+        said = days_together(looked, column)
+        if said:
+            made.append(
+                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, audit "
+                f"with {column.name} as the cluster."
+            )
+    return made
+
+
+def _upside_down(looked: Looked) -> list[str]:
+    """Scores that fall where events become more frequent, beyond noise: most often a column of the other class."""
+    if not float(looked.score.extra["slope"]["interval"][1]) < 0.0:
+        return []
+    text = "The higher the score, the fewer events: the slope is below 0 beyond noise. "
+    return [text + "Is this the probability of the other class, or is the event the other label?"]
+
+
+def _given_away(looked: Looked) -> list[str]:
+    """Columns each of whose levels or ranges has one outcome only, and not all the same."""
+    made = []
+    for column, result, _ in looked.columns:
+        rows, observed = np.asarray(result.table["rows"]), np.asarray(result.table["observed"], dtype=np.float64)
+        filled = rows > 0
+        seen = set(observed[filled].tolist())
+        if seen == {0.0, 1.0} and rows.sum() >= LEAST_EACH * filled.sum():
+            made.append(
+                f"{column.name} {GIVEN_AWAY}: every value of it goes with one outcome only. No model can "
+                "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
+            )
+    return made
+
+
+def days_together(looked: Looked, column: Column) -> str:
+    """What to know where days err together; empty where they do not."""
+    times = _together(looked, np.asarray(column.values, dtype=np.float64))
+    if times < TOGETHER:
+        return ""
+    said = f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of"
+    return f"{said} independent rows."
+
+
+def _together(looked: Looked, days: np.ndarray) -> float:
+    """Variance of sums over days, of what is left beyond the score, relative to that of independent rows."""
+    pair = looked.rows.beyond
+    known = ~np.isnan(days)
+    if not known.any():
+        return 0.0
+    code = (np.floor(days[known]) - np.floor(days[known].min())).astype(np.int64)
+    weight = np.ones(pair.rows) if pair.first is None else pair.first
+    second = weight if pair.second is None else pair.second
+    predicted = pair.predicted[known]
+    rows = np.bincount(code)
+    full = np.count_nonzero(rows)
+    if full < LEAST_DAYS or known.sum() < LEAST_ROWS * full:
+        return 0.0
+    sums = np.bincount(code, weight[known] * (predicted - pair.observed[known]))
+    size = np.bincount(code, weight[known])
+    sums -= size * (sums.sum() / size.sum())
+    noise = float(np.sum(second[known] * predicted * (1.0 - predicted)))
+    return float(np.sum(sums * sums)) / max(noise, 1e-300)

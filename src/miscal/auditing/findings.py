@@ -1,15 +1,28 @@
-"""Findings: places where predictions are wrong, in words, with what is known of their size."""
+"""Findings: places where predictions are wrong, in words, with what is known of their size.
+
+Did an earlier audit have a finding? Ranges are cut at quantiles, so their ends differ from table to table: `same`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from miscal.data.columns import Columns
+from miscal.data.errors import refusal
+from miscal.data.frames import frame_of
+from miscal.data.predictions import Predictions
 from miscal.page import words
 from miscal.page.reading import READERS, items, mapping, read_record
 from miscal.pooling.condition import Conjunction
 
+SHARED = 0.5  # of the shorter range that two must have in common
+SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
+SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 CODES = {
     "score": "MC101",
     "variable": "MC201",
@@ -114,3 +127,64 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
 READERS["list[Finding]"] = lambda value: [Finding.from_dict(mapping(item)) for item in items(value)]
+
+
+def known(finding: Finding, earlier: Iterable[Finding], rows: tuple[float, float]) -> bool:
+    """Whether one of the earlier findings is the same and has not spread: it held at least half of the share of rows.
+
+    rows : of the table of the finding, and of the earlier one
+    """
+    share = finding.rows / max(rows[0], 1)
+    return any(same(finding, old) and share <= SPREAD * old.rows / max(rows[1], 1) for old in earlier)
+
+
+def same(one: Finding, other: Finding) -> bool:
+    """Whether two findings are off in the same direction in the same place, or nearly the same.
+
+    Nearly: of the same columns, in each at the same levels or in ranges that share half of the shorter one. A finding
+    of an earlier version, which has no condition, is the same only where its place is called the same.
+    """
+    if (one.gap > 0) != (other.gap > 0) or one.scope != other.scope or one.columns != other.columns:
+        return False
+    if one.condition and other.condition:
+        pairs = zip(one.condition, other.condition, strict=False)
+        return len(one.condition) == len(other.condition) and all(_alike(*pair) for pair in pairs)
+    return one.where == other.where and one.levels == other.levels
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two conditions on a column pick much the same values."""
+    if one["column"] != other["column"] or any((one.get(k) is None) != (other.get(k) is None) for k in SETS):
+        return False
+    sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
+    if sets:
+        return all(_share(mine, theirs) for mine, theirs in sets)
+    first, second = _span(one), _span(other)
+    shared = min(first[1], second[1]) - max(first[0], second[0])
+    return shared >= SHARED * min(first[1] - first[0], second[1] - second[0])
+
+
+def _share(one: set[object], other: set[object]) -> bool:
+    """Whether two sets of levels share half of the smaller; an empty one, missing values, is like no other."""
+    return one == other or len(one & other) >= SHARED * max(min(len(one), len(other)), 1)
+
+
+def _span(condition: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of a range, open ones infinite."""
+    low, high = condition.get("low"), condition.get("high")
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def rows_of(finding: Finding, data: Any) -> np.ndarray:
+    """Truth value of "belongs to the finding" at each row of predictions, or of a frame of any library."""
+    if isinstance(data, Predictions):
+        rows, columns = data.rows, data.columns
+    else:
+        frame = frame_of(data, "'data'")
+        named = [name for name in finding.columns if name in frame]
+        rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
+    if finding.kind == "score":
+        return np.ones(rows, bool)
+    if not finding.condition:
+        raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
+    return Conjunction.from_dict(finding.condition).rows(columns)

@@ -12,15 +12,18 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.finding_identity import known
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal
 from miscal.page import words
 from miscal.page.reading import floats
 from miscal.page.records import Document, read_document
 
 FILES = ("miscal.toml", "pyproject.toml")
-SHARES = ("max_expected", "max_kuiper", "max_gap")  # errors between probabilities, which are at most 1
+LIMITS = {
+    "expected": "the average error along the score",
+    "kuiper": "the Kuiper range along the score",
+    "gap": "the gap over all rows",
+}  # errors between probabilities, which are at most 1
 
 
 @dataclass(frozen=True)
@@ -75,20 +78,16 @@ def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
         if content or path:
-            return _checked(content, candidate)
+            return dict(_checked(name, value, candidate) for name, value in content.items())
     return {}
 
 
-def _checked(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    known = [item.name for item in fields(Gates)]
-    made = {}
-    for name, value in content.items():
-        key = name.replace("-", "_")
-        if key not in known:
-            offered = [each.replace("_", "-") for each in known]
-            raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
-        made[key] = gate_value(key, value, f"'{path}': {name}")
-    return made
+def _checked(name: str, value: Any, path: Path) -> tuple[str, Any]:
+    key, known = name.replace("-", "_"), [item.name for item in fields(Gates)]
+    if key not in known:
+        offered = [each.replace("_", "-") for each in known]
+        raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
+    return key, gate_value(key, value, f"'{path}': {name}")
 
 
 def gate_value(key: str, value: Any, where: str) -> Any:
@@ -105,7 +104,7 @@ def gate_value(key: str, value: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise refusal("must be the path of a baseline", where=where, got=f"it is {value!r}")
         return value
-    return _number(value, where, 1.0 if key in SHARES else math.inf)
+    return _number(value, where, 1.0 if key.removeprefix("max_") in LIMITS else math.inf)
 
 
 def _number(value: Any, where: str, most: float) -> float:
@@ -123,15 +122,10 @@ def judge(
 ) -> list[Outcome]:
     """Every gate that was asked for, with a line on how it went; places of fewer than `below` rows stay unnamed."""
     audit = read_document(document)
-    limits = [
-        ("max-expected", "the average error along the score", "expected", gates.max_expected),
-        ("max-kuiper", "the Kuiper range along the score", "kuiper", gates.max_kuiper),
-        ("max-gap", "the gap over all rows", "gap", gates.max_gap),
-    ]
     outcomes = [
-        _limit(name, label, abs(audit.measure(key).value), limit)
-        for name, label, key, limit in limits
-        if limit is not None
+        _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
+        for key, label in LIMITS.items()
+        if (limit := getattr(gates, f"max_{key}")) is not None
     ]
     if gates.max_multicalibration_sigma is not None:
         outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, below))

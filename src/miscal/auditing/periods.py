@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.notes import TOGETHER, together
-from miscal.auditing.search.groups import NAMES
-from miscal.auditing.search.looking import Looked
+from miscal.auditing.document import days_together
+from miscal.auditing.search.looking import Looked, Wanted
+from miscal.auditing.search.parts import calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -25,8 +25,6 @@ from miscal.pairs import Pair
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import LevelPooling
 from miscal.results import Result, Table
-
-__all__ = ["KIND", "by_period", "look_at_periods", "period_result", "time_column"]
 
 EVERY = ("week", "month")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
@@ -105,20 +103,8 @@ def period_names(days: np.ndarray, every: str) -> np.ndarray:
     """
     whole = np.floor(days).astype(np.int64)
     if every == "week":
-        whole = whole - (whole + 3) % 7  # day 0, the first of 1970, was a Thursday
-        return np.asarray(whole.astype("M8[D]").astype(str))
+        return np.asarray(monday(whole).astype("M8[D]").astype(str))
     return np.asarray(whole.astype("M8[D]").astype("M8[M]").astype(str))
-
-
-def period_edges(first: float, last: float, every: str) -> np.ndarray:
-    """Edges of the periods between two days; ranges are closed on the right, so an edge is just before its period."""
-    if every == "week":
-        monday = int(np.floor(first)) - (int(np.floor(first)) + 3) % 7
-        starts = np.arange(monday, int(np.floor(last)) + 8, 7)
-    else:
-        months = [int(np.datetime64(int(np.floor(day)), "D").astype("M8[M]").astype(int)) for day in (first, last)]
-        starts = np.arange(months[0], months[1] + 2).astype("M8[M]").astype("M8[D]").astype(int)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
 
 
 def by_period(
@@ -139,31 +125,26 @@ def by_period(
     return period_result(found, column.name, word, level=level, random_state=random_state, binary=compared.binary)
 
 
-def look_at_periods(looked: Looked, column: Column, every: str | None, level: float, random_state: int) -> Result:
+def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
     """The periods of what was looked at, with a word of caution where rows of one day err together."""
     compared = looked.rows.raw
-    made = by_period(compared, column, every=every, level=level, random_state=random_state)
-    note = "" if compared.cluster is not None else days_note(looked, column)
-    return replace(made, extra={**made.extra, "note": note}) if note else made
-
-
-def days_note(looked: Looked, column: Column) -> str:
-    """What to know where days err together: a period then holds fewer independent pieces than rows."""
-    times = together(looked, np.asarray(column.values, dtype=np.float64))
-    if times < TOGETHER:
-        return ""
-    return (
-        f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
-        "independent rows. Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
+    made = by_period(compared, column, every=wanted.every, level=wanted.level, random_state=wanted.random_state)
+    said = "" if compared.cluster is not None else days_together(looked, column)
+    if not said:
+        return made
+    note = (
+        f"{said} Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
         f"For what is beyond the noise of days, audit with {column.name} as the cluster."
     )
+    return replace(made, extra={**made.extra, "note": note})
 
 
 def period_carriers(results: Sequence[Result]) -> dict[str, Tally]:
     """The tallies of periods, by the period and the column: weeks never add to months."""
-    found = [result for result in results if result.kind == KIND]
     return {
-        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"] for result in found
+        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"]
+        for result in results
+        if result.kind == KIND
     }
 
 
@@ -172,9 +153,8 @@ def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally
     full = (tally.counts > 0) & ~np.isnan(days)
     names, place = np.unique(period_names(days[full], every), return_inverse=True)
     missing = bool((tally.counts[np.isnan(days)] > 0).any())
-    groups = np.full(days.size, names.size if missing else 0, np.int64)
+    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = place
-    groups[~full & ~np.isnan(days)] = 0  # empty: adds nothing
     return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
 
 
@@ -183,24 +163,21 @@ def period_cells(predictions: Predictions, time: str, every: str | None) -> Rang
     days = time_column(predictions, time).values
     if predictions.columns[time].kind != "date":
         return LevelCells(time)
-    if np.isnan(days).all():
+    known = days[~np.isnan(days)]
+    if not known.size:
         raise _no_dates(time, "all values are missing")
-    return RangeCells(time, period_edges(float(np.nanmin(days)), float(np.nanmax(days)), chosen_every(days, every)))
+    return RangeCells(time, calendar_edges(known, chosen_every(known, every)))
 
 
-def periods_of_sums(
-    tally: Tally, time: str, every: str | None, noise: Noise, level: float, random_state: int
-) -> Result:
+def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Result:
     """The periods of a table that is not in memory, from what `period_cells` added up."""
-    cells = tally.cells
-    if isinstance(cells, Ranges):  # a period ends just before the one that follows
-        days = np.append(cells.edges[1:], [np.nan] * cells.missing)
-    else:
-        assert isinstance(cells, Levels)
-        days = np.append(level_days(cells.names, time), [np.nan] * cells.missing)
-    word = chosen_every(days[tally.counts > 0], every)
-    found = pooled_of(period_tally(tally, days, word, time), noise, level=level, random_state=random_state)
-    return period_result(found, time, word, level=level, random_state=random_state)
+    cells: Any = tally.cells  # a period ends just before the one that follows
+    known = cells.edges[1:] if isinstance(cells, Ranges) else level_days(cells.names, time)
+    days = np.append(known, [np.nan] * cells.missing)
+    word = chosen_every(days[tally.counts > 0], wanted.every)
+    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
+    found = pooled_of(period_tally(tally, days, word, time), noise, **options)
+    return period_result(found, time, word, **options)
 
 
 def period_result(
@@ -210,7 +187,7 @@ def period_result(
     names = found.tally.cells.names  # type: ignore[attr-defined]
     noise = found.noise
     stepped = changes(
-        _first(found.tally, len(names)), weighted=found.tally.weighted, null=noise.null,
+        Sums.of(found.tally).map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
         rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
         response="binary" if binary else "real", level=level,
     )  # fmt: skip
@@ -226,10 +203,6 @@ def period_result(
     )
     extra = {"column": column, "every": every, "tally": found.tally}
     return found.result(f"Calibration by {every}", KIND, settings, extra, method=method, table=table)
-
-
-def _first(tally: Tally, known: int) -> Sums:
-    return Sums(*(np.asarray(getattr(tally, word), dtype=np.float64)[:known] for word in NAMES))
 
 
 def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:
@@ -248,12 +221,11 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
     made: dict[str, Any] = {"label": cells["label"], **{word: cells[word] for word in kept}}
     made["noise"] = 0.5 * (cells["band_high"] - cells["band_low"])
     undated = np.full(cells.rows - len(names), np.nan)
-    for word in ("change", "low", "high", "p_value", "p_adjusted"):
-        name = word if word == "change" else f"change_{word}"
+    for word in ("change", "low", "high", "p_value", "p_adjusted", "size_p_adjusted"):
+        name = word if word in ("change", "size_p_adjusted") else f"change_{word}"
         made[name] = np.concatenate([getattr(stepped, word), undated])
-    made["size_p_adjusted"] = np.concatenate([stepped.size_p_adjusted, undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
-    made["verdict"] = [_verdict(made, k, level) for k in range(len(names))] + ["no date"] * undated.size
+    made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
     made["words"] = [step_words(_row(made, k), every) for k in range(cells.rows)]
     return Table(made)
 
@@ -263,14 +235,14 @@ def _row(columns: Mapping[str, Any], k: int) -> dict[str, Any]:
     return {**{name: values[k] for name, values in columns.items()}, **before}
 
 
-def _verdict(columns: Mapping[str, Any], k: int, level: float) -> str:
+def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:
     """What became of the error: better and worse are about its size, moved about its sign."""
-    if k == 0:
-        return "first"
-    if np.isnan(columns["change"][k]):
-        return "too small"
-    if not columns["change_p_adjusted"][k] <= level:
-        return "same"
-    if not columns["size_p_adjusted"][k] <= level:
-        return "moved"
-    return "worse" if abs(columns["gap"][k]) > abs(columns["gap"][k - 1]) else "better"
+    size = np.abs(columns["gap"])
+    cases = {
+        "first": np.arange(size.size) == 0,
+        "too small": np.isnan(columns["change"]),
+        "same": ~(columns["change_p_adjusted"] <= level),
+        "moved": ~(columns["size_p_adjusted"] <= level),
+        "worse": size > np.roll(size, 1),
+    }
+    return np.select(list(cases.values()), list(cases), "better")

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, rows_of
+from miscal.carriers.storage import load_arrays, save_arrays
+from miscal.carriers.tally import Tally
+from miscal.data.errors import refusal
+from miscal.page.json import dumps, read_json, write_json
+from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
+from miscal.page.reading import checked
+from miscal.pooling.cells import cells_from
 from miscal.results import Result
 
 if TYPE_CHECKING:
     from miscal.auditing.compare import Comparison
 
+SCHEMA = "miscal.audit-file/1"
+WHAT = "a saved audit"
+HINT = (
+    "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
+    "JSON of `miscal audit TABLE --json FILE` will do too, though it has no sums of cells"
+)
+PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean": list, "too_small": list,
+         "sections": dict}  # fmt: skip
+ARRAYS = ("counts", "limbs", "sums", "impossible")
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
@@ -58,8 +75,6 @@ class Audit:
 
     def to_json(self, path: str | PathLike[str]) -> None:
         """Write the JSON, whole or not at all."""
-        from miscal.page.json import write_json
-
         write_json(self.shown().document, path)
 
     def to_markdown(self) -> str:
@@ -70,9 +85,7 @@ class Audit:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and tallies to one file, whole or not at all; it holds no row."""
-        from miscal.auditing.saving import save
-
-        save(self.document, self.carriers, path)
+        _save(self.document, self.carriers, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
@@ -80,10 +93,9 @@ class Audit:
 
         The JSON of `to_json` is read too. It has no tallies: compared with it, only findings and scores are.
         """
-        from miscal.auditing.saving import load
         from miscal.page.records import read_document
 
-        document, carriers = load(path)
+        document, carriers = _load(path)
         return cls(document, read_document(document).findings, [], carriers)
 
     def compare(self, other: Audit) -> Comparison:
@@ -99,18 +111,6 @@ class Audit:
     def with_comparison(self, before: Audit) -> Audit:
         """The same audit with what changed since an earlier one, for the page and the JSON."""
         return replace(self, document={**self.document, "comparison": before.compare(self).to_dict()})
-
-    @staticmethod
-    def merge(parts: Mapping[str, Audit]) -> Audit:
-        """One audit of several parts of the data, such as months: `Audit.merge({"June": june, "July": july})`.
-
-        Sections whose cells are the same in every part are added and judged anew; the others, and the findings, are
-        kept by part and labelled.
-        """
-        from miscal.auditing.merge import merge
-
-        made: Audit = merge(parts)
-        return made
 
     def suppressed(self, below: int) -> Audit:
         """The same audit without the numbers of cells of fewer than `below` rows; carriers are left out."""
@@ -136,8 +136,6 @@ class Audit:
 
     def rows_of(self, finding: Finding, data: Any) -> np.ndarray:
         """Which rows of predictions, or of a frame of any library, a finding is about, as truth values."""
-        from miscal.auditing.rows_of_finding import rows_of
-
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
@@ -145,3 +143,49 @@ class Audit:
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
+
+
+def _save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathLike[str]) -> None:
+    """Write an audit, whole or not at all."""
+    arrays: dict[str, np.ndarray | None] = {}
+    described = []
+    for number, (name, tally) in enumerate(carriers.items()):
+        about = {"cells": tally.cells.describe(), "columns": list(tally.columns), "weighted": bool(tally.weighted)}
+        described.append({"name": name, **about})
+        arrays |= {f"{number}-{part}": getattr(tally, part) for part in ARRAYS}
+    text = dumps({"document": document, "carriers": described})
+    save_arrays(Path(path), SCHEMA, {"text": text}, arrays)
+
+
+def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
+    """Read what `save` wrote; or the JSON of an audit, which has no tallies."""
+    document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
+    lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
+    if lacking:
+        raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
+    return document, carriers
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content.lstrip()[:1] == b"{" and SCHEMA_OF_JSON.encode() in content
+
+
+def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
+    header, arrays = load_arrays(Path(path), SCHEMA, what=WHAT, hint=HINT)
+    try:
+        content = json.loads(header["text"])
+        document = dict(checked(content["document"]))
+        carriers = {}
+        for number, entry in enumerate(content["carriers"]):
+            made: dict[str, Any] = {part: arrays.get(f"{number}-{part}") for part in ARRAYS}
+            made |= {"counts": arrays[f"{number}-counts"], "cells": cells_from(entry["cells"])}
+            made |= {"columns": tuple(entry["columns"]), "weighted": bool(entry["weighted"])}
+            carriers[entry["name"]] = Tally(**made)
+    except (KeyError, TypeError, ValueError) as error:
+        raise refusal("is damaged", where=f"'{path}'", got=str(error)) from error
+    return document, carriers

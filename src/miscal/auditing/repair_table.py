@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.auditing.before_after import Repair, repair
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
+from miscal.auditing.audit import source_of
+from miscal.auditing.before_after import Repair, applied, repair
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
 from miscal.data.writing import write_together
+from miscal.engines.roles import Chunk
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.choose import choose
+from miscal.recalibrate.in_parts.apply import with_columns
 from miscal.recalibrate.state import label_array
 
 if TYPE_CHECKING:
@@ -109,7 +112,10 @@ def repair_table(
         raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
         raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
-    whole, rows = _read(table, outcome, probability, cluster, options)
+    names = named(probability)
+    numbered = table.append_column(ROW, [np.arange(table.num_rows)])
+    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
+    rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
     audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
     for name in allowed or ():
         whole.columns.find(name)
@@ -124,7 +130,7 @@ def repair_table(
         for k in range(folds):
             inside = np.flatnonzero(fold == k)
             made = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
-            repaired[inside] = _apply(made, whole.take(inside))
+            repaired[inside] = applied(made, whole.take(inside))
         model, unseen = _chosen(whole, **picks), whole
     else:
         model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
@@ -133,13 +139,14 @@ def repair_table(
         model.classes_ = label_array(list(whole.classes))
     record = repair(
         unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
-        source=source or (Path(fspath(data)).name if isinstance(data, (str, PathLike)) else None),
-        described={"outcome": outcome, "probability": _named(probability), "cluster": cluster},
+        source=source or source_of(data),
+        described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster},
     )  # fmt: skip
-    record.about["split"] = f"{folds} folds" if folds else "halves"
-    record.about["allowed"] = usable
-    out = _with_repair(table, model, probability, bool(options.get("logit")), None if folds else part_of)
-    return Repaired(record, model, out)
+    record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable)
+    new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
+    out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
+    words = np.array(["fit", "test"], dtype=object)[np.zeros_like(part_of) if folds else part_of]
+    return Repaired(record, model, out.append_column(PART, [words]))
 
 
 def _arrow(data: Any) -> pa.Table:
@@ -151,17 +158,6 @@ def _arrow(data: Any) -> pa.Table:
     if isinstance(data, (str, PathLike)):
         return TableFile(fspath(data)).load()
     return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
-
-
-def _read(
-    table: pa.Table, outcome: str, probability: Any, cluster: str | None, options: dict[str, Any]
-) -> tuple[Predictions, np.ndarray]:
-    """The predictions, and the row of the table that each of theirs came from."""
-    import pyarrow as pa
-
-    numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
-    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
-    return whole, np.asarray(whole.id, dtype=np.int64)
 
 
 def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
@@ -180,35 +176,6 @@ def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
     names = list(dict.fromkeys([*picks["by"], *picks["allowed"]]))
     beside = {name: rows.columns[name] for name in names} if names else None
     return choose(rows.probability, rows.outcome, beside, sample_weight=weight, cluster=rows.cluster, **picks)
-
-
-def _apply(model: Recalibrator, rows: Predictions) -> np.ndarray:
-    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
-
-
-def _named(probability: Any) -> str:
-    return probability if isinstance(probability, str) else ", ".join(map(str, probability))
-
-
-def _with_repair(
-    table: pa.Table, model: Recalibrator, probability: Any, logit: bool, part: np.ndarray | None
-) -> pa.Table:
-    """All rows of the table, those of weight 0 too, with the model's probabilities."""
-    import pyarrow as pa
-
-    names = [probability] if isinstance(probability, str) else list(probability)
-    happened = pa.array(np.arange(table.num_rows) % model.n_classes_)  # stands in: nothing is learned from it here
-    bare = table.drop_columns([ROW]) if ROW in table.column_names else table
-    rows = read(bare.append_column(ROW, happened), outcome=ROW, probability=names if len(names) > 1 else names[0],
-                logit=logit)  # fmt: skip
-    after = _apply(model, rows)
-    if model.n_classes_ == 2:
-        table = table.append_column(NEW, pa.array(after[:, 1]))
-    else:
-        for k, label in enumerate(model.classes_):
-            table = table.append_column(f"{NEW}_{label}", pa.array(np.ascontiguousarray(after[:, k])))
-    words = np.array(["fit", "test"], dtype=object)
-    return table.append_column(PART, pa.array(words[np.zeros(len(rows), int) if part is None else part]))
 
 
 def _table_bytes(table: pa.Table, path: Path) -> bytes:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.notes import GIVEN_AWAY
+from miscal.auditing.column_choice import left_out
 from miscal.data.errors import refusal
 from miscal.page.period_words import KIND
 from miscal.page.words import finite, plural
 
+GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 KEPT = {"label", "level", "low", "high"}
 
 
@@ -39,8 +40,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         if 0 < entry.get("rows", below) < below:
             entry["rows"] = None
     if left:
-        reason = f"suppressed: fewer than {below} rows"
-        small.append({"where": plural(left, "finding"), "rows": None, "reason": reason})
+        small.append(left_out(plural(left, "finding"), None, f"suppressed: fewer than {below} rows"))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
@@ -165,11 +165,8 @@ def hidden_cells(rows: list[float], below: int) -> np.ndarray:
     """
     counts = np.asarray(rows, dtype=float)
     hidden = (counts > 0) & (counts < below)
-    if not hidden.any():
-        return hidden
-    for cell in np.argsort(np.where(hidden | ~(counts > 0), np.inf, counts), kind="stable"):
-        if counts[hidden].sum() >= below and hidden.sum() > 1:
-            break
-        if not hidden[cell] and counts[cell] > 0:
-            hidden[cell] = True
+    if hidden.any():
+        order = np.argsort(np.where(counts > 0, counts, np.inf), kind="stable")[: np.count_nonzero(counts > 0)]
+        enough = int(np.searchsorted(np.cumsum(counts[order]), below)) + 1
+        hidden[order[: max(enough, 2, np.count_nonzero(hidden))]] = True
     return hidden

@@ -30,6 +30,7 @@ from miscal.kernels.threads import one_of_many, thread_count
 MEGABYTE = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 LEAST = 384 * MEGABYTE
+MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
 PREFIXES = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 Packed = dict[str, np.ndarray]
@@ -240,7 +241,7 @@ class Source:
     def _release(self, keep: int) -> None:
         """Give memory that a part needed back to the system where much is held: asking for it anew costs time."""
         if self.memory is not None and _resident() > keep:
-            _trim()
+            give_back()
 
 
 def _resident() -> int:
@@ -252,8 +253,10 @@ def _resident() -> int:
         return sys.maxsize
 
 
-def _trim() -> None:
-    """Pools and the arenas of threads keep memory otherwise."""
+def give_back(rows: int = MANY_ROWS) -> None:
+    """Return memory that many rows needed for a moment; pools and the arenas of threads would keep it."""
+    if rows < MANY_ROWS:
+        return
     import ctypes
 
     import pyarrow as pa

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +58,29 @@ class Sums:
     observed: Floats
     variance: Floats
     residual2: Floats
+
+    @classmethod
+    def of(cls, sums: CellSums) -> Sums:
+        """The sums of a tally as plain arrays."""
+        return cls(*(np.asarray(getattr(sums, name), dtype=np.float64) for name in cls.__annotations__))
+
+    @classmethod
+    def joined(cls, every: Sequence[Sums]) -> Sums:
+        """The cells of several, one after the other."""
+        return cls(*map(np.concatenate, zip(*(vars(one).values() for one in every), strict=True)))
+
+    def map(self, change: Callable[[Floats], Floats]) -> Sums:
+        """The same change made to each of them."""
+        return Sums(*map(change, vars(self).values()))
+
+    def cell(self, place: int) -> Sums:
+        """The sums of one cell."""
+        return self.map(lambda values: values[place : place + 1])
+
+    @property
+    def off(self) -> Floats:
+        """Σw(p - y)."""
+        return self.predicted - self.observed
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class Entry:
 
     table : its columns as they are;  cells : the same read as cells with rates
     column : the column or columns that it is about;  columns : those of a neighbourhood
-    part : of the data, in a merged audit;  least : the smallest p-value that its simulations can give, if it is that
+    least : the smallest p-value that its simulations can give, if it is that
     """
 
     name: str
@@ -160,10 +160,6 @@ class Entry:
     @property
     def least(self) -> float:
         return finite(self.extra.get("p_least"))
-
-    @property
-    def part(self) -> str:
-        return text(self.settings.get("part"))
 
     @property
     def columns(self) -> list[str]:

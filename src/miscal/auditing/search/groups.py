@@ -1,15 +1,18 @@
-"""Groups of cells with their sums, as predicted and beyond the score."""
+"""Groups of cells with their sums, as predicted and beyond the score, and the boxes of cells that are furthest off."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from miscal.auditing.search.parts import Part
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
+from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
@@ -17,9 +20,10 @@ from miscal.pooling.cells import Levels
 from miscal.pooling.condition import Conjunction
 from miscal.pooling.poolings import LevelPooling
 
-NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
 Box = tuple[tuple[int, int], ...]
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
+WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
+EVERY = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ class Rows:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
         noise = self.noise
         found = cell_p_values(
-            replace_noise(sums, self.spread),
+            self._spread_out(sums),
             weighted=self.raw.weight is not None,
             null=noise.null,
             outcome_weights=noise.outcome_weights or not self.raw.binary,
@@ -67,35 +71,39 @@ class Rows:
 
         if pair.cluster is None or not p_value < CLUSTER_SCREEN:
             return p_value
-        total, noise = cluster_sums(pair, rows)
-        return float(2.0 * ndtr(-abs(total) / noise)) if noise > 0 else 1.0
+        total, variance = cluster_sums(pair, rows)
+        return float(2.0 * ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
+
+    def gap_interval(self, sums: Sums, tests: int, level: float) -> tuple[float, float]:
+        """Interval of the gap of one cell, simultaneous over so many tests."""
+        low, high = cell_gap_intervals(
+            self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
+            null=self.noise.null,
+        )  # fmt: skip
+        return float(low[0]), float(high[0])
+
+    def _spread_out(self, sums: Sums) -> Sums:
+        """Sums whose squared residuals are as large as clusters make them."""
+        return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
 
-def cluster_sums(pair: Pair, rows: np.ndarray) -> tuple[float, float]:
-    """Sum of the residuals of some rows, and its standard deviation when clusters flip their signs."""
-    assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], _residual(pair, rows))
-    return float(sums.sum()), float(np.sqrt(np.sum(sums * sums)))
-
-
-def replace_noise(sums: Sums, spread: float) -> Sums:
-    """Sums whose squared residuals are as large as clusters make them."""
-    return sums if spread == 1.0 else replace(sums, residual2=sums.residual2 * spread)
-
-
-def _residual(pair: Pair, rows: np.ndarray) -> np.ndarray:
+def _residual(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
+
+
+def cluster_sums(pair: Pair, rows: np.ndarray | slice = EVERY) -> tuple[float, float]:
+    """Sum of the residuals of some rows, and its variance when clusters flip their signs."""
+    assert pair.cluster is not None
+    sums = np.bincount(pair.cluster[rows], _residual(pair, rows))
+    return float(sums.sum()), float(np.sum(sums * sums))
 
 
 def cluster_spread(pair: Pair) -> float:
     """How much more sums over clusters vary than sums over rows; 1 without clusters."""
     if pair.cluster is None:
         return 1.0
-    every = np.arange(pair.rows)
-    residual = _residual(pair, every)
-    sums = np.bincount(pair.cluster, residual)
-    return max(1.0, float(np.sum(sums * sums) / max(np.sum(residual * residual), 1e-300)))
+    return max(1.0, cluster_sums(pair)[1] / max(float(np.sum(_residual(pair, EVERY) ** 2)), 1e-300))
 
 
 @dataclass(eq=False)
@@ -112,7 +120,6 @@ class Group:
     beyond: Sums
     p_value: Floats
     walk: tuple[float, int, int] | None = None
-    reachable: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def ordered(self) -> int:
@@ -122,34 +129,28 @@ class Group:
     def count(self) -> int:
         return int(np.prod(self.shape))
 
-    def codes(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """The cell of rows."""
-        codes = self.parts[0].codes[rows].astype(np.int64)
-        for part in self.parts[1:]:
-            codes *= part.count
-            codes += part.codes[rows]
-        return codes
-
-    def box(self, cell: int) -> Box:
-        """One cell, as the first and last cell of each part."""
-        if len(self.parts) == 1:
-            return ((cell, cell),)
-        cells = np.unravel_index(cell, self.shape)
-        return tuple((int(i), int(i)) for i in cells)
-
     @property
     def shape(self) -> list[int]:
         return [part.count for part in self.parts]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(part.name for part in self.parts)
+
+    def codes(self, rows: np.ndarray | slice = EVERY) -> np.ndarray:
+        """The cell of rows."""
+        return crossed_codes(self.parts, rows)
+
+    def box(self, cell: int) -> Box:
+        """One cell, as the first and last cell of each part."""
+        return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
+
     def members(self, box: Box) -> np.ndarray:
         """Row numbers of a box of cells."""
-        inside: np.ndarray | None = None
-        for part, (first, last) in zip(self.parts, box, strict=True):
-            codes = part.codes
-            here = codes == first if first == last else (codes >= first) & (codes <= last)
-            inside = here if inside is None else inside & here
-        assert inside is not None
-        return np.flatnonzero(inside)
+        ends = zip(self.parts, box, strict=True)
+        inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
+        return np.flatnonzero(np.logical_and.reduce(inside))
 
     def inside(self, values: Floats, box: Box) -> Floats:
         """The values of a box of cells."""
@@ -170,60 +171,35 @@ class Group:
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
         if all(first == last for first, last in box):
-            firsts = [first for first, _ in box]
-            cell = firsts[0] if len(firsts) == 1 else int(np.ravel_multi_index(firsts, self.shape))
-            return _one(self.raw, cell), _one(self.beyond, cell)
+            cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
+            return self.raw.cell(cell), self.beyond.cell(cell)
         raw, beyond = (
-            Sums(*(self.inside(getattr(sums, name), box).sum().reshape(1) for name in NAMES))
-            for sums in (self.raw, self.beyond)
+            sums.map(lambda values: self.inside(values, box).sum().reshape(1)) for sums in (self.raw, self.beyond)
         )
         return raw, beyond
 
 
-def _one(sums: Sums, cell: int) -> Sums:
-    """The sums of one cell."""
-    here = slice(cell, cell + 1)
-    return Sums(
-        sums.rows[here],
-        sums.weight[here],
-        sums.weight2[here],
-        sums.predicted[here],
-        sums.observed[here],
-        sums.variance[here],
-        sums.residual2[here],
-    )
+def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
+    """The cell of rows in all combinations of the cells of parts."""
+    codes = parts[0].codes[rows].astype(np.int64)
+    for part in parts[1:]:
+        codes *= part.count
+        codes += part.codes[rows]
+    return codes
 
 
 def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | None = None) -> Group:
     """Tally the cells of a column, or of columns crossed."""
-    single = _wide(parts[0].codes) if len(parts) == 1 else None
-    made = Group(tuple(parts), kind, *_empty())
-    codes = made.codes() if single is None else single
-    pooling = LevelPooling(codes, Levels(tuple([""] * made.count)))
-    raw, beyond = (added(pair, pooling) for pair in (rows.raw, rows.beyond))
-    given = rows.p_values(raw) if p_value is None else p_value
-    return Group(made.parts, kind, raw, beyond, given)
-
-
-def _wide(codes: np.ndarray) -> np.ndarray:
-    """Codes as the kernels take them: kept in one byte, added in two."""
-    return codes.astype(np.int16) if codes.dtype == np.int8 else codes
-
-
-def _empty() -> tuple[Sums, Sums, Floats]:
-    nothing = np.empty(0)
-    return Sums(*[nothing] * 7), Sums(*[nothing] * 7), nothing
-
-
-def added(pair: Pair, pooling: LevelPooling) -> Sums:
-    """A tally's columns as plain arrays."""
-    found = tally(pair, pooling)
-    return Sums(*(np.asarray(getattr(found, name), dtype=np.float64) for name in NAMES))
+    codes = parts[0].codes if len(parts) == 1 else crossed_codes(parts)
+    codes = codes.astype(np.int16) if codes.dtype == np.int8 else codes  # kept in one byte, added in two
+    pooling = LevelPooling(codes, Levels(("",) * int(np.prod([part.count for part in parts]))))
+    raw, beyond = (Sums.of(tally(pair, pooling)) for pair in (rows.raw, rows.beyond))
+    return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value)
 
 
 def sums_of(pair: Pair, rows: np.ndarray) -> Sums:
     """The sums of some rows, as one cell."""
-    return added(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",))))
+    return Sums.of(tally(pair.take(rows), LevelPooling(np.zeros(rows.size, np.int16), Levels(("",)))))
 
 
 def reachable_p(sums: Sums, rows: Rows) -> Floats:
@@ -237,3 +213,79 @@ def reachable_p(sums: Sums, rows: Rows) -> Floats:
     none = rows.p_values(replace(sums, observed=np.zeros_like(sums.observed)))
     every = rows.p_values(replace(sums, observed=sums.weight.copy()))
     return np.asarray(np.nan_to_num(np.fmin(none, every), nan=1.0))
+
+
+class Best(NamedTuple):
+    """The box of cells that is furthest off, in standard errors, and among how many boxes it was picked."""
+
+    box: Box
+    z: float
+    searched: int
+
+
+class _Axis(NamedTuple):
+    """The stretches of a column's cells: first and last cell of each, and which cells it holds."""
+
+    first: np.ndarray
+    last: np.ndarray
+    inside: np.ndarray
+
+
+def stretches(cells: int) -> int:
+    """How many stretches there are among so many cells."""
+    return cells * (cells + 1) // 2
+
+
+@lru_cache(maxsize=64)
+def _stretches(cells: int) -> _Axis:
+    first, last = np.triu_indices(cells)
+    place = np.arange(cells)
+    return _Axis(first, last, ((place >= first[:, None]) & (place <= last[:, None])).astype(np.float64))
+
+
+def _single(cells: int) -> _Axis:
+    return _Axis(np.arange(cells), np.arange(cells), np.eye(cells))
+
+
+def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
+    """The boxes furthest off: the best stretch along ordered axes, for every cell along the others.
+
+    off, variance : (cells of one part,) or (cells of one part, cells of another)
+    ordered : cells of each axis that may be joined (those after them hold missing values), 0 for levels
+    beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
+        variance; boxes that are nearly everything are passed over
+    """
+    axes = [_stretches(known) if known else _single(size) for known, size in zip(ordered, off.shape, strict=True)]
+    if any(axis.first.size == 0 for axis in axes) or total <= 0:
+        return []
+    known = tuple(slice(0, axis.inside.shape[1]) for axis in axes)
+    moved, spread = (_boxed(values[known], axes) for values in (off, variance))
+    possible = spread > 0
+    if len(axes) == 2:  # all of one axis is a place of the other column alone
+        for place, axis in enumerate(axes):
+            if ordered[place]:
+                possible &= np.expand_dims(axis.inside.min(axis=1) < 1.0, 1 - place)
+    if beyond:
+        possible &= spread < WHOLE * total
+        spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
+    z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
+    return _picked(z, axes, ordered)
+
+
+def _boxed(values: Floats, axes: Sequence[_Axis]) -> Floats:
+    made = axes[0].inside @ values
+    return np.asarray(made if len(axes) == 1 else made @ axes[1].inside.T)
+
+
+def _picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:
+    """The best box over the ordered axes for each cell of the others."""
+    searched = int(np.prod([axis.first.size for axis, known in zip(axes, ordered, strict=True) if known]))
+    places: list[tuple[Any, ...]]
+    if all(ordered):
+        places = [np.unravel_index(int(np.argmax(z)), z.shape)]
+    elif ordered[0]:
+        places = [(i, j) for j, i in enumerate(np.argmax(z, axis=0))]
+    else:
+        places = list(enumerate(np.argmax(z, axis=1)))
+    boxes = [tuple((int(axis.first[i]), int(axis.last[i])) for axis, i in zip(axes, at, strict=True)) for at in places]
+    return [Best(box, float(z[at]), searched) for box, at in zip(boxes, places, strict=True) if z[at] > 0]

@@ -11,28 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.memory import give_back
-from miscal.auditing.search.curves import curve_rows, with_curve
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import (
+    Family,
     Multiplicity,
+    Own,
     Place,
     add_boxes,
     add_cells,
     add_walks,
     judged,
     mark_specific,
-    set_costs,
 )
 from miscal.data.columns import Column
+from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
+from miscal.engines.source import give_back
 from miscal.inference.beyond import beyond_score
 from miscal.inference.sums import Sums
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null, walk_summary
 from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable
+from miscal.metrics.variable.curve import curve_of
+from miscal.metrics.variable.result import density_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges
@@ -44,7 +47,26 @@ SUSPECT = 0.25  # a column less surprising than this is not crossed with another
 SAME = 0.6  # share of its information that a column may have in common with another
 RANGES = 10  # of a variable, where it is shown
 MOST_CELLS = 3000  # combinations of one pair
+MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
+POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
+SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
+LEAST_ROWS = 100
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an audit is asked for, beside the table."""
+
+    by: list[str] | None
+    ignore: list[str]
+    target: str | int
+    level: float
+    effort: str
+    random_state: int
+    time: str | None
+    every: str | None
+    max_levels: int
 
 
 @dataclass(eq=False)
@@ -83,38 +105,50 @@ class Looked:
         return float(self.rows.variance(groups[0].beyond).sum()) if groups else math.inf
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was seen of a table, before anything is judged.
+
+    looks : one a target;  about : what the document says of the data;  aside : columns left out
+    settings : how the table was read, where that matters
+    """
+
+    looks: list[Looked]
+    about: dict[str, Any]
+    aside: list[dict[str, Any]]
+    settings: dict[str, Any]
+
+
 def look(
     predictions: Predictions,
     columns: Sequence[Column],
     target: str | int,
     name: str,
-    *,
-    effort: str,
-    random_state: int,
+    wanted: Wanted,
     parts: dict[str, Part],
     say: Say,
 ) -> Looked:
     """Score and columns of one target; `parts` keeps how columns are cut from one target to the next."""
     compared = pair(predictions, target)
     noise = choose_null(compared, "bernoulli")
+    seed = wanted.random_state
     say("score")
     with warnings.catch_warnings():  # nobody asked for a number of bins
         warnings.filterwarnings("ignore", message=".*bins were asked for")
-        score = by_score(predictions, target=target, random_state=random_state)
-    mended = beyond_score(
-        compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
-    )
+        score = by_score(predictions, target=target, random_state=seed)
+    known = compared.predicted, compared.observed, compared.first
+    mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
     give_back(compared.rows)
     looked = Looked(target, name, rows, score)
-    chosen = curve_rows(compared.rows, random_state)
+    chosen = curve_rows(compared.rows, seed)
     for column in columns:
         say(column.name)
-        part = parts.get(column.name)
-        if part is None:
-            part = parts[column.name] = fine_part(column, compared.weight, compared.count)
-        result = _result(predictions, column, target, random_state)
-        if effort != "quick" and not column.nominal:
+        if column.name not in parts:
+            parts[column.name] = fine_part(column, compared.weight, compared.count)
+        part = parts[column.name]
+        result = _result(predictions, column, target, seed)
+        if wanted.effort != "quick" and not column.nominal:
             result = with_curve(result, compared, column, chosen)
         p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
         group = group_of([part], result.kind, rows, p_value)
@@ -160,9 +194,9 @@ def suspicion(result: Result, group: Group) -> float:
     return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
-def look_at_pairs(looked: Looked, effort: str, say: Say) -> None:
+def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
     """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested."""
-    weight = looked.rows.weight
+    weight, most = looked.rows.weight, PAIRS[wanted.effort]
     small = [
         (coarse_part(group.parts[0], weight), suspicion(result, group), group)
         for _, result, group in looked.columns
@@ -176,12 +210,12 @@ def look_at_pairs(looked: Looked, effort: str, say: Say) -> None:
     pairs.sort(key=lambda entry: entry[:2])
     done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
     for least, _, one, two in pairs:
-        if least > SUSPECT or done >= PAIRS[effort]:
+        if least > SUSPECT or done >= most:
             looked.skipped.append(pair_tests(one[0], two[0]))
             continue
         done += 1
         if done % 10 == 1:
-            say(f"pairs of columns, {done} of {min(total, PAIRS[effort])}")
+            say(f"pairs of columns, {done} of {min(total, most)}")
         group = group_of([one[0], two[0]], "subpopulation", looked.rows)
         if not _one_tells_the_other(group):
             looked.pairs.append(group)
@@ -195,8 +229,7 @@ def pair_tests(one: Part, two: Part) -> tuple[str, int]:
 
 def _one_tells_the_other(group: Group) -> bool:
     """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape([part.count for part in group.parts])
-    joint = joint / joint.sum()
+    joint = group.raw.weight.reshape(group.shape) / group.raw.weight.sum()
     own = [-float(np.sum(m * np.log(np.where(m > 0, m, 1.0)))) for m in (joint.sum(0), joint.sum(1))]
     both = -float(np.sum(joint * np.log(np.where(joint > 0, joint, 1.0))))
     return own[0] + own[1] - both > SAME * min(own)
@@ -219,7 +252,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
     for family, number in looked.skipped:
-        tests.count_only(family, number)
+        tests.families[family].skip(number)
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in looked.pairs:
         kinds[sum(part.edges is not None for part in group.parts)].append(group)
@@ -228,23 +261,23 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
     looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
     for family, (size, places) in looked.searched.items():
-        tests.add_searched(family, size, places)
+        tests.families[family] = Family(size, searched=places)
         looked.places += places
 
 
 def _whole(looked: Looked, p_value: float, family: str) -> Place:
-    from miscal.auditing.search.groups import sums_of
-
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(None, (), p_value, 0.0, family, raw, beyond, 1, every, "score", words)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond)
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
-    tests.adjust_others(looked.places)
-    set_costs(looked.places, tests)
+    for place in looked.places:
+        place.cost = tests.cost(place)
+        if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
+            place.adjusted = tests.bonferroni(place.family, place.p_value)
     real = [place for place in looked.places if place.adjusted <= tests.level]
     mark_specific(real, looked.rows, looked.total, tests)
     return real
@@ -256,11 +289,47 @@ def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> f
     predicted = compared.predicted.copy()
     for place in places:
         rows = place.rows
-        if not rows.size:  # a sample may have none of them
-            continue
-        residual = predicted[rows] - compared.observed[rows]
-        predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
+        if rows.size:  # a sample may have none of them
+            residual = predicted[rows] - compared.observed[rows]
+            predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
     mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
-    return walk_summary(mended, compared.predicted, noise=looked.rows.noise, random_state=random_state, locate=False)[
-        1
-    ].p_value
+    options: Any = {"noise": looked.rows.noise, "random_state": random_state, "locate": False}
+    return walk_summary(mended, compared.predicted, **options)[1].p_value
+
+
+def curve_rows(rows: int, random_state: int) -> np.ndarray | None:
+    """The rows that the curves are drawn from: all of them (None), or a sample that all columns share."""
+    if rows <= MOST_ROWS:
+        return None
+    return np.sort(np.random.default_rng(random_state).choice(rows, MOST_ROWS, replace=False))
+
+
+def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarray | None) -> Result:
+    """The result with `extra["curve"]`, and `extra["curve_rows"]` where not all rows were used."""
+    values = column.values if chosen is None else column.values[chosen]
+    known = np.flatnonzero(~np.isnan(values))
+    if known.size < LEAST_ROWS:
+        return result
+    grid = curve_grid(values[known])
+    if not grid.size:
+        return result
+    rows = known if chosen is None else chosen[known]
+    taken = compared if rows.size == compared.rows else compared.take(rows)
+    seed = int(result.settings["random_state"])
+    try:
+        smooth = curve_of(taken, values[known], {"grid": grid, "span": SPAN, "random_state": seed})
+    except MiscalError:  # values that cannot carry a curve: the ranges stay
+        return result
+    said = {} if chosen is None else {"curve_rows": int(known.size)}
+    density = density_of(values[known], taken, integer=column.integer)
+    return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
+
+
+def curve_grid(values: np.ndarray) -> np.ndarray:
+    """Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+
+    >>> curve_grid(np.repeat([1.0, 2.0, 3.0], 100)).size
+    0
+    """
+    points = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
+    return points if points.size >= LEAST_POINTS else np.empty(0)

@@ -51,9 +51,8 @@ class Part:
             return "missing"
         if self.edges is None:
             return self.labels[first]
-        return range_level(
-            self.column, float(self.edges[first]), float(self.edges[last + 1]), first == 0, last == self.known - 1
-        )
+        low, high = float(self.edges[first]), float(self.edges[last + 1])
+        return range_level(self.column, low, high, first == 0, last == self.known - 1)
 
     def condition(self, first: int, last: int) -> Condition:
         """Which rows belong to a level or a stretch of ranges; the outermost ranges have no end."""
@@ -105,43 +104,43 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     return Part(part.column, table[part.codes], (), edges, part.missing)
 
 
-def date_edges(days: np.ndarray) -> np.ndarray:
-    """Edges of calendar days, weeks (from Monday) or months, whichever are at most 62.
+def monday(day: Any) -> Any:
+    """The Monday on which the week of a day began; day 0, the first of 1970, was a Thursday."""
+    return day - (day + 3) % 7
+
+
+def calendar_edges(days: np.ndarray, every: str, most: int = 100_000) -> np.ndarray:
+    """Edges of the days, weeks (from Monday) or months (joined, if there are more than `most`) that hold some days.
 
     Ranges are closed on the right, so that an edge stands just before the first moment of its period.
     """
+    first, last = (int(np.floor(end)) for end in (days.min(), days.max()))
+    if every == "day":
+        starts = np.arange(first, last + 2)
+    elif every == "week":
+        starts = np.arange(monday(first), last + 8, 7)
+    else:
+        start, end = np.array([first, last]).astype("M8[D]").astype("M8[M]").astype(int).tolist()
+        step = max(1, -(-(end - start + 1) // most))
+        starts = np.arange(start, end + step + 1, step).astype("M8[M]").astype("M8[D]").astype(int)
+    return np.nextafter(starts.astype(np.float64), -np.inf)
+
+
+def date_edges(days: np.ndarray) -> np.ndarray:
+    """Edges of calendar days, weeks or months, whichever are at most 62."""
     known = days[~np.isnan(days)]
     if known.size == 0:
         return np.array([0.0, 1.0])
-    first, last = int(np.floor(known.min())), int(np.floor(known.max()))
-    if last - first < MANY_DAYS:
-        starts = np.arange(first, last + 2)
-    elif last - first < 7 * MANY_DAYS:
-        monday = first - (first + 3) % 7  # day 0, the first of 1970, was a Thursday
-        starts = np.arange(monday, last + 8, 7)
-    else:
-        months = np.datetime64(first, "D").astype("M8[M]").astype(int)
-        end = np.datetime64(last, "D").astype("M8[M]").astype(int)
-        step = max(1, -(-(end - months + 1) // MANY_DAYS))
-        starts = (np.arange(months, end + step + 1, step)).astype("M8[M]").astype("M8[D]").astype(int)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
+    length = np.floor(known.max()) - np.floor(known.min())
+    every = "day" if length < MANY_DAYS else "week" if length < 7 * MANY_DAYS else "month"
+    return calendar_edges(known, every, MANY_DAYS)
 
 
 def month_edges(days: np.ndarray) -> np.ndarray | None:
     """Edges of months, or of weeks if there are fewer than three months; None for less than three weeks."""
     known = days[~np.isnan(days)]
-    if known.size == 0:
-        return None
-    first, last = int(np.floor(known.min())), int(np.floor(known.max()))
-    if last - first < 21:
-        return None
-    if last - first < 75:
-        starts = np.arange(first - (first + 3) % 7, last + 8, 7)
-    else:
-        months = np.datetime64(first, "D").astype("M8[M]").astype(int)
-        end = np.datetime64(last, "D").astype("M8[M]").astype(int)
-        starts = np.arange(months, end + 2).astype("M8[M]").astype("M8[D]").astype(int)
-    return np.nextafter(starts.astype(np.float64), -np.inf)
+    length = np.floor(known.max()) - np.floor(known.min()) if known.size else 0
+    return None if length < 21 else calendar_edges(known, "week" if length < 75 else "month")
 
 
 def range_level(column: Column, low: float, high: float, first: bool, last: bool) -> str:

@@ -8,16 +8,43 @@ p-value is already multiplied by the number of stretches looked at.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from miscal.auditing.search.groups import NAMES, Box, Group, Rows, reachable_p
-from miscal.auditing.search.ranges import WHOLE, Best, best_boxes, stretches
+from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, best_boxes, reachable_p, stretches
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Sums
 from miscal.pooling.condition import Conjunction
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """Rows that are no box of cells: it answers what a group answers of a box.
+
+    condition : which rows belong; None for all of them
+    """
+
+    kind: str
+    rows: np.ndarray
+    label: str
+    names: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    condition: Conjunction | None = None
+
+    def members(self, _: Box) -> np.ndarray:
+        return self.rows
+
+    def words(self, _: Box) -> str:
+        return self.label
+
+    def levels(self, _: Box) -> tuple[str, ...]:
+        return self.named
+
+    def conjunction(self, _: Box) -> Conjunction:
+        return self.condition or Conjunction()
 
 
 @dataclass(eq=False)
@@ -25,94 +52,102 @@ class Place:
     """A set of rows that was tested: a box of cells of a group, or rows of its own.
 
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
-    adjusted : over the whole audit
-    cost : logarithm of how many places of its kind there are to choose from
     searched : boxes among which it was picked
+    adjusted : p-value over the whole audit
+    cost : logarithm of how many places of its kind there are to choose from
+    left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
-    group: Group | None
+    group: Group | Own
     box: Box
     p_value: float
-    cost: float
     family: str
     raw: Sums
     beyond: Sums
     searched: int = 1
-    own_rows: np.ndarray | None = None
-    kind: str = ""
-    own_words: str = ""
-    columns: tuple[str, ...] = ()
-    levels: tuple[str, ...] = ()
     adjusted: float = math.nan
+    cost: float = 0.0
     specific: bool = False
-    condition: Conjunction | None = None  # of a place that is no box of cells
+    left: float = math.nan
+    deviation: float = math.nan
+
+    @property
+    def z(self) -> float:
+        """What is left of its error, in standard deviations."""
+        return abs(self.left) / self.deviation
 
     @property
     def rows(self) -> np.ndarray:
         """Row numbers."""
-        if self.own_rows is not None:
-            return self.own_rows
-        assert self.group is not None
         return self.group.members(self.box)
+
+    @property
+    def words(self) -> str:
+        return self.group.words(self.box)
 
     @property
     def conjunction(self) -> Conjunction:
         """Which rows belong to it, as data."""
-        if self.condition is not None:
-            return self.condition
-        return Conjunction() if self.group is None else self.group.conjunction(self.box)
+        return self.group.conjunction(self.box)
 
     @property
-    def words(self) -> str:
-        return self.own_words or (self.group.words(self.box) if self.group else "")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that define it."""
-        return self.columns or (tuple(part.name for part in self.group.parts) if self.group else ())
+    def off(self) -> float:
+        """Σw(p - y)."""
+        return float(self.raw.off[0])
 
     @property
     def key(self) -> tuple[int, Box]:
-        return id(self.group if self.group is not None else self), self.box
+        return id(self.group), self.box
+
+
+@dataclass(eq=False)
+class Family:
+    """Tests that share a part of the level.
+
+    size : how many, also those that were not run;  skipped : those not run, which cost the same
+    p_values, places : of those run, and the places of some of them, by their number
+    searched : places whose p-values are already those of the whole search
+    """
+
+    size: int = 0
+    skipped: int = 0
+    p_values: list[float] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    searched: list[Place] | None = None
+
+    def add(self, p_values: list[float], places: Mapping[int, Place]) -> None:
+        """Add tests, and the places of some of them by their number."""
+        self.places.update((len(self.p_values) + i, place) for i, place in places.items())
+        self.p_values.extend(p_values)
+        self.size += int(np.count_nonzero(~np.isnan(p_values)))
+
+    def skip(self, tests: int) -> None:
+        """Count tests that were not run, because a first look left them out."""
+        self.size, self.skipped = self.size + tests, self.skipped + tests
+
+    def adjust(self, factor: int) -> None:
+        """Adjust the p-values of all places, among so many families."""
+        adjusted = np.minimum(1.0, holm(np.array(self.p_values + [1.0] * self.skipped)) * factor)
+        for i, place in self.places.items():
+            place.adjusted = float(adjusted[i])
+        for place in self.searched or ():
+            place.adjusted = min(1.0, place.p_value * factor)
 
 
 @dataclass(eq=False)
 class Multiplicity:
-    """All p-values of an audit, by family, and the places of those that have one, by their number in it."""
+    """All p-values of an audit, by family."""
 
     level: float
-    families: dict[str, list[float]] = field(default_factory=dict)
-    places: dict[str, dict[int, Place]] = field(default_factory=dict)
-    skipped: dict[str, int] = field(default_factory=dict)
-    searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
-    run: dict[str, int] = field(default_factory=dict)  # tests with a p-value, by family
-
-    def add_searched(self, family: str, size: int, places: list[Place]) -> None:
-        """Add a family whose p-values are already those of its whole search."""
-        self.searched[family] = (size, places)
+    families: defaultdict[str, Family] = field(default_factory=lambda: defaultdict(Family))
 
     def add(self, family: str, p_value: float, place: Place | None = None) -> None:
         """Add one test."""
-        self.add_all(family, [p_value], {} if place is None else {0: place})
-
-    def add_all(self, family: str, p_values: list[float], places: Mapping[int, Place]) -> None:
-        """Add tests, and the places of some of them by their number; nothing where there are none."""
-        if not p_values:
-            return
-        held = self.families.setdefault(family, [])
-        self.places.setdefault(family, {}).update((len(held) + i, place) for i, place in places.items())
-        held.extend(p_values)
-        self.run[family] = self.run.get(family, 0) + int(np.count_nonzero(~np.isnan(p_values)))
-
-    def count_only(self, family: str, tests: int) -> None:
-        """Count tests that were not run, because a first look left them out: they cost the same."""
-        self.skipped[family] = self.skipped.get(family, 0) + tests
+        self.families[family].add([p_value], {} if place is None else {0: place})
 
     def size(self, family: str) -> int:
         """Number of tests in a family."""
-        if family in self.searched:
-            return self.searched[family][0]
-        return self.run.get(family, 0) + self.skipped.get(family, 0)
+        return self.families[family].size
 
     @property
     def factor(self) -> int:
@@ -121,8 +156,8 @@ class Multiplicity:
 
     @property
     def names(self) -> list[str]:
-        """The families."""
-        return [*self.families, *self.searched]
+        """The families of which something was tested."""
+        return [name for name, held in self.families.items() if held.p_values or held.searched is not None]
 
     @property
     def total(self) -> int:
@@ -131,24 +166,16 @@ class Multiplicity:
 
     def adjust(self) -> None:
         """Adjust every p-value over the audit."""
-        for family, p_values in self.families.items():
-            raw = np.array(p_values + [1.0] * self.skipped.get(family, 0))
-            adjusted = np.minimum(1.0, holm(raw) * self.factor)
-            for i, place in self.places[family].items():
-                place.adjusted = float(adjusted[i])
-        for _, places in self.searched.values():
-            for place in places:
-                place.adjusted = min(1.0, place.p_value * self.factor)
-
-    def adjust_others(self, places: Sequence[Place]) -> None:
-        """Adjust places that are no test of their own, as if each were the first of its family."""
-        for place in places:
-            if math.isnan(place.adjusted):
-                place.adjusted = self.bonferroni(place.family, place.p_value)
+        for name in self.names:
+            self.families[name].adjust(self.factor)
 
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+
+    def cost(self, place: Place) -> float:
+        """Logarithm of how many places there are in its family, and of the boxes searched."""
+        return math.log(max(self.size(place.family), 1) * max(place.searched, 1))
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
@@ -157,24 +184,23 @@ class Multiplicity:
 
 def judged(groups: Sequence[Group], rows: Rows, level: float) -> None:
     """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-    for group in groups:
-        group.reachable = reachable_p(group.raw, rows)
-    every = np.sort(np.concatenate([group.reachable for group in groups] or [np.empty(0)]))
+    reachable = [reachable_p(group.raw, rows) for group in groups]
+    every = np.sort(np.concatenate([*reachable, np.empty(0)]))
     if every.size == 0:
         return
     # The largest number of tests k such that k cells can reach level / k.
     possible = np.searchsorted(every, level / np.arange(1, every.size + 1), side="right")
     enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
     limit = level / (int(enough[0]) + 1 if enough.size else every.size)
-    for group in groups:
-        group.p_value = np.where(group.reachable <= limit, group.p_value, np.nan)
+    for group, least in zip(groups, reachable, strict=True):
+        group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
 
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
     """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
     raw, beyond = group.joined(box)
     p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0)) if p_value is None else p_value
-    place = Place(group, box, p, 0.0, family, raw, beyond, searched, kind=group.kind)
+    place = Place(group, box, p, family, raw, beyond, searched)
     if rows.raw.cluster is not None:
         place.p_value = rows.exact_p(rows.raw, place.rows, p)
     place.p_value = min(1.0, place.p_value * searched)
@@ -194,7 +220,7 @@ def add_cells(
             held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
             p_values[i] = held[i].p_value
         places += held.values()
-        tests.add_all(family, p_values, held)
+        tests.families[family].add(p_values, held)
     return places
 
 
@@ -204,12 +230,10 @@ def add_boxes(
     """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
     places: list[Place] = []
     for group in groups:
-        shape, ordered = group.shape, tuple(part.edges is not None for part in group.parts)
-        known = tuple(part.known for part in group.parts)
+        shape, ordered = group.shape, [part.ordered for part in group.parts]
         for beyond, sums in ((False, group.raw), (True, group.beyond)):
             noise = rows.variance(sums)
-            off = (sums.predicted - sums.observed).reshape(shape)
-            best = best_boxes(off, noise.reshape(shape), ordered, known, float(noise.sum()), beyond=beyond)
+            best = best_boxes(sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond)
             chances = _chances(group, best, rows)
             for item, p in zip(best, chances, strict=True):
                 place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
@@ -224,9 +248,9 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     """P-values of several boxes of a group at once, from their sums."""
     if not best:
         return []
-    sums = [group.joined(item.box)[0] for item in best]
-    stacked = Sums(*(np.concatenate([getattr(one, name) for one in sums]) for name in NAMES))
-    return [float(p) for p in np.nan_to_num(rows.p_values(stacked), nan=1.0)]
+    sums = Sums.joined([group.joined(item.box)[0] for item in best])
+    chances: list[float] = np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
+    return chances
 
 
 def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
@@ -239,17 +263,6 @@ def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: 
             places[-1].p_value = p
             tests.add(family, p, places[-1])
     return places
-
-
-def set_costs(places: Sequence[Place], tests: Multiplicity) -> None:
-    """Cost of each place: the logarithm of how many there are in its family, and of the boxes searched."""
-    for place in places:
-        place.cost = math.log(max(tests.size(place.family), 1) * max(place.searched, 1))
-
-
-def off_beyond(place: Place) -> float:
-    """Σw(q - y) of a place."""
-    return float((place.beyond.predicted - place.beyond.observed)[0])
 
 
 def deviation_beyond(variance: float, total: float) -> float:
@@ -269,12 +282,11 @@ def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Mult
 
     for place in places:
         variance = float(rows.variance(place.beyond)[0])
-        z = abs(off_beyond(place)) / deviation_beyond(variance, total)
-        chance = 2.0 * float(ndtr(-z))
+        off = float(place.beyond.off[0])
+        chance = 2.0 * float(ndtr(-abs(off) / deviation_beyond(variance, total)))
         if rows.raw.cluster is not None:
             chance = rows.exact_p(rows.beyond, place.rows, 0.0)
         elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
             chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
-        same_way = off_beyond(place) * float((place.raw.predicted - place.raw.observed)[0]) > 0
-        possible = same_way and variance <= WHOLE * total
+        possible = off * place.off > 0 and variance <= WHOLE * total
         place.specific = bool(possible and chance * tests.severity(place) <= tests.level)

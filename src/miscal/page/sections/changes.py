@@ -39,7 +39,6 @@ def _one(result: Entry, level: float) -> Safe:
     drawn = [figure(period_rates(result, level), _RATES), figure(period_gaps(result, level), _GAPS)]
     return tag(
         "div",
-        tag("h3", name(result.part, 80)) if result.part else None,
         lead(periods_said(result)),
         tag("ul", said, class_="told", data_fold=4) if said else None,
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,

@@ -7,7 +7,7 @@ import math
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
-from miscal.page.markup import Safe, name, tag
+from miscal.page.markup import Safe, tag
 from miscal.page.reading import Columns, text
 from miscal.page.records import Document
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, rates, section, sheet
@@ -68,7 +68,6 @@ def _one(result: Entry) -> Safe:
     listed = sheet("Subpopulations, those furthest off first", columns, search="Search subpopulations")
     return tag(
         "div",
-        tag("h3", name(result.part, 80)) if result.part else None,
         tag("p", _judged(result)),
         quiet(_BAND) if drawn else None,
         tag("div", drawn, class_="pair") if drawn else None,
@@ -110,8 +109,8 @@ def neighbourhoods(document: Document) -> Safe:
 
 def _map(result: Entry) -> Safe:
     said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
-    heading = f"{f'{result.part}: ' if result.part else ''}{' and '.join(result.columns)}"
-    return figure(neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
+    told = f"{said}, {words.p_value(result.p_value)}."
+    return figure(neighbourhood(result), told, heading=" and ".join(result.columns))
 
 
 def groups(document: Document) -> Safe:

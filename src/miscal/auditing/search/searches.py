@@ -1,0 +1,216 @@
+"""Searches with noise of their own: conjunctions of up to three columns, and planes of two numbers of a deep audit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.search.groups import best_boxes, sums_of
+from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
+from miscal.auditing.search.places import Own, Place
+from miscal.data.columns import Column
+from miscal.data.predictions import Predictions
+from miscal.engines.source import give_back
+from miscal.engines.subpopulations import ordered
+from miscal.inference.subpopulation import scaled_errors
+from miscal.metrics.neighbourhood.result import by_neighbourhood
+from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
+from miscal.pooling.condition import Condition, Conjunction
+from miscal.pooling.subpopulations import Conjunctions
+from miscal.results import Result
+
+DEPTH, HALVES = 3, 2
+WIDEST = {"normal": 8, "deep": 12}  # columns that are combined, the most suspect ones
+MANY_ROWS, NARROW = 300_000, 4  # beyond so many rows fewer columns: each partition holds a number a row
+MOST_LEVELS = 20
+DRAWS = {"normal": 999, "deep": 1999}
+WORK = 3e9  # rows times draws times partitions; beyond it Bonferroni's inequality
+LEAST_DRAWS = 199
+PLACES = 60  # worst subpopulations that become places
+INFORMATION, LEAST = 5.0, 10
+DRAWN, LOOKED_AT = 3, 40  # worst subpopulations drawn, among so many
+ALIKE = 0.5  # rows shared from which two are drawn once
+POINTS = 200
+BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
+MOST_PAIRS = 15
+GRID = 24
+BOX_RANGES = 20  # of each variable, to describe the neighbourhood as a box
+BOXES = 1000  # boxes in a plane that do not share most of their rows, roughly: what having searched it costs
+MOST_MAPPED = 200_000
+SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
+WHOLE_SCORE = (0.0, 1.0)
+
+
+def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
+    """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
+    fit = [(suspicion(r, g), c) for c, r, g in looked.columns if g.ordered or len(c.levels) <= MOST_LEVELS]
+    if len(fit) < 2:
+        return
+    say("subpopulations")
+    widest = WIDEST[wanted.effort] if predictions.rows <= MANY_ROWS else NARROW
+    chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[:widest]]
+    names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
+    rows = predictions.rows
+    partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
+    draws = DRAWS[wanted.effort]
+    if rows * draws * partitions > WORK:
+        # More draws than are ever made, so that the inequality takes over; signs cannot be flipped but by simulation.
+        flips = looked.rows.noise.null == "residual"
+        draws = max(LEAST_DRAWS, int(WORK / (rows * partitions))) if flips else int(2e8 / rows) + 2
+    asked: Any = {"subpopulations": Conjunctions(DEPTH, HALVES), "min_information": INFORMATION, "min_size": LEAST}
+    give_back(rows)
+    result = by_subpopulation(
+        predictions, names, simulations=draws, target=looked.target, random_state=wanted.random_state, **asked
+    )
+    factor = _times_more(fit, chosen)
+    give_back(rows)
+    seen = _Seen(predictions, looked, names, result)
+    looked.searched["subpopulations"] = int(result.table.rows * factor), _places(seen, looked, result, factor)
+    looked.further.append(replace(result, extra={**result.extra, "cumulative": seen.curves()}))
+
+
+class _Seen:
+    """The search once more, without noise: which rows a subpopulation of the result's table has."""
+
+    def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
+        self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
+        seed = int(result.settings["random_state"])
+        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
+        self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
+        self.order = np.argsort(-scaled_errors(self.found.stats, "range"), kind="stable")
+
+    def members(self, number: int) -> np.ndarray:
+        """Places of its rows in the order of the score."""
+        return np.asarray(self.found.lists(np.array([number])).list(0))
+
+    def curves(self) -> list[dict[str, Any]]:
+        """Running totals of the whole table and of the worst subpopulations that are not much the same rows."""
+        kept: list[tuple[int, np.ndarray]] = []
+        for number in self.order[:LOOKED_AT].tolist():
+            own = self.members(number)
+            if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
+                kept.append((number, own))
+        drawn = [(0, self.members(0)), *kept]
+        return [{"label": self.found.define(k).name, **cumulative_curve(self.rows, own, POINTS)} for k, own in drawn]
+
+
+def _shared(one: np.ndarray, two: np.ndarray) -> float:
+    """Rows in both over rows in either."""
+    both = np.intersect1d(one, two, assume_unique=True).size
+    return both / max(one.size + two.size - both, 1)
+
+
+def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
+    """How many times more conjunctions there are over all columns than over those chosen."""
+    every, some = (
+        [len(column.levels) if column.nominal else HALVES for column in columns]
+        for columns in ([column for _, column in fit], chosen)
+    )
+    return max(1.0, _conjunctions(every) / max(_conjunctions(some), 1.0))
+
+
+def _conjunctions(sizes: list[int]) -> float:
+    """Number of conjunctions of up to three of the columns, by the elementary symmetric polynomials."""
+    sums = [1.0] + [0.0] * DEPTH
+    for size in sizes:
+        for depth in range(DEPTH, 0, -1):
+            sums[depth] += size * sums[depth - 1]
+    return sum(sums[1:])
+
+
+def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:
+    """The worst subpopulations of two columns or more, with their rows."""
+    places: list[Place] = []
+    for place, p in enumerate(np.asarray(result.table["p_adjusted"], dtype=float)):
+        if not p * factor <= 0.2 or len(places) >= PLACES:
+            break
+        k = int(seen.order[place])
+        definition = seen.found.define(k)
+        if k == 0 or len(definition.columns) < 2:  # the whole table and single columns are tested elsewhere
+            continue
+        members = np.sort(seen.rows.order[seen.members(k)]).astype(np.int32, copy=False)
+        words = tuple(condition.words() for condition in definition.conditions)
+        condition = Conjunction(definition.conditions)
+        own = Own("subpopulation", members, definition.name, definition.columns, words, condition)
+        raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
+        places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond))
+    return places
+
+
+def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
+    """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
+    numeric = [
+        (suspicion(result, group), column) for column, result, group in looked.columns if column.kind == "numeric"
+    ]
+    pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
+    if not pairs or predictions.rows > MOST_MAPPED:
+        return
+    draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
+    found: list[tuple[float, Result, Place]] = []
+    for (_, one), (_, two) in pairs[:MOST_PAIRS]:
+        say(f"neighbourhoods of {one.name} and {two.name}")
+        result = by_neighbourhood(
+            predictions, [one.name, two.name], bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
+            target=looked.target, random_state=wanted.random_state,
+        )  # fmt: skip
+        if result.table.rows and not math.isnan(result.p_value):
+            place = _box_place(predictions, looked, (one.name, two.name))
+            place.p_value = min(1.0, result.p_value * len(pairs))
+            found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
+    looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
+    looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level]
+
+
+def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) -> Result:
+    """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
+    values = [predictions.columns[name].values for name in names]
+    local = result.extra["map"]
+    ends = [[float(end) for end in np.nanquantile(column, [0.01, 0.99])] for column in values]
+    edges = [np.linspace(low, high, GRID + 1) for low, high in ends]
+    if any(e[0] >= e[-1] for e in edges):
+        return result
+    cell = [np.digitize(v, e[1:-1]) for v, e in zip(values, edges, strict=True)]
+    known = ~(np.isnan(values[0]) | np.isnan(values[1]))
+    code = (cell[1] * GRID + cell[0])[known]
+    gap, error = np.nan_to_num(local.gap[known]), local.error[known]
+    rows = np.bincount(code, minlength=GRID * GRID).astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(code, gap, GRID * GRID) / rows
+        size = np.bincount(code, np.nan_to_num(gap / error), GRID * GRID) / rows
+    grid = {"x": edges[0], "y": edges[1], "gap": mean, "deviations": size, "rows": rows}
+    shaped = {name: v.reshape(GRID, GRID).tolist() if v.size == GRID * GRID else v.tolist() for name, v in grid.items()}
+    return replace(result, extra={**result.extra, "grid": shaped})
+
+
+def _box_place(predictions: Predictions, looked: Looked, names: tuple[str, str]) -> Place:
+    """The box of the plane that stands out most, among all boxes of twenty by twenty ranges."""
+    values = [predictions.columns[name].values for name in names]
+    rows, known = looked.rows, np.flatnonzero(~(np.isnan(values[0]) | np.isnan(values[1])))
+    cuts = [np.unique(np.quantile(v[known], np.linspace(0.0, 1.0, BOX_RANGES + 1)[1:-1])) for v in values]
+    codes = [np.searchsorted(cut, v[known]) for cut, v in zip(cuts, values, strict=True)]
+    residual = rows.beyond.predicted[known] - rows.beyond.observed[known]
+    noise = rows.beyond.predicted[known] * (1.0 - rows.beyond.predicted[known])
+    if rows.weight is not None:
+        residual, noise = residual * rows.weight[known], noise * rows.weight[known] ** 2
+    shape = (cuts[0].size + 1, cuts[1].size + 1)
+    cell = codes[0] * shape[1] + codes[1]
+    off, spread = (np.bincount(cell, each, shape[0] * shape[1]).reshape(shape) for each in (residual, noise))
+    best = best_boxes(np.asarray(off, float), np.asarray(spread, float), shape, float(spread.sum()), beyond=True)
+    box = best[0].box if best else ((0, shape[0] - 1), (0, shape[1] - 1))
+    inside = [(code >= first) & (code <= last) for code, (first, last) in zip(codes, box, strict=True)]
+    members = known[inside[0] & inside[1]]
+    ends = [(float(v[members].min()), float(v[members].max())) for v in values]
+    words = [f"{low:.3g} to {high:.3g}" for low, high in ends]
+    conditions = [
+        Condition(name, "numeric", float(np.nextafter(low, -np.inf)), high)
+        for name, (low, high) in zip(names, ends, strict=True)
+    ]
+    label = " and ".join(f"{name} {said}" for name, said in zip(names, words, strict=True))
+    own = Own("neighbourhood", members, label, names, tuple(words), Conjunction(tuple(conditions)))
+    raw, beyond = sums_of(rows.raw, members), sums_of(rows.beyond, members)
+    return Place(own, (), math.nan, "neighbourhoods", raw, beyond, BOXES)
