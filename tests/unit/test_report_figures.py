@@ -14,11 +14,10 @@ import pytest
 
 from miscal.auditing.findings import Finding
 from miscal.page.entries import Cells, Walk, read_entry
-from miscal.page.figures import columns, gaps, periods, score
-from miscal.page.figures.axes import box, touches, width
+from miscal.page.figures import columns, crossed, gaps
 from miscal.page.figures.crossed import cumulative, deviation_reach
-from miscal.page.figures.marks import Figure
-from miscal.page.figures.score import crowded
+from miscal.page.figures.gaps import crowded
+from miscal.page.figures.marks import Figure, box, touches, width
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
 SCORE = SAMPLE["sections"]["score"][0]
@@ -60,9 +59,9 @@ def walk_of(curve: dict[str, Any]) -> Walk:
     return walk
 
 
-reliability, variable = of_entry(score.reliability), of_entry(columns.variable)
+reliability, variable = of_entry(gaps.reliability), of_entry(columns.variable)
 field_levels, field_funnel = of_entry(columns.field_levels), of_entry(columns.field_funnel)
-period_gaps, period_rates = of_entry(periods.period_gaps), of_entry(periods.period_rates)
+period_gaps, period_rates = of_entry(crossed.period_gaps), of_entry(crossed.period_rates)
 
 
 def gap_card(finding: dict[str, Any]) -> Figure:

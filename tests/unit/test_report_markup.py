@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.page import words
-from miscal.page.figures.axes import At, Box, box, placed, touches
-from miscal.page.figures.marks import line, thinned
-from miscal.page.figures.scales import Scale, nice
+from miscal.page.figures.marks import At, Box, Scale, box, line, nice, placed, thinned, touches
 from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from miscal.auditing.notes import GIVEN_AWAY
 from miscal.data.errors import refusal
-from miscal.page.period_words import KIND
-from miscal.page.words import finite, plural
+from miscal.page.words import KIND, finite, plural
 
 KEPT = {"label", "level", "low", "high"}
 

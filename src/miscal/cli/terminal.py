@@ -126,7 +126,7 @@ def show(found: Any) -> None:
 
 def _periods(document: Document) -> list[str]:
     """How the periods stand, and the steps that changed."""
-    from miscal.page.period_words import changed_words, periods_said
+    from miscal.page.words import changed_words, periods_said
 
     lines = []
     for result in document.of("period"):

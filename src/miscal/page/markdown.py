@@ -11,13 +11,12 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Cells, Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.period_words import KIND, changed_words, periods_said, signed_points
 from miscal.page.records import Document, read_document
 from miscal.page.sections.columns import entries
 from miscal.page.sections.findings import strength
 from miscal.page.sections.score import HEADINGS, number_rows
 from miscal.page.verdict import verdict
-from miscal.page.words import finite
+from miscal.page.words import KIND, changed_words, finite, periods_said, signed_points
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20

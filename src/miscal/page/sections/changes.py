@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.figures.periods import period_gaps, period_rates
+from miscal.page.figures.crossed import period_gaps, period_rates
 from miscal.page.markup import Safe, join, name, tag
-from miscal.page.period_words import KIND, changed_words, periods_said
 from miscal.page.records import Compared, Document
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, rates, section, sheet
+from miscal.page.words import KIND, changed_words, periods_said
 
 MOST_SAID = 8
 MOST_LISTED = 120

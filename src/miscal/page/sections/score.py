@@ -7,7 +7,7 @@ from collections.abc import Callable
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.figures.crossed import cumulative
-from miscal.page.figures.score import reliability
+from miscal.page.figures.gaps import reliability
 from miscal.page.markup import Safe, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import figure, folded, section
