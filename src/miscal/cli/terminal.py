@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from miscal.auditing.findings import Finding
     from miscal.page.records import Document
+    from miscal.page.sections.blocks import Column
 
 SHOWN = 12  # findings, clean columns and changes that are listed
 PATIENCE = 2.0  # seconds before a progress bar appears
@@ -100,12 +103,11 @@ def show(found: Any) -> None:
     heads = document.heads
     if heads:
         table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
-        for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
-            table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        table.add_column("difference in events")
-        table.add_column("adjusted p", justify="right")
-        for finding in heads[:SHOWN]:
-            table.add_row(*(escape(text) for text in _row(finding, words)))
+        columns = _ranking(heads[:SHOWN])
+        for column in columns:
+            table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
+        for i in range(len(heads[:SHOWN])):
+            table.add_row(*(escape(column.text(i)) for column in columns))
         console.print(table)
     if len(heads) > SHOWN:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
@@ -136,14 +138,16 @@ def _periods(document: Document) -> list[str]:
     return lines
 
 
-def _row(finding: Any, words: Any) -> list[str]:
-    off = words.events_off(finding.events_off)
+def _ranking(heads: list[Finding]) -> list[Column]:
+    from miscal.page.sections.blocks import Column, columns_of
+
+    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
+    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
+    return [*first, Column("difference in events", [_off(finding) for finding in heads], kind="words"), last]
+
+
+def _off(finding: Finding) -> str:
+    from miscal.page import words
+
     bound = f" (at least {words.count(finding.at_least)})" if finding.at_least >= 1 else ""
-    return [
-        finding.where,
-        f"{finding.rows:,}",
-        words.percent(finding.predicted),
-        words.percent(finding.observed),
-        off + bound,
-        words.p_cell(finding.p_value),
-    ]
+    return words.events_off(finding.events_off) + bound

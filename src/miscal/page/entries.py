@@ -311,11 +311,9 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
         values = floats(given.get(key))
         return (values if len(values) == len(share) else np.full(len(share), np.nan))[known]
 
-    half, low, high = beside("band"), beside("band_low"), beside("band_high")
-    total = total[known]
+    half, total = beside("band"), total[known]
     exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
-    low, high = np.where(np.isnan(low), -half, low), np.where(np.isnan(high), half, high)
-    return Walk(text(given.get("label")), share[known], total, beside("score"), low, high, exact)
+    return Walk(text(given.get("label")), share[known], total, beside("score"), -half, half, exact)
 
 
 def read_entry(value: object, kind: str = "") -> Entry:

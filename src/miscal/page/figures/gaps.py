@@ -35,18 +35,6 @@ def tip(bins: Cells, i: int, what: str = "Score ") -> str:
     return f"{head}{lines}\n{words.count(size)} rows{gap}"
 
 
-def crowded(bins: Cells) -> bool:
-    """Whether the scores crowd near 0 or 1 (a median below 8% or above 92%), so that only logit axes show them."""
-    filled = np.isfinite(bins.predicted)
-    if not filled.any():
-        return False
-    weight = np.nan_to_num(bins.size, nan=1.0)[filled]
-    order = np.argsort(bins.predicted[filled], kind="stable")
-    running = np.cumsum(weight[order])
-    middle = bins.predicted[filled][order][np.searchsorted(running, running[-1] / 2)]
-    return bool(middle < 0.08 or middle > 0.92)
-
-
 def _domain(bins: Cells, logit: bool) -> tuple[float, float]:
     """The range both axes share: everything drawn, and round ends on the linear scale."""
     drawn = known(bins.predicted, bins.observed, bins.band_low, bins.band_high)
@@ -68,11 +56,10 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
     """Draw how often it happened against how often it was predicted, by bin of the score.
 
     The band is that of a calibrated model. The histogram beneath is that of the audit, or of the bins where those are
-    finer. Axes are logit when the scores crowd near 0 or 1, or when `extra["axis"]` says "logit".
+    finer. Axes are logit where the result says so, because its scores crowd near 0 or 1.
     """
     bins = score.cells
-    wanted = score.extra.get("axis")
-    kind: Kind = "logit" if wanted == "logit" or (wanted is None and crowded(bins)) else "linear"
+    kind: Kind = "logit" if score.extra.get("axis") == "logit" else "linear"
     low, high = _domain(bins, kind == "logit")
     x, y = Scale(low, high, _SQUARE_LEFT, _SQUARE_RIGHT, kind), Scale(low, high, 318.0, 24.0, kind)
     beyond = bins.beyond(level)
