@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from miscal.page.sections.blocks import Column
 
 SHOWN = 12  # findings, clean columns and changes that are listed
-PATIENCE = 2.0  # seconds before a progress bar appears
 
 
 def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
@@ -39,48 +38,23 @@ def written(**files: Path | None) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that appears only when the work takes a while, and only on a terminal."""
-    import time
-
+    """A bar while the work goes on, only on a terminal, which it leaves as it was."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda *_: None
-        return
-    start = time.monotonic()
-    bar = Progress(
-        TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-    )
-    task = bar.add_task("")
-    started = False
-
-    def advance(what: str, done: int, total: int) -> None:
-        nonlocal started
-        if not started and time.monotonic() - start > PATIENCE:
-            bar.start()
-            started = True
-        bar.update(task, description=what, completed=done, total=total)
-
-    try:
-        yield advance
-    finally:
-        if started:
-            bar.stop()
+    parts = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-@contextmanager
-def waiting(text: str) -> Iterator[None]:
+def waiting(text: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal, for work that cannot say how far it is."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(text):
-        yield
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def show(found: Any) -> None:

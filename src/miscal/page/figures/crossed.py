@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from miscal.page import words
-from miscal.page.entries import REACH, Cells, Entry, Grid, Walk, listed
+from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
 from miscal.page.figures import marks
 from miscal.page.figures.gaps import way
 from miscal.page.figures.marks import At, Figure, Scale, known, nice, placed, rate_ends
@@ -57,7 +57,7 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
     walk = _thinned(walk)
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
-    table = listed({name: column for name, column in columns.items() if np.isfinite(column).any()})
+    table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
     unit = _SHARE
     if reach is not None and walk.deviation > 0:
         unit, walk = _DEVIATIONS, _scaled(walk)
@@ -139,18 +139,18 @@ def neighbourhood(result: Entry) -> Figure:
         return marks.drawn("neighbourhood", title, "There is no map in this audit.", _SIZE, [])
     one, two = [*result.columns, "x", "y"][:2]
     across, up = Scale(grid.x[0], grid.x[-1], _LEFT, _SIDE), Scale(grid.y[0], grid.y[-1], _BOTTOM, _TOP)
-    filled = list(zip(*np.nonzero(grid.rows > 0), strict=True))
-    drawn = [_heat(grid, i, j, across, up, (one, two)) for i, j in filled]
+    row, column = np.nonzero(grid.rows > 0)
+    drawn = [_heat(grid, i, j, across, up, (one, two)) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
     drawn += [
         marks.left(up, _LEFT, _LEFT, marks.numbers),
         marks.bottom(across, _BOTTOM, one[:40], marks.numbers),
         marks.text(_LEFT, 12, two, "label", limit=40),
     ]
-    row, column = np.nonzero(grid.rows > 0)
-    table = {f"{one} from": grid.x[column], f"{two} from": grid.y[row], "rows": grid.rows[row, column],
-             "gap": grid.gap[row, column], "standard errors": grid.deviations[row, column]}  # fmt: skip
+    table = {f"{one} from": grid.x[column].tolist(), f"{two} from": grid.y[row].tolist()}
+    planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
+    table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
     description = f"The gap around each place of {one} (across) and {two} (up)."
-    return marks.drawn("neighbourhood", title, description, _SIZE, drawn, listed(table))
+    return marks.drawn("neighbourhood", title, description, _SIZE, drawn, table)
 
 
 def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str, str]) -> Safe:
