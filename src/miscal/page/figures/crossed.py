@@ -118,18 +118,15 @@ def _bracket(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
 
 def _stops(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
     """Invisible points along the line, so that hovering reads the running total."""
-    stops = np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp))
-    return [
-        marks.point(x.at(walk.share[i]), y.at(walk.total[i]), "ghost", _stop(walk, int(i), unit), 3.5) for i in stops
-    ]
-
-
-def _stop(walk: Walk, i: int, unit: _Unit) -> str:
-    score, total = walk.score[i], walk.total[i]
-    upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
-    more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-    size = f"{unit.write(abs(total))} {'of all rows' if unit is _SHARE else 'deviations'}"
-    return f"Lowest {words.percent(walk.share[i], 2)} of scores{upto}\n{size} {more}"
+    drawn = []
+    for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):
+        share, score, total = walk.share[i], walk.score[i], walk.total[i]
+        upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
+        more = "more predicted than happened" if total >= 0 else "more happened than predicted"
+        size = f"{unit.write(abs(total))} {'of all rows' if unit is _SHARE else 'deviations'}"
+        said = f"Lowest {words.percent(share, 2)} of scores{upto}\n{size} {more}"
+        drawn.append(marks.point(x.at(share), y.at(total), "ghost", said, 3.5))
+    return drawn
 
 
 def neighbourhood(result: Entry) -> Figure:
