@@ -164,7 +164,7 @@ def test_axes_are_logit_when_scores_crowd_near_zero() -> None:
     rare = {
         "table": {"predicted": [0.001, 0.004, 0.02, 0.3], "observed": [0.0, 0.005, 0.02, 0.2], "rows": [9, 9, 9, 1]}
     }
-    p = np.linspace(0.001, 0.1, 200)
+    p = np.linspace(0.001, 0.04, 200)
     for y_prob, axis in ((p, "logit"), (p + 0.4, "linear")):
         measured = by_score(Predictions(np.arange(200) % 2, y_prob))
         assert f"{axis} axes" in reliability(plain(measured.to_dict())).description
