@@ -54,7 +54,6 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
     """
     if walk is None:
         return marks.drawn("cumulative", _TITLE, "There is no running total in this audit.", _SIZE, [])
-    walk = _thinned(walk)
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
@@ -86,12 +85,6 @@ def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float] | None:
     """The lowest and highest point of several running totals in standard deviations of their noise."""
     ends = [end / walk.deviation for walk in walks if walk.deviation > 0 for end in (walk.bottom, walk.top)]
     return (round(min(*ends, -REACH), 9), round(max(*ends, REACH), 9)) if ends else None
-
-
-def _thinned(walk: Walk) -> Walk:
-    """The points that can be seen."""
-    keep = marks.thinned(walk.total)
-    return replace(walk, **{key: getattr(walk, key)[keep] for key in ("share", "total", "score", "low", "high")})
 
 
 def _scaled(walk: Walk) -> Walk:

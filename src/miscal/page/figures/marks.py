@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -283,21 +282,6 @@ def text(x: float, y: float, words: object, class_: str = "", anchor: str = "sta
 def group(*marks: Safe | Sequence[Safe]) -> Safe:
     """Marks kept together."""
     return tag("g", join(*marks))
-
-
-def thinned(y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Indices of a shorter line that looks the same: the highest and lowest point of each stretch, and the ends."""
-    heights = np.asarray(y, dtype=float)
-    many = len(heights)
-    if many <= most:
-        return np.arange(many)
-    cuts = np.linspace(0, many, most // 2 + 1).astype(np.intp)
-    keep = {0, many - 1}
-    for start, stop in pairwise(cuts.tolist()):
-        if stop > start and np.isfinite(heights[start:stop]).any():
-            keep.add(int(start + np.nanargmax(heights[start:stop])))
-            keep.add(int(start + np.nanargmin(heights[start:stop])))
-    return np.array(sorted(keep), dtype=np.intp)
 
 
 def rates(ticks: Sequence[float]) -> list[str]:
