@@ -69,9 +69,9 @@ def _beside(file: Path, suffix: str) -> Path:
 
 def _columns(file: Path) -> str:
     """What the columns are, for one who has not named any."""
-    from miscal.engines.batches import batches_of
+    from miscal.engines.source import opened
 
-    names = list(batches_of(str(file)).kinds)
+    names = list(opened(str(file)).kinds)
     return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
 
 
