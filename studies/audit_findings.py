@@ -30,7 +30,7 @@ import numpy as np
 
 import miscal
 from miscal.datasets import calibrated, distorted, planted
-from miscal.datasets.records import Synthetic
+from miscal.datasets.synthetic import Synthetic
 
 PLACES = ("field", "variable", "pair", "subpopulation")
 REGION = "neighbourhood"  # a disc in the plane of two numeric columns

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from miscal import Predictions
 from miscal.data.errors import refusal
-from miscal.datasets.records import Booleans, Codes, Floats, number, whole
+from miscal.datasets.synthetic import Booleans, Codes, Floats, number, whole
 
 LARGEST_DENOMINATOR = 1000
 

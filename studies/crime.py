@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from studies.figures_local_displays import embedded, principal
 
 from miscal import metrics
 from miscal.recalibrate import (
@@ -36,6 +35,7 @@ from miscal.recalibrate import (
     TemperatureScaling,
 )
 from studies import harness
+from studies.figures_local_displays import embedded, principal
 
 SEEDS, QUICK = 60, 5
 PATIENCE = 150

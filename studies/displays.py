@@ -11,8 +11,7 @@ from miscal import Result
 from miscal.data.errors import refusal
 from miscal.plots import ScoreDisplay, VariableDisplay
 from miscal.plots.base import BAND, INK, OVER, QUIET, SERIES, View, percent_axis, pyplot
-from miscal.plots.subpopulation import _p
-from miscal.results import Table
+from miscal.results import Table, p_text
 
 MOST_COLUMNS = 6  # whose errors are drawn beside the losses of candidates
 
@@ -274,7 +273,7 @@ class RepairedSubpopulationsDisplay(View):
             draws = list(self.results.values())[k].settings.get("draws")
             end = max(drawn["value"][k], np.nan_to_num(drawn["high"][k]))
             words = f"{drawn['value'][k]:.4f}" + (
-                f", p {_p(drawn['p_value'][k], draws)}" if drawn["p_value"][k] >= 0 else ""
+                f", p {p_text(drawn['p_value'][k], draws)}" if drawn["p_value"][k] >= 0 else ""
             )
             ax.text(end + 0.015 * top, k, words, va="center", fontsize=8.5, color=INK)
         ax.set_yticks(place, list(drawn["label"]), fontsize=9)

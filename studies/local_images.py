@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from studies.figures_local_displays import embedded, principal
 
 from miscal import metrics
 from miscal.recalibrate import (
@@ -37,6 +36,7 @@ from miscal.recalibrate import (
 )
 from miscal.recalibrate.by_columns.local import spread_rest
 from studies import harness
+from studies.figures_local_displays import embedded, principal
 
 ROWS = 3000
 BANDWIDTHS = np.geomspace(0.01, 10.0, 13)

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import refusal
-from miscal.datasets.records import Floats, Synthetic, generator, number, whole
-from miscal.datasets.synthetic import draw_outcomes
+from miscal.datasets.synthetic import Floats, Synthetic, draw_outcomes, generator, number, whole
 
 LOWEST, HIGHEST = 0.6, 0.8
 LARGEST_AMPLITUDE = 0.2  # keeps the true probability in [.4, 1]

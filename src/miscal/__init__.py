@@ -7,39 +7,6 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Audit",
-    "Conjunctions",
-    "Field",
-    "Finding",
-    "MiscalError",
-    "MiscalWarning",
-    "Neighbourhood",
-    "Predictions",
-    "RandomPaths",
-    "ResidualLeaves",
-    "Result",
-    "Score",
-    "Subpopulation",
-    "Variable",
-    "Variation",
-    "audit",
-    "by_class",
-    "by_field",
-    "by_neighbourhood",
-    "by_score",
-    "by_subpopulation",
-    "by_variable",
-    "by_variation",
-    "datasets",
-    "measure",
-    "metrics",
-    "plots",
-    "read",
-    "recalibrate",
-    "repair",
-]
-
 # Where the names live; a module is imported when one of its names is first used, so that this import costs nothing.
 _PLACES = {
     "auditing.audit": ("audit", "Audit"),
@@ -60,6 +27,7 @@ _PLACES = {
     "results": ("Result",),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
+__all__ = sorted([*_HOME, "datasets", "metrics", "plots", "recalibrate"])  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 ARRAY_SHOWN = 4
-PLAIN = {str, int, float, bool, type(None)}
 
 
 class Table(Mapping[str, np.ndarray]):
@@ -75,10 +74,7 @@ class Table(Mapping[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {
-            name: values.tolist() if values.dtype != object else _listed(values)
-            for name, values in self._columns.items()
-        }
+        return {name: _listed(values) for name, values in self._columns.items()}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as an Arrow table."""
@@ -105,14 +101,11 @@ class Table(Mapping[str, np.ndarray]):
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
         cells = [[name, *(_text(value) for value in values)] for name, values in shown.items()]
-        numeric = [values.dtype.kind in "fiu" for values in shown.values()]
+        sides = [">" if values.dtype.kind in "fiu" else "<" for values in shown.values()]
         widths = [max(len(text) for text in column) for column in cells]
         lines = []
         for row in zip(*cells, strict=True):
-            padded = [
-                text.rjust(width) if right else text.ljust(width)
-                for text, width, right in zip(row, widths, numeric, strict=True)
-            ]
+            padded = [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)]
             lines.append("  ".join(padded).rstrip())
         if self.rows > SHOWN:
             lines.append(f"... {self.rows - SHOWN} more rows")
@@ -131,7 +124,7 @@ class Table(Mapping[str, np.ndarray]):
 def _listed(values: np.ndarray) -> list[Any]:
     """Values of any kind; arrays among them as lists."""
     listed: list[Any] = values.tolist()
-    if set(map(type, listed)) <= PLAIN:
+    if values.dtype != object:
         return listed
     return [value.tolist() if isinstance(value, np.ndarray) else value for value in listed]
 
@@ -217,7 +210,7 @@ class Result:
         if not math.isnan(self.noise_floor):
             text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
         if not math.isnan(self.p_value):
-            text += f" (p {_p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
+            text += f" (p {p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,7 +238,8 @@ class Result:
         return f"<p>{words}</p>{self.table._repr_html_()}"
 
 
-def _p_text(p_value: float, draws: object, least: object = None) -> str:
+def p_text(p_value: float, draws: object, least: object = None) -> str:
+    """A p-value after "p", bounded where no simulation could have given less."""
     if isinstance(least, float) and p_value <= least:
         return f"<= {least:.2g}"
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):

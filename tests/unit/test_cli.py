@@ -102,26 +102,20 @@ def test_a_table_without_named_roles_lists_its_columns(tmp_path):
     )
 
 
-@pytest.mark.parametrize("command", [("audit",), ("check", "--max-expected", 1), ("tally", "--out", "day.tally")])
-def test_a_field_of_too_many_levels_is_one_clear_line(table: Path, tmp_path: Path, command: tuple[object, ...]) -> None:
-    name, *more = command
-    arguments = [tmp_path / word if word == "day.tally" else word for word in more]
-    common = (name, table, "--outcome", "y", "--probability", "p", "--memory", "600MB", *arguments)
-    page = () if name == "tally" else ("--out", tmp_path / "page.html")
-    done = run(*common, *page, "--max-levels", 2)
-    assert done.exit_code == 2
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "column 'state' must have at most 2 levels" in done.stderr
-    assert "allow more with --max-levels" in done.stderr
-    assert list(tmp_path.iterdir()) == [table]
-    assert run(*common, *page, "--max-levels", 3).exit_code == 0
-    assert run(*common, *page).exit_code == 0
-    assert run(*common, *page, "--max-levels", 0).exit_code == 2
+@pytest.mark.parametrize("memory", [(), ("--memory", "600MB")])
+def test_a_field_of_too_many_levels_is_set_aside_with_the_reason(
+    table: Path, tmp_path: Path, memory: tuple[str, ...]
+) -> None:
+    named = ("audit", table, "--outcome", "y", "--probability", "p", *memory, "--effort", "quick")
+    written = ("--out", tmp_path / "page.html", "--json", tmp_path / "a.json")
+    for most, aside in ((2, True), (3, False)):
+        assert run(*named, *written, "--max-levels", most).exit_code == 0
+        document = json.loads((tmp_path / "a.json").read_text())
+        reasons = {place["where"]: place["reason"] for place in document["too_small"]}
+        assert ("more than 2 levels" in reasons.get("state", "")) is aside
+    assert run(*named, *written, "--max-levels", 0).exit_code == 2
 
 
-def test_max_levels_is_not_for_a_table_that_is_loaded(table: Path, tmp_path: Path) -> None:
-    done = run("audit", table, "--outcome", "y", "--probability", "p", "--max-levels", 2, "--out", tmp_path / "a.html")
-    assert done.exit_code == 2
-    assert "--max-levels is for a table that is read in parts" in done.stderr
+def test_max_levels_is_a_whole_number(table: Path) -> None:
     with pytest.raises(MiscalError, match="'max_levels' must be a whole number above 0"):
         audit(table, outcome="y", probability="p", memory="600MB", max_levels=0)

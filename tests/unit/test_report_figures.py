@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from miscal import Predictions, by_score
 from miscal.auditing.findings import Finding
 from miscal.page.entries import Cells, Walk, read_entry
-from miscal.page.figures import columns, gaps, periods, score
-from miscal.page.figures.axes import box, touches, width
+from miscal.page.figures import columns, crossed, gaps
 from miscal.page.figures.crossed import cumulative, deviation_reach
-from miscal.page.figures.marks import Figure
-from miscal.page.figures.score import crowded
+from miscal.page.figures.marks import Figure, box, touches, width
+from miscal.page.json import plain
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
 SCORE = SAMPLE["sections"]["score"][0]
@@ -60,9 +60,9 @@ def walk_of(curve: dict[str, Any]) -> Walk:
     return walk
 
 
-reliability, variable = of_entry(score.reliability), of_entry(columns.variable)
+reliability, variable = of_entry(gaps.reliability), of_entry(columns.variable)
 field_levels, field_funnel = of_entry(columns.field_levels), of_entry(columns.field_funnel)
-period_gaps, period_rates = of_entry(periods.period_gaps), of_entry(periods.period_rates)
+period_gaps, period_rates = of_entry(crossed.period_gaps), of_entry(crossed.period_rates)
 
 
 def gap_card(finding: dict[str, Any]) -> Figure:
@@ -164,9 +164,11 @@ def test_axes_are_logit_when_scores_crowd_near_zero() -> None:
     rare = {
         "table": {"predicted": [0.001, 0.004, 0.02, 0.3], "observed": [0.0, 0.005, 0.02, 0.2], "rows": [9, 9, 9, 1]}
     }
-    assert crowded(cells(rare))
-    assert "logit axes" in reliability(rare).description
-    assert not crowded(cells(SCORE))
+    p = np.linspace(0.001, 0.04, 200)
+    for y_prob, axis in ((p, "logit"), (p + 0.4, "linear")):
+        measured = by_score(Predictions(np.arange(200) % 2, y_prob))
+        assert f"{axis} axes" in reliability(plain(measured.to_dict())).description
+    assert "logit axes" in reliability(rare | {"extra": {"axis": "logit"}}).description
     assert "linear axes" in reliability(rare | {"extra": {"axis": "linear"}}).description
 
 

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.page import words
-from miscal.page.figures.axes import At, Box, box, placed, touches
-from miscal.page.figures.marks import line, thinned
-from miscal.page.figures.scales import Scale, nice
+from miscal.page.figures.marks import At, Box, Scale, box, line, nice, placed, touches
 from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
 
 
@@ -148,13 +146,6 @@ def test_a_label_is_dropped_only_where_none_of_its_places_is_free(wanted: list[t
         ]
         assert at == (free[0] if free else None)
         used += [box(text, at)] if at is not None else []
-
-
-def test_thinning_keeps_the_extremes_and_the_ends() -> None:
-    heights = np.sin(np.arange(100_000) / 3000.0) + 1e-3 * np.arange(100_000) % 7
-    kept = thinned(heights, 300)
-    assert len(kept) <= 302
-    assert {0, len(heights) - 1, int(heights.argmax()), int(heights.argmin())} <= set(kept.tolist())
 
 
 def test_a_line_leaves_out_what_is_not_a_number() -> None:

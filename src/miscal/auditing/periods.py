@@ -20,7 +20,7 @@ from miscal.engines.adding import LevelCells, RangeCells
 from miscal.inference.changes import Changes, changes
 from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
-from miscal.page.period_words import KIND, step_words
+from miscal.page.words import KIND, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import Levels, Ranges
 from miscal.pooling.poolings import LevelPooling

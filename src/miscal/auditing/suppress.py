@@ -11,8 +11,7 @@ import numpy as np
 
 from miscal.auditing.column_choice import left_out
 from miscal.data.errors import refusal
-from miscal.page.period_words import KIND
-from miscal.page.words import finite, plural
+from miscal.page.words import KIND, finite, plural
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 KEPT = {"label", "level", "low", "high"}

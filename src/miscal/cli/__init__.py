@@ -24,10 +24,10 @@ COMMANDS = {
     "check": "check",
     "demo": "audit",
     "fit": "recalibrate",
-    "merge": "tally",
+    "merge": "audit",
     "page": "page",
     "recalibrate": "recalibrate",
-    "tally": "tally",
+    "tally": "audit",
 }
 SAME = "positive|outcome|probability|weight|count|cluster|time|every"  # options that are parameters of the same name
 

@@ -1,4 +1,4 @@
-"""The commands `miscal audit` and `miscal demo`: where probabilities are wrong, as a ranking and a page."""
+"""The commands `audit` and `demo` (a ranking and a page), `tally` and `merge` (all that an audit needs, no rows)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import click
 
 from miscal.cli import options as common
 from miscal.cli.terminal import leave, progress_bar
+from miscal.data.errors import MiscalError, refusal
 from miscal.data.places import prepared
 
-__all__ = ["audit", "demo"]
+__all__ = ["audit", "demo", "merge", "tally"]
 
 
 @click.command()
@@ -76,3 +77,60 @@ def demo(out: Path, effort: str, seed: int) -> None:
         "source": "Flights from New York, July to December 2013",
     }
     audit_and_leave(flights(), out / "report.html", out / "report.json", options)
+
+
+@click.command()
+@click.argument("file")
+@click.option("--out", required=True, type=common.PATH, help="File to write, such as day1.tally.")
+@click.option("--like", type=common.PATH, help="Tally whose edges are used, so that both can be added.")
+@common.outcome(required=True)
+@common.probability(required=True)
+@common.LOGIT
+@common.POSITIVE
+@common.WEIGHT
+@common.COUNT
+@common.BY
+@common.IGNORE
+@common.CEILING
+@common.MAX_LEVELS
+def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
+    """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
+    from miscal.auditing.all_rows import tally_of
+    from miscal.auditing.column_choice import MAX_LEVELS
+    from miscal.carriers.summary import Summary
+    from miscal.engines.roles import Roles
+
+    prepared({"--out": out}, table=file, tally=like)
+    first = None if like is None else Summary.load(like)
+    by, ignore, most = options.pop("by"), options.pop("ignore"), options.pop("max_levels")
+    roles = Roles(probability=common.one_or_list(options.pop("probability")), **options)
+    made = tally_of(
+        file, roles, by=list(by) or None, ignore=ignore, like=first, memory=memory, max_levels=most or MAX_LEVELS
+    )
+    made.save(out)
+    click.echo(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=common.PATH)
+@click.option("--out", required=True, type=common.PATH, help="File to write, such as month.tally.")
+def merge(files: tuple[Path, ...], out: Path) -> None:
+    """Add tallies of different rows, such as those of the days of a month."""
+    from miscal.carriers.summary import Summary, added
+
+    for path in files:
+        prepared({"--out": out}, tally=path)
+    total = Summary.load(files[0])
+    seen = {total.fingerprint: files[0]}
+    for path in files[1:]:
+        part = Summary.load(path)
+        same = seen.setdefault(part.fingerprint, path)
+        if same is not path:
+            hint = "the same table? its rows would count twice"
+            raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
+        try:
+            total = added([total, part])
+        except MiscalError as error:
+            raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
+    total.save(out)
+    click.echo(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")

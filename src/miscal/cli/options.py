@@ -33,7 +33,7 @@ MEMORY = click.option("--memory", help="Read the table in parts and stay below t
 MAX_LEVELS = click.option(
     "--max-levels",
     type=click.IntRange(min=1),
-    help="A field with more levels is refused, in a table read in parts.  [default: 1000000]",
+    help="A field with more levels is set aside.  [default: 1000000]",
 )
 PAGE = click.option("--out", default="report.html", show_default=True, type=PATH, help="Page to write.")
 JSON = click.option("--json", "json_path", type=PATH, help="JSON to write.")

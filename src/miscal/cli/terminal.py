@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from miscal.auditing.findings import Finding
     from miscal.page.records import Document
+    from miscal.page.sections.blocks import Column
 
 SHOWN = 12  # findings, clean columns and changes that are listed
-PATIENCE = 2.0  # seconds before a progress bar appears
 
 
 def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
@@ -36,48 +38,23 @@ def written(**files: Path | None) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that appears only when the work takes a while, and only on a terminal."""
-    import time
-
+    """A bar while the work goes on, only on a terminal, which it leaves as it was."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda *_: None
-        return
-    start = time.monotonic()
-    bar = Progress(
-        TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-    )
-    task = bar.add_task("")
-    started = False
-
-    def advance(what: str, done: int, total: int) -> None:
-        nonlocal started
-        if not started and time.monotonic() - start > PATIENCE:
-            bar.start()
-            started = True
-        bar.update(task, description=what, completed=done, total=total)
-
-    try:
-        yield advance
-    finally:
-        if started:
-            bar.stop()
+    parts = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-@contextmanager
-def waiting(text: str) -> Iterator[None]:
+def waiting(text: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal, for work that cannot say how far it is."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(text):
-        yield
+    return console.status(text) if console.is_terminal else nullcontext()
 
 
 def show(found: Any) -> None:
@@ -100,12 +77,11 @@ def show(found: Any) -> None:
     heads = document.heads
     if heads:
         table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
-        for name, justify in (("where", "left"), ("rows", "right"), ("predicted", "right"), ("happened", "right")):
-            table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        table.add_column("difference in events")
-        table.add_column("adjusted p", justify="right")
-        for finding in heads[:SHOWN]:
-            table.add_row(*(escape(text) for text in _row(finding, words)))
+        columns = _ranking(heads[:SHOWN])
+        for column in columns:
+            table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
+        for i in range(len(heads[:SHOWN])):
+            table.add_row(*(escape(column.text(i)) for column in columns))
         console.print(table)
     if len(heads) > SHOWN:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
@@ -126,7 +102,7 @@ def show(found: Any) -> None:
 
 def _periods(document: Document) -> list[str]:
     """How the periods stand, and the steps that changed."""
-    from miscal.page.period_words import changed_words, periods_said
+    from miscal.page.words import changed_words, periods_said
 
     lines = []
     for result in document.of("period"):
@@ -136,14 +112,16 @@ def _periods(document: Document) -> list[str]:
     return lines
 
 
-def _row(finding: Any, words: Any) -> list[str]:
-    off = words.events_off(finding.events_off)
+def _ranking(heads: list[Finding]) -> list[Column]:
+    from miscal.page.sections.blocks import Column, columns_of
+
+    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
+    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
+    return [*first, Column("difference in events", [_off(finding) for finding in heads], kind="words"), last]
+
+
+def _off(finding: Finding) -> str:
+    from miscal.page import words
+
     bound = f" (at least {words.count(finding.at_least)})" if finding.at_least >= 1 else ""
-    return [
-        finding.where,
-        f"{finding.rows:,}",
-        words.percent(finding.predicted),
-        words.percent(finding.observed),
-        off + bound,
-        words.p_cell(finding.p_value),
-    ]
+    return words.events_off(finding.events_off) + bound

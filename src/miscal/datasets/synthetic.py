@@ -1,21 +1,123 @@
-"""Calibrated data by design: every outcome is drawn from the probability that is predicted for it.
+"""Generators whose truth is known: calibrated by design, or miscalibrated by a known amount in a known place.
 
-What a test finds here is a false alarm.
+Calibrated: every outcome is drawn from the probability that is predicted for it, so what a test finds is a false alarm.
+Planted: scores are drawn the same way everywhere, so the score alone does not betray the place. In the planted rows the
+true probability is the score moved by one shift on the logit, solved so that the mean gap is exactly the one asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from miscal.data.errors import refusal
-from miscal.datasets.records import Codes, Floats, Synthetic, generator, number, whole
+from miscal.data.errors import nearest, refusal
 
+if TYPE_CHECKING:
+    from miscal.data.predictions import Predictions
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 WIDE = (0.8, 1.6)
 REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
 REGION_SHARES = np.array([0.24, 0.20, 0.16, 0.13, 0.11, 0.08, 0.05, 0.03])
 PRODUCTS = np.array(["basic", "plus", "family", "premium"])
+RADIUS = 0.2
+LARGEST_SHIFT = 700.0
+Columns = Mapping[str, np.ndarray]
+PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
+    "field": ("region = South", lambda c: c["region"] == "South"),
+    "variable": ("50 <= age < 60", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
+    "pair": ("region = East and product = plus", lambda c: (c["region"] == "East") & (c["product"] == "plus")),
+    "subpopulation": (
+        "age >= 54 and member and income < 30000",
+        lambda c: (c["age"] >= 54) & c["member"] & (c["income"] < 30_000),
+    ),
+    "neighbourhood": (
+        "within 0.2 of (x, y) = (0.7, 0.3)",
+        lambda c: (c["x"] - 0.7) ** 2 + (c["y"] - 0.3) ** 2 <= RADIUS**2,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Synthetic:
+    """Outcomes drawn from known probabilities, with predictions that are right or wrong by a known amount.
+
+    Attributes
+    ----------
+    y_true : array (n,)
+        0 or 1, or the class 0..K-1; drawn from ``truth``.
+    y_prob : array (n,) or (n, K)
+        What the model is said to predict.
+    truth : array, shaped like y_prob
+        The probability that the outcome was drawn from, given everything but a cluster's own effect.
+    columns : mapping of name to array (n,)
+        What the rows can be pooled by.
+    where : str
+        The planted place in words; "nowhere" for calibrated data, "everywhere" for a distorted score.
+    planted : boolean array (n,)
+        The rows of that place.
+    gap : float
+        Mean of predicted - true over the planted rows: the amount that a perfect audit of endless data would report.
+        0 where nothing is planted.
+    weight, cluster : array (n,) or None
+        Sampling weights; codes of the clusters.
+    """
+
+    y_true: Codes
+    y_prob: Floats
+    truth: Floats
+    columns: Mapping[str, npt.NDArray[Any]]
+    where: str
+    planted: Booleans
+    gap: float
+    weight: Floats | None = None
+    cluster: Codes | None = None
+
+    def predictions(self) -> Predictions:
+        """Return the same data as validated predictions."""
+        from miscal.data.predictions import Predictions
+
+        return Predictions(
+            self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
+        )
+
+    def __repr__(self) -> str:
+        return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """Return a parameter that must be a whole number of at least ``least``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise refusal(f"must be a whole number >= {least}", where=f"'{name}'", got=f"got {value!r}")
+    return int(value)
+
+
+def number(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
+    """Return a parameter that must lie between two numbers, ends included only if ``closed``."""
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if real and math.isfinite(value) and (low <= value <= high if closed else low < value < high):  # type: ignore[arg-type,operator]
+        return float(value)  # type: ignore[arg-type]
+    brackets = f"[{low:g}, {high:g}]" if closed else f"({low:g}, {high:g})"
+    raise refusal(f"must be a number in {brackets}", where=f"'{name}'", got=f"got {value!r}")
+
+
+def generator(random_state: object) -> np.random.Generator:
+    """Return the stream of random numbers that a seed names."""
+    try:
+        return np.random.default_rng(random_state)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise refusal(
+            "must be None, a whole number >= 0 or a numpy Generator",
+            where="'random_state'",
+            got=f"got {random_state!r}",
+        ) from None
 
 
 def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
@@ -46,17 +148,10 @@ def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
     return (random.random(len(truth)) < truth).astype(np.int64)
 
 
-def calibrated_record(
-    y_true: Codes,
-    y_prob: Floats,
-    columns: dict[str, np.ndarray],
-    *,
-    weight: Floats | None = None,
-    cluster: Codes | None = None,
-) -> Synthetic:
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray], **more: Any) -> Synthetic:
     """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
     nothing = np.zeros(len(y_true), dtype=np.bool_)
-    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0, weight, cluster)
+    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0, **more)
 
 
 def calibrated(
@@ -227,3 +322,125 @@ def weighted(
     weight = np.exp(number("spread", spread, 0.0, 10.0, closed=True) * random.standard_normal(n))
     y_prob = draw_scores(n, shape, random)
     return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
+
+
+def moved(y_prob: Floats, shift: float) -> Floats:
+    """Return the probabilities with a shift taken from their logit; ends included, no overflow."""
+    from scipy.special import expit, logit
+
+    return np.asarray(expit(logit(y_prob) - shift), dtype=np.float64)
+
+
+def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
+    """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
+    from scipy.optimize import brentq
+
+    if gap == 0.0 or not len(y_prob):
+        return y_prob.copy()
+    mean = float(y_prob.mean())
+    if not mean - 1.0 < gap < mean:
+        raise refusal(
+            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores",
+            where="'gap'",
+            got=f"got {gap!r}",
+        )
+
+    def excess(shift: float) -> float:
+        return mean - float(moved(y_prob, shift).mean()) - gap
+
+    shift = float(brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
+    return moved(y_prob, shift)
+
+
+def planted(
+    n: int = 10_000,
+    *,
+    place: str = "field",
+    gap: float = 0.1,
+    balanced: bool = False,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw predictions that are right everywhere but in one place, and there wrong by a known amount.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    place : str
+        What the place is:
+
+        - "field": one level of a field (region = South, 16% of the rows);
+        - "variable": one range of a variable (50 <= age < 60, 14%);
+        - "pair": one pair of levels (region = East and product = plus, 5%);
+        - "subpopulation": three conditions together (age, member, income; 13%);
+        - "neighbourhood": a disc in the plane of x and y (13%).
+    gap : float
+        Mean of predicted - true over the place's rows, exact to rounding; positive is over-prediction.
+    balanced : bool
+        If true the other rows err the opposite way by one shift of the logit, so that the total is right.
+    shape : two numbers
+        The beta distribution of the scores.
+    random_state : int, Generator or None
+        The seed.
+
+    Returns
+    -------
+    Synthetic
+        ``planted`` marks the rows, ``where`` says the place in words, ``gap`` is the mean gap there.
+
+    Examples
+    --------
+    >>> data = planted(5000, place="variable", gap=0.08)
+    >>> data
+    Synthetic(5000 rows, where='50 <= age < 60', gap=0.08)
+    >>> round(float((data.y_prob - data.truth)[data.planted].mean()), 12)
+    0.08
+    """
+    n, random = whole("n", n, 1), generator(random_state)
+    gap = number("gap", gap, -1.0, 1.0)
+    if place not in PLACES:
+        raise refusal("must name a kind of place", where="'place'", got=f"got {place!r}", hint=nearest(place, PLACES))
+    columns = draw_columns(n, random)
+    y_prob = draw_scores(n, shape, random)
+    words, find = PLACES[place]
+    rows = np.asarray(find(columns), dtype=np.bool_)
+    if not rows.any():
+        raise refusal("is too small: no row fell in the place", where="'n'", got=f"got {n}", hint="take more rows")
+    truth = y_prob.copy()
+    truth[rows] = truth_with_gap(y_prob[rows], gap)
+    if balanced:
+        if rows.all():
+            raise refusal("needs rows outside the place", where="'balanced'", got=f"n = {n}", hint="take more rows")
+        truth[~rows] = truth_with_gap(y_prob[~rows], -gap * rows.sum() / (~rows).sum())
+    found = float((y_prob - truth)[rows].mean())
+    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, words, rows, found)
+
+
+def distorted(
+    n: int = 10_000,
+    *,
+    slope: float = 0.7,
+    intercept: float = 0.0,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw predictions that are wrong everywhere, by a slope and an intercept of the logit.
+
+    logit(truth) = intercept + slope · logit(predicted), so a logistic recalibration finds exactly these two numbers:
+    slope < 1 is over-confidence, intercept < 0 over-prediction.
+
+    Examples
+    --------
+    >>> distorted(1000, slope=1.0, intercept=-0.5)
+    Synthetic(1000 rows, where='everywhere', gap=0.07481)
+    """
+    from scipy.special import expit, logit
+
+    n, random = whole("n", n, 1), generator(random_state)
+    slope, intercept = number("slope", slope, -100.0, 100.0), number("intercept", intercept, -100.0, 100.0)
+    y_prob = draw_scores(n, shape, random)
+    truth = np.asarray(expit(intercept + slope * logit(y_prob)), dtype=np.float64)
+    columns, everywhere = draw_columns(n, random), np.ones(n, dtype=np.bool_)
+    found = float((y_prob - truth).mean())
+    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, "everywhere", everywhere, found)

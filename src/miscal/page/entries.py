@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +24,6 @@ from miscal.page.words import edge, finite, span
 LONGEST_NAME = 160
 REACH = 1.96  # deviations that the band reaches at the end of a running total
 _BRACKETS = re.compile(r"^[\[(].*, .*[\])]$")
-_NUMBERS = ("rows", "weight", "predicted", "observed", "gap", "gap_low", "gap_high", "band_low", "band_high", "low",
-            "high", "p_value")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,10 @@ class Cells:
     def table(self) -> dict[str, list[object]]:
         """The columns that hold anything, as lists, for the data behind a figure."""
         known = {key: getattr(self, key) for key in _NUMBERS if not np.isnan(getattr(self, key)).all()}
-        return {"label": list(self.label), **listed(known)}
+        return {"label": list(self.label), **{key: column.tolist() for key, column in known.items()}}
 
 
-def listed(columns: Mapping[str, Floats]) -> dict[str, list[object]]:
-    """Arrays as lists for the data behind a figure, None where nothing is known."""
-    return {
-        name: [float(value) if math.isfinite(value) else None for value in column] for name, column in columns.items()
-    }
+_NUMBERS = tuple(field.name for field in fields(Cells))[1:]
 
 
 @dataclass(frozen=True)
@@ -307,11 +301,9 @@ def _walk(given: Mapping[str, Any], size: float) -> Walk | None:
         values = floats(given.get(key))
         return (values if len(values) == len(share) else np.full(len(share), np.nan))[known]
 
-    half, low, high = beside("band"), beside("band_low"), beside("band_high")
-    total = total[known]
+    half, total = beside("band"), total[known]
     exact = size if not math.isnan(size) else max(float(total.max()), 0.0) - min(float(total.min()), 0.0)
-    low, high = np.where(np.isnan(low), -half, low), np.where(np.isnan(high), half, high)
-    return Walk(text(given.get("label")), share[known], total, beside("score"), low, high, exact)
+    return Walk(text(given.get("label")), share[known], total, beside("score"), -half, half, exact)
 
 
 def read_entry(value: object, kind: str = "") -> Entry:

@@ -13,14 +13,18 @@ from os import PathLike
 from miscal.page.json import write_text
 from miscal.page.markup import Safe, asset, ellipsis, join, tag
 from miscal.page.records import Document, read_document
-from miscal.page.sections.changes import comparison, periods
-from miscal.page.sections.closing import clean_section, definitions, method, too_small_section
-from miscal.page.sections.columns import columns
-from miscal.page.sections.crossed import groups, neighbourhoods, subpopulations
+from miscal.page.sections.closing import (
+    clean_section,
+    comparison,
+    definitions,
+    method,
+    periods,
+    too_small_section,
+)  # fmt: skip
+from miscal.page.sections.columns import columns, groups, neighbourhoods, subpopulations
 from miscal.page.sections.findings import findings
-from miscal.page.sections.hero import header, hero, key_numbers
 from miscal.page.sections.repair import advice, repair
-from miscal.page.sections.score import score
+from miscal.page.sections.score import header, hero, key_numbers, score
 
 #: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
 FIGURE_BYTES = 700_000

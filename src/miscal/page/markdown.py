@@ -11,13 +11,12 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Cells, Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.period_words import KIND, changed_words, periods_said, signed_points
 from miscal.page.records import Document, read_document
-from miscal.page.sections.columns import entries
+from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
 from miscal.page.sections.score import HEADINGS, number_rows
 from miscal.page.verdict import verdict
-from miscal.page.words import finite
+from miscal.page.words import KIND, changed_words, finite, periods_said, signed_points
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
@@ -132,22 +131,15 @@ def _period_row(periods: Cells, result: Entry, k: int) -> list[str]:
 
 def _columns(audit: Document) -> str:
     every = entries(audit)
-    rows = [
-        [
-            quoted(entry.column, 60),
-            words.percent(entry.value),
-            words.percent(entry.noise_floor),
-            words.p_cell(entry.p_value, entry.least),
-            quoted(entry.worst[0], 60),
-            words.points(entry.worst[1]),
-        ]
-        for entry in every[:MOST]
-    ]
-    if not rows:
+    if not every:
         return ""
-    headings = ["Column", "Average error", "Noise alone", "p-value", "Worst place", "Gap there"]
+    columns = [column for column in column_list(every[:MOST]) if column.heading != "Looked at"]
+    rows = [
+        [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
+        for k in range(len(every[:MOST]))
+    ]
     more = f"\n\n{words.plural(len(every) - MOST, 'further column')} in the JSON." if len(every) > MOST else ""
-    return f"## Column by column\n\n{_table(headings, rows)}{more}"
+    return f"## Column by column\n\n{_table([column.heading for column in columns], rows)}{more}"
 
 
 def _rest(audit: Document) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -98,6 +98,11 @@ class Columns(dict[str, list[Any]]):
 
     def __missing__(self, name: str) -> list[Any]:
         return [None] * self.rows
+
+    def take(self, rows: Iterable[int]) -> Columns:
+        """Some of the rows, in the order given."""
+        chosen = list(rows)
+        return Columns({name: [column[i] for i in chosen] for name, column in self.items()})
 
 
 #: How a field of a record is read, by what its annotation says.

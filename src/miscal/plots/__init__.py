@@ -6,12 +6,9 @@ from typing import Any
 
 from miscal.plots.base import Display
 from miscal.plots.field import FieldDisplay
-from miscal.plots.neighbourhood import NeighbourhoodDisplay
-from miscal.plots.others import Classes, Periods
-from miscal.plots.score import ScoreDisplay
-from miscal.plots.subpopulation import SubpopulationDisplay
-from miscal.plots.variable import VariableDisplay
-from miscal.plots.variation import VariationDisplay
+from miscal.plots.local import NeighbourhoodDisplay, SubpopulationDisplay
+from miscal.plots.score import ScoreDisplay, VariationDisplay
+from miscal.plots.variable import Classes, Periods, VariableDisplay
 from miscal.results import Result
 
 __all__ = [
@@ -22,17 +19,7 @@ __all__ = [
     "VariableDisplay",
     "VariationDisplay",
 ]
-DISPLAYS: dict[str, type[Display]] = {
-    made.word: made
-    for made in (
-        ScoreDisplay,
-        VariableDisplay,
-        FieldDisplay,
-        VariationDisplay,
-        NeighbourhoodDisplay,
-        SubpopulationDisplay,
-    )
-}
+DISPLAYS: dict[str, type[Display]] = {globals()[name].word: globals()[name] for name in __all__}
 OTHERS = {"class": Classes, "period": Periods}
 
 

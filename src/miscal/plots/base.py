@@ -28,7 +28,7 @@ UNDER = "#1f6fb4"  # happened more than predicted
 INK = "#23303b"
 QUIET = "#7b8794"
 BAND = "#c9d3dc"
-WALK_X, WALK_Y = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
+DASHES, DOTS = (0, (4, 3)), (0, (3, 3))
 SERIES = ("#1f6fb4", "#c2571a", "#2a8c6e", "#8a5fb0", "#b03a5b", "#8c7a1f")
 
 
@@ -46,13 +46,15 @@ class View(ABC):
 
     ax_: Axes
     figure_: Figure
+    columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, result: Result) -> None:
         self.result = result
 
-    @abstractmethod
     def frame(self) -> Table:
-        """Exactly what is drawn."""
+        """Exactly what is drawn: where a view does not say otherwise, its columns of the cells that have rows."""
+        table = self.result.table
+        return Table({name: table[name][table["rows"] > 0] for name in self.columns})
 
     @abstractmethod
     def plot(self, ax: Any = None, **style: Any) -> Any:
@@ -133,9 +135,7 @@ class Display:
         options : go to the `by_` function of the word
         """
         columns = {} if by is None else _columns(by, cls.word)
-        return cls._measured(
-            Predictions(y_true, y_prob, weight=sample_weight, columns=columns), columns, options, kind, ax
-        )
+        return cls._measured(Predictions(y_true, y_prob, weight=sample_weight, columns=columns), options, kind, ax)
 
     @classmethod
     def from_estimator(
@@ -170,19 +170,16 @@ class Display:
         if by is not None:
             columns = _columns(by, cls.word)
         classes = list(estimator.classes_)
-        probability = estimator.predict_proba(X)
         given = {"positive": classes[1]} if len(classes) == 2 else {"classes": classes}
-        p = Predictions(y, probability, weight=sample_weight, columns=columns, **given)
-        return cls._measured(p, columns, options, kind, ax)
+        p = Predictions(y, estimator.predict_proba(X), weight=sample_weight, columns=columns, **given)
+        return cls._measured(p, options, kind, ax)
 
     @classmethod
-    def _measured(
-        cls, p: Predictions, columns: Mapping[str, Any], options: dict[str, Any], kind: str | None, ax: Any
-    ) -> Self:
-        if bool(columns) != cls.pools:
+    def _measured(cls, p: Predictions, options: dict[str, Any], kind: str | None, ax: Any) -> Self:
+        names = list(p.columns)
+        if bool(names) != cls.pools:
             what = "needs the columns that rows are pooled by" if cls.pools else "takes no columns"
-            raise refusal(what, where=f"{cls.__name__}", got=f"'by' names {len(columns)}")
-        names = list(columns)
+            raise refusal(what, where=cls.__name__, got=f"'by' names {len(names)}")
         pooled = [] if not names else [names[0] if len(names) == 1 else names]
         measure = getattr(import_module("miscal"), f"by_{cls.word}")
         return cls(measure(p, *pooled, **options), kind).plot(ax)
@@ -210,12 +207,11 @@ def _columns(data: Any, word: str) -> dict[str, Any]:
 
 def open_frame(ax: Any) -> Any:
     """Axes without the lines at the top and on the right."""
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def labelled(ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "") -> None:
+def labelled(ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "", title: str = "") -> None:
     """Names of the axes; `percent` says which of x and y are in per cent, `legend` where the legend is."""
     ax.set_xlabel(x, color=INK)
     ax.set_ylabel(y, color=INK)
@@ -223,6 +219,8 @@ def labelled(ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "
         percent_axis(getattr(ax, f"{name}axis"))
     if legend:
         ax.legend(frameon=False, fontsize=9, loc=legend)
+    if title:
+        ax.set_title(title, loc="left", fontsize=10, color=INK)
 
 
 def percent_axis(axis: Any) -> None:
@@ -230,3 +228,51 @@ def percent_axis(axis: Any) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))
+
+
+def colours() -> Any:
+    """From happened more, over nothing, to predicted more."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("gap", [UNDER, "#f4f4f2", OVER])
+
+
+def short(label: object, longest: int = 28) -> str:
+    """A label that fits beside an axis; signs that matplotlib would read as formulas are escaped.
+
+    >>> short("a very long name of an advertiser")
+    'a very long name of an adve…'
+    """
+    whole = str(label)
+    text = whole if len(whole) <= longest else whole[: longest - 1] + "…"
+    return text.replace("$", r"\$").replace("\n", " ")
+
+
+def square(
+    ax: Any, x: np.ndarray, y: np.ndarray, band: tuple[np.ndarray, np.ndarray], diagonal: str, **line: Any
+) -> None:
+    """Observed against predicted in a square from 0 to 1, with the diagonal and, once, the band of noise."""
+    if not ax.lines:
+        ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
+        ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
+    ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+
+def walk(ax: Any, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
+    """A running total over the band of its noise, and its highest and lowest point, whose distance is Kuiper's."""
+    x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
+    ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
+    ax.axhline(0, color=QUIET, linewidth=0.8)
+    ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | line)
+    top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
+    for level, tint in ((top, OVER), (bottom, UNDER)):
+        ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
+    return top, bottom
+
+
+def walk_axes(ax: Any, legend: str = "") -> None:
+    """The axes of running totals."""
+    ax.set_xlim(0, 1)
+    words = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
+    labelled(ax, *words, percent="xy", legend=legend)

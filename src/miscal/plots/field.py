@@ -8,24 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled, percent_axis
+from miscal.plots.base import (
+    BAND,
+    DASHES,
+    INK,
+    OVER,
+    QUIET,
+    UNDER,
+    Display,
+    View,
+    colours,
+    labelled,
+    percent_axis,
+    short,
+)
 from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
 NAMED = 5
 RIGHT = 0.75  # share of the axis from which on names go to the left of their points
-LONGEST = 28
 HALO = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.8}
-
-
-def short(label: str, longest: int = LONGEST) -> str:
-    """A label that fits beside an axis; signs that matplotlib would read as formulas are escaped.
-
-    >>> short("a very long name of an advertiser")
-    'a very long name of an adve…'
-    """
-    text = label if len(label) <= longest else label[: longest - 1] + "…"
-    return text.replace("$", r"\$").replace("\n", " ")
+TIE = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
 class Funnel(View):
@@ -67,8 +70,7 @@ class Funnel(View):
         self._name(ax, drawn)
         ax.set_xscale("log")
         size_words = "Size of the level (rows at the mean rate that would be as noisy)"
-        labelled(ax, size_words, "Predicted minus observed", percent="y", legend="upper right")
-        ax.set_title(self._title(), loc="left", fontsize=10, color=INK)
+        labelled(ax, size_words, "Predicted minus observed", percent="y", legend="upper right", title=self._title())
         return self
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
@@ -78,39 +80,30 @@ class Funnel(View):
         error = np.sqrt(self._unit() / grid)
         outer = float(-ndtri(0.025 / max(tests, 1)))
         ax.fill_between(grid, -1.96 * error, 1.96 * error, color=BAND, alpha=0.8, linewidth=0, label="95% of levels")
-        for sign in (-1, 1):
-            ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
-        ax.plot([], [], color=QUIET, linewidth=1, linestyle=(0, (4, 3)), label="All levels at once")
-        gap = self.frame()["gap"]
-        reach = 1.15 * max(float(np.abs(gap).max()), 1e-12)
+        for sign, label in ((-1, "All levels at once"), (1, None)):
+            ax.plot(grid, sign * outer * error, color=QUIET, linewidth=1, linestyle=DASHES, label=label)
+        reach = 1.15 * max(float(np.abs(self.frame()["gap"]).max()), 1e-12)
         ax.set_ylim(-reach, reach)
 
     def _name(self, ax: Any, drawn: Table) -> None:
+        """Name the most significant levels, none over another."""
+        if not drawn["real"].any():
+            return
         order = np.argsort(np.where(drawn["real"], drawn["p_value"], np.inf), kind="stable")
-        apart = (
-            0.06 * 2.3 * float(np.abs(drawn["gap"]).max()) if drawn.rows else 0.0
-        )  # of the axis, as `_limits` sets it
-        named: list[float] = []
-        reach = np.log(drawn["size"]) if drawn.rows else np.zeros(1)
+        apart = 0.06 * 2.3 * float(np.abs(drawn["gap"]).max())  # of the axis, as `_limits` sets it
+        reach = np.log(drawn["size"])
         far = float(np.exp(reach.min() + RIGHT * (reach.max() - reach.min())))
+        named: list[float] = []
         for place in order[: min(4 * NAMED, int(drawn["real"].sum()))]:
-            size, gap = drawn["size"][place], drawn["gap"][place]
+            size, gap = drawn["size"][place], float(drawn["gap"][place])
             if len(named) >= NAMED or any(abs(gap - other) < apart for other in named):
-                continue  # names that would lie over each other
-            named.append(float(gap))
+                continue
+            named.append(gap)
             side = -1 if size > far else 1  # beside the point, away from the many small levels unless at the right end
-            ax.annotate(
-                short(str(drawn["label"][place])),
-                (size, gap),
-                (16 * side, 9 if gap > 0 else -9),
-                textcoords="offset points",
-                fontsize=8,
-                color=INK,
-                bbox=HALO,
-                ha="left" if side > 0 else "right",
-                va="center",
-                arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2},
-            )
+            beside = {"ha": "left" if side > 0 else "right", "va": "center", "arrowprops": TIE, "bbox": HALO}
+            at = (16 * side, 9 if gap > 0 else -9)
+            label = short(drawn["label"][place])
+            ax.annotate(label, (size, gap), at, textcoords="offset points", fontsize=8, color=INK, **beside)
 
     def _title(self) -> str:
         share = self.result.extra.get("noise_share", float("nan"))
@@ -151,14 +144,13 @@ class Caterpillar(View):
         for side, colour, words in ((color == OVER, OVER, "too high"), (color == UNDER, UNDER, "too low")):
             if side.any():
                 ax.plot([], [], "o-", color=colour, markersize=4, label=f"Shrunken, each by itself: predicted {words}")
-        ax.set_yticks(height, [f"{short(str(a))}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)])
+        ax.set_yticks(height, [f"{short(a)}  ({b:,})" for a, b in zip(drawn["label"], drawn["rows"], strict=True)])
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(height.min(initial=0.0) - 0.6, 0.6)
-        if drawn.rows:
-            ends = np.concatenate([drawn[name] for name in ("gap", "shrunken_low", "shrunken_high")])
-            low, high = min(float(ends.min()), 0.0), max(float(ends.max()), 0.0)
-            margin = 0.1 * (high - low)
-            ax.set_xlim(low - margin, high + margin)
+        ends = np.concatenate([[0.0], *(drawn[name] for name in ("gap", "shrunken_low", "shrunken_high"))])
+        margin = 0.1 * float(np.ptp(ends))
+        if margin > 0:
+            ax.set_xlim(ends.min() - margin, ends.max() + margin)
         labelled(ax, "Predicted minus observed", percent="x")
         ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=1)
         return self
@@ -201,16 +193,15 @@ class FieldMap(View):
         values[row, column] = drawn["shrunken"]
         ax = self._start(ax, (2.6 + 0.34 * len(across), 1.8 + 0.26 * len(down)))
         reach = max(float(np.nanmax(np.abs(values))), 1e-12)
-        image = ax.imshow(values, cmap=_colours(), vmin=-reach, vmax=reach, aspect="auto", **style)
+        image = ax.imshow(values, cmap=colours(), vmin=-reach, vmax=reach, aspect="auto", **style)
         real = drawn["real"]
         ax.plot(column[real], row[real], "o", color=INK, markersize=4, linestyle="none", label="Beyond noise")
         ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
         ax.set_yticks(range(len(down)), [short(name) for name in down])
         names = self.result.settings["column"]
-        labelled(ax, str(names[1]), str(names[0]))
+        labelled(ax, str(names[1]), str(names[0]), title=self._left_out(drawn))
         bar = self.figure_.colorbar(image, ax=ax, label="Predicted minus observed, shrunken")
         percent_axis(bar.ax.yaxis)
-        ax.set_title(self._left_out(drawn), loc="left", fontsize=10, color=INK)
         return self
 
     def _left_out(self, drawn: Table) -> str:
@@ -226,12 +217,6 @@ def _ordered(names: np.ndarray) -> list[str]:
         return sorted(distinct, key=float)
     except ValueError:
         return distinct
-
-
-def _colours() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("gap", [UNDER, "#f4f4f2", OVER])
 
 
 class FieldDisplay(Display):

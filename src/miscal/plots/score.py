@@ -1,4 +1,4 @@
-"""Figures by score: the reliability diagram, and the cumulative differences whose range is Kuiper's error."""
+"""Figures by score and by variation: reliability diagrams, the running total whose range is Kuiper's error, ranks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, WALK_X, WALK_Y, Display, View, labelled
+from miscal.data.errors import refusal
+from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, labelled, square, walk, walk_axes
 from miscal.results import Table
+
+WORDS = {"variation_ratio": "variation ratio", "qualitative_variation": "qualitative variation"}
+MOST_RANKS = 12
 
 
 class Reliability(View):
@@ -17,58 +21,35 @@ class Reliability(View):
     The bars beneath show where the scores are. Axes are logit where scores crowd near 0 or 1.
     """
 
-    def frame(self) -> Table:
-        """Bins with predicted, observed and the consistency band."""
-        table = self.result.table
-        names = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
-        return Table({name: table[name][table["rows"] > 0] for name in names})
+    columns = ("predicted", "observed", "band_low", "band_high", "gap_low", "gap_high", "rows")
 
     def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Reliability:
         """Draw the diagram; a second call on the same axes overlays another result."""
-        first = ax is None
         ax = self._start(ax)
         drawn = self.frame()
         predicted, observed = drawn["predicted"], drawn["observed"]
-        if first or not ax.lines:
-            ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=(0, (4, 3)), label="Perfectly calibrated")
-            ax.fill_between(
-                predicted,
-                drawn["band_low"],
-                drawn["band_high"],
-                color=BAND,
-                alpha=0.8,
-                linewidth=0,
-                label="95% noise band",
-            )
+        band = drawn["band_low"], drawn["band_high"]
+        line = {"color": color, "label": name or "Observed"} | style
+        square(ax, predicted, observed, band, "Perfectly calibrated", **line)
         low = np.maximum(predicted - drawn["gap_high"], 0.0)
         high = np.minimum(predicted - drawn["gap_low"], 1.0)
         ax.vlines(predicted, low, high, color=color, linewidth=1, alpha=0.5)
-        ax.plot(predicted, observed, "o-", color=color, markersize=4, linewidth=1.2, label=name or "Observed", **style)
-        self._scores(ax)
-        self._axes(ax, drawn)
+        logit = self.result.extra["axis"] == "logit"
+        if logit:
+            edge = max(1e-6, 0.5 * min(predicted.min(), max(observed.min(), 1e-6)))
+            limits = edge, min(1 - 1e-6, max(0.5, 1.5 * predicted.max()))
+            ax.set(xscale="logit", yscale="logit", xlim=limits, ylim=limits, aspect="auto")
+        else:
+            self._scores(ax)
+        percent = "" if logit else "xy"
+        labelled(ax, "Mean predicted probability", "Fraction of events", percent=percent, legend="upper left")
         return self
 
     def _scores(self, ax: Any) -> None:
         """Bars of how many rows have each score, in the lowest tenth of the axes."""
-        histogram = self.result.extra["histogram"]
-        rows, edges = np.asarray(histogram["rows"]), np.asarray(histogram["edges"])
-        if self.result.extra["axis"] == "logit":
-            return
+        rows, edges = (np.asarray(self.result.extra["histogram"][name]) for name in ("rows", "edges"))
         height = 0.1 * rows / rows.max()
         ax.bar(edges[:-1], height, width=np.diff(edges), align="edge", color=QUIET, alpha=0.35, linewidth=0, zorder=0)
-
-    def _axes(self, ax: Any, drawn: Table) -> None:
-        if self.result.extra["axis"] == "logit":
-            edge = max(1e-6, 0.5 * min(drawn["predicted"].min(), max(drawn["observed"].min(), 1e-6)))
-            for scale, limit in ((ax.set_xscale, ax.set_xlim), (ax.set_yscale, ax.set_ylim)):
-                scale("logit")
-                limit(edge, min(1 - 1e-6, max(0.5, 1.5 * drawn["predicted"].max())))
-        else:
-            ax.set_xlim(0, 1)
-            ax.set_ylim(0, 1)
-            ax.set_aspect("equal")
-        percent = "" if self.result.extra["axis"] == "logit" else "xy"
-        labelled(ax, "Mean predicted probability", "Fraction of events", percent=percent, legend="upper left")
 
 
 class Cumulative(View):
@@ -79,25 +60,16 @@ class Cumulative(View):
 
     def frame(self) -> Table:
         """Share of rows, score, running total and the half-width of its noise band."""
-        walk = self.result.extra["cumulative"]
-        return Table({name: walk[name] for name in ("x", "score", "y", "band")})
+        return Table({name: self.result.extra["cumulative"][name] for name in ("x", "score", "y", "band")})
 
-    def plot(self, ax: Any = None, *, color: str = INK, **style: Any) -> Cumulative:
+    def plot(self, ax: Any = None, **style: Any) -> Cumulative:
         """Draw the walk, its band and its range."""
         ax = self._start(ax, (6.4, 4.2))
-        drawn = self.frame()
-        x, y, band = drawn["x"], drawn["y"], drawn["band"]
-        ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
-        ax.axhline(0, color=QUIET, linewidth=0.8)
-        ax.plot(x, y, color=color, linewidth=1.4, **style)
-        top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
-        for level, tint in ((top, OVER), (bottom, UNDER)):
-            ax.axhline(level, color=tint, linewidth=0.9, linestyle=(0, (3, 3)))
+        top, bottom = walk(ax, self.frame(), **style)
         ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
         ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{top - bottom:.2%}", va="center", fontsize=9, color=INK)
-        ax.set_xlim(0, 1.16)
-        ax.set_xticks(np.linspace(0, 1, 6))
-        labelled(ax, WALK_X, WALK_Y, percent="xy", legend="best")
+        walk_axes(ax, "best")
+        ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
         return self
 
 
@@ -116,4 +88,106 @@ class ScoreDisplay(Display):
 
     word = "score"
     views: ClassVar[Mapping[str, type[View]]] = {"reliability": Reliability, "cumulative": Cumulative}
+    pools = False
+
+
+class Variation(View):
+    """Observed against predicted variation, with the band in which calibrated predictions would lie."""
+
+    columns = ("predicted", "observed", "band_low", "band_high", "rows")
+    axes = ("predicted", "observed")
+
+    def words(self) -> tuple[str, str]:
+        """What the axes show."""
+        measure = _measure(self)
+        return f"Predicted {measure}", "Accuracy" if measure == "confidence" else f"Observed {measure}"
+
+    def error(self) -> float:
+        """The number that the diagram shows."""
+        return self.result.value
+
+    def plot(self, ax: Any = None, *, name: str | None = None, color: str = UNDER, **style: Any) -> Variation:
+        """Draw the diagram; a second call on the same axes overlays another result."""
+        drawn = self.frame()
+        ax = self._start(ax)
+        x, y = (drawn[axis] for axis in self.axes)
+        band = drawn["band_low"], drawn["band_high"]
+        if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
+            ax.vlines(x, *band, color=QUIET, linewidth=4, alpha=0.5)
+        line = {"color": color, "label": name or f"Observed, error {self.error():.2g}"} | style
+        square(ax, x, y, band, "Predicted = observed", **line)
+        labelled(ax, *self.words(), legend="upper left")
+        return self
+
+
+class Uncertainty(Variation):
+    """Error rate against mean entropy: the bins of the uncertainty calibration error.
+
+    The band is where the error rates of calibrated predictions would lie. It is not on the diagonal: that error is not
+    0 for calibrated predictions.
+    """
+
+    axes = ("uncertainty", "error")
+
+    def words(self) -> tuple[str, str]:
+        """What the axes show."""
+        return "Mean entropy", "Error rate"
+
+    def error(self) -> float:
+        """The number that the diagram shows."""
+        return float(self.result.extra["uncertainty_error"])
+
+    def frame(self) -> Table:
+        """Filled bins with mean entropy, error rate and the noise band."""
+        table = self.result.extra.get("uncertainty")
+        if table is None:
+            got = str(self.result.settings["variation"])
+            raise refusal("needs a result by entropy", where="kind='uncertainty'", got=got)
+        return Table({column: values[table["rows"] > 0] for column, values in table.items()})
+
+
+def _measure(view: View) -> str:
+    measure = str(view.result.settings["variation"])
+    return WORDS.get(measure, measure)
+
+
+class Ranks(View):
+    """How often the class that occurred had each rank, beside the probability that was predicted for that rank."""
+
+    def frame(self, cell: int | None = None) -> Table:
+        """Rank, predicted and observed share, over all rows or within one bin of variation."""
+        held, at = (self.result.extra, ...) if cell is None else (self.result.table, cell)
+        shares = {word: np.asarray(held[f"{word}_ranks"])[at] for word in ("predicted", "observed")}
+        return Table({"rank": np.arange(1, shares["predicted"].size + 1), **shares})
+
+    def plot(self, ax: Any = None, *, cell: int | None = None, **style: Any) -> Ranks:
+        """Draw the two distributions, of all rows or of one bin."""
+        ax = self._start(ax, (6.0, 4.0))
+        drawn = self.frame(cell)
+        shown = min(drawn.rows, MOST_RANKS)
+        at = np.arange(shown)
+        ax.bar(at - 0.2, drawn["predicted"][:shown], 0.36, color=BAND, label="Predicted", **style)
+        ax.bar(at + 0.2, drawn["observed"][:shown], 0.36, color=SERIES[0], label="Observed", **style)
+        ax.set_xticks(at, [str(rank + 1) for rank in at])
+        more = f" (of {drawn.rows})" if drawn.rows > shown else ""
+        labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
+        if cell is not None:
+            ax.set_title(f"{_measure(self)} in {self.result.table['label'][cell]}", fontsize=9, color=INK)
+        return self
+
+
+class VariationDisplay(Display):
+    """By variation: "variation" (observed against predicted), "uncertainty" (error rate against entropy) or "ranks".
+
+    Examples
+    --------
+    >>> import miscal
+    >>> data = miscal.datasets.calibrated_classes(2000)
+    >>> result = miscal.by_variation(miscal.Predictions(data.y_true, data.y_prob))
+    >>> miscal.plots.VariationDisplay(result).frame()["predicted"].size
+    10
+    """
+
+    word = "variation"
+    views: ClassVar[Mapping[str, type[View]]] = {"variation": Variation, "uncertainty": Uncertainty, "ranks": Ranks}
     pools = False

@@ -1,4 +1,4 @@
-"""Figures along a variable: observed and predicted with bands, the density beneath, the worst range marked."""
+"""Figures along a variable, and of results beside the six words: the periods of an audit, and all classes at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled, short
 from miscal.results import Result, Table
 
 WIDE = 40  # characters of names that stand beside one another under the axis
+MOST_CLASSES = 25
+NAMED = 12  # periods named under the axis
+CHANGED = ("worse", "better", "moved")
 
 
 class Curve(View):
@@ -38,10 +41,9 @@ class Curve(View):
         if not self.error:
             return Table(dict(curve))
         turned: dict[str, Any] = {"value": curve["value"]}
-        for name in ("observed", "predicted"):
-            turned[name] = 1 - curve[name]
-            turned[f"{name}_low"], turned[f"{name}_high"] = 1 - curve[f"{name}_high"], 1 - curve[f"{name}_low"]
-        turned |= {"gap": -curve["gap"], "gap_low": -curve["gap_high"], "gap_high": -curve["gap_low"]}
+        for name, whole in (("observed", 1), ("predicted", 1), ("gap", 0)):
+            turned[name] = whole - curve[name]
+            turned[f"{name}_low"], turned[f"{name}_high"] = whole - curve[f"{name}_high"], whole - curve[f"{name}_low"]
         return Table(turned)
 
     def plot(self, ax: Any = None, *, name: str | None = None, **style: Any) -> Curve:
@@ -57,8 +59,7 @@ class Curve(View):
         self._worst(ax, value)
         self._density(ax)
         column = str(self.result.settings["column"])
-        labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best")
-        ax.set_title(name or "", fontsize=10, color=INK, loc="left")
+        labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best", title=name or "")
         return self
 
     def _worst(self, ax: Any, value: np.ndarray) -> None:
@@ -81,11 +82,10 @@ class Curve(View):
             edges[:-1], height, width=np.diff(edges), bottom=bottom, align="edge", color=QUIET, alpha=0.5, linewidth=0
         )
         ax.set_ylim(bottom, high)
-        ax.set_yticks([tick for tick in ax.get_yticks() if floor <= tick <= high])
-        ax.set_ylim(bottom, high)
         grid = self.result.extra["curve"]["value"]
         pad = 0.02 * (grid.max() - grid.min() or 1.0)
-        ax.set_xlim(grid.min() - pad, grid.max() + pad)
+        shown = [tick for tick in ax.get_yticks() if floor <= tick <= high]
+        ax.set(yticks=shown, ylim=(bottom, high), xlim=(grid.min() - pad, grid.max() + pad))
 
 
 class OverRanges(View):
@@ -109,11 +109,10 @@ class OverRanges(View):
         ax.vlines(at, np.maximum(drawn["low"], 0.0), np.minimum(drawn["high"], 1.0), color=UNDER, alpha=0.5)
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
-        words = [str(label).replace("$", r"\$") for label in drawn["label"]]
+        words = [short(label, 99) for label in drawn["label"]]
         ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
         column = str(self.result.settings["column"])
-        labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best")
-        ax.set_title(name or "", fontsize=10, color=INK, loc="left")
+        labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best", title=name or "")
         return self
 
 
@@ -137,3 +136,70 @@ class VariableDisplay(Display):
     def usual(cls, result: Result) -> str:
         """The curve where there is one."""
         return "curve" if "curve" in result.extra else "ranges"
+
+
+class Classes(View):
+    """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
+
+    def frame(self) -> Table:
+        """The classes drawn: at most 25, the most significant and then the largest errors first."""
+        table = self.result.table
+        order = np.lexsort((-table["error"], table["p_adjusted"]))[:MOST_CLASSES]
+        return Table({name: table[name] for name in ("class", "error", "noise_floor", "p_adjusted")}).take(order)
+
+    def plot(self, ax: Any = None, *, level: float = 0.05, **style: Any) -> Classes:
+        """Draw a line a class from its noise floor to its error."""
+        drawn = self.frame()
+        at = np.arange(drawn.rows)[::-1]
+        ax = self._start(ax, (6.0, 1.2 + 0.24 * drawn.rows))
+        colours = [OVER if p <= level else QUIET for p in drawn["p_adjusted"]]
+        ax.hlines(at, drawn["noise_floor"], drawn["error"], color=colours, linewidth=1.2)
+        ax.plot(drawn["noise_floor"], at, "|", color=INK, markersize=8, label="Noise floor", **style)
+        ax.scatter(drawn["error"], at, color=colours, s=22, zorder=3, label="Error (in colour: beyond noise)")
+        ax.set_yticks(at, list(drawn["class"]), fontsize=8)
+        ax.set_xlim(left=0)
+        more = self.result.table.rows - drawn.rows
+        title = f"{more} more classes are not shown" if more > 0 else ""
+        labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
+        return self
+
+
+class Periods(View):
+    """Predicted minus observed of every period with its simultaneous interval; steps that changed are named.
+
+    The band is where noise alone keeps each period 95 times in 100. Rows without a date are left out.
+    """
+
+    def frame(self) -> Table:
+        """Period, gap with its interval, the band of noise, the adjusted p-value and what became of it."""
+        table = self.result.table
+        names = ("label", "gap", "gap_low", "gap_high", "p_adjusted", "verdict")
+        drawn = {name: table[name] for name in names}
+        drawn |= {"noise_low": table["predicted"] - table["band_high"]}
+        drawn |= {"noise_high": table["predicted"] - table["band_low"]}
+        return Table(drawn).take(table["verdict"] != "no date")
+
+    def plot(self, ax: Any = None, **style: Any) -> Periods:
+        """Draw the gaps in time."""
+        ax = self._start(ax, (7.0, 3.8))
+        drawn = self.frame()
+        place = np.arange(drawn.rows)
+        ax.fill_between(place, drawn["noise_low"], drawn["noise_high"], color=BAND, linewidth=0, label="Noise alone")
+        ax.axhline(0, color=QUIET, linewidth=0.8)
+        ax.plot(place, drawn["gap"], color=QUIET, linewidth=1)
+        real = np.nan_to_num(drawn["p_adjusted"], nan=1.0) <= float(self.result.settings.get("level", 0.05))
+        groups = ((~real, QUIET, "Within noise"), (real & (drawn["gap"] > 0), OVER, "Predicted too high"),
+                  (real & (drawn["gap"] < 0), UNDER, "Predicted too low"))  # fmt: skip
+        for chosen, colour, words in groups:
+            if chosen.any():
+                gap = drawn["gap"][chosen]
+                ends = np.abs(np.stack([gap - drawn["gap_low"][chosen], drawn["gap_high"][chosen] - gap]))
+                options = {"fmt": "o", "markersize": 5, "color": colour, "label": words} | style
+                ax.errorbar(place[chosen], gap, ends, **options)
+        for i in np.flatnonzero(np.isin(drawn["verdict"].astype(str), CHANGED)):
+            ax.annotate(str(drawn["verdict"][i]), (i, drawn["gap_high"][i]), (0, 4), textcoords="offset points",
+                        ha="center", fontsize=8, color=INK)  # fmt: skip
+        some = place[:: max(1, -(-drawn.rows // NAMED))]
+        ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
+        labelled(ax, "", "Predicted minus observed", percent="y", legend="best", title=self.result.name)
+        return self

@@ -8,11 +8,9 @@ import numpy as np
 
 from miscal.page import words
 from miscal.page.entries import Cells, Entry
-from miscal.page.figures import axes, marks
-from miscal.page.figures.axes import At, fitted, placed
-from miscal.page.figures.marks import Figure
-from miscal.page.figures.scales import Scale, known, nice, rate_ends
-from miscal.page.figures.score import tip, way
+from miscal.page.figures import marks
+from miscal.page.figures.gaps import tip, way
+from miscal.page.figures.marks import At, Figure, Scale, fitted, known, nice, placed, rate_ends
 from miscal.page.markup import Safe, ellipsis
 from miscal.page.reading import Floats
 
@@ -39,7 +37,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     y = Scale(*rate_ends(ranges.predicted, ranges.observed, low, high, smooth), _FLOOR, _TOP)
     beyond = ranges.beyond(level)
     drawn = [
-        axes.left(y, _LEFT, _RIGHT, spacing=36.0),
+        marks.left(y, _LEFT, _RIGHT, spacing=36.0),
         marks.text(_LEFT, 10, f"Happened ({'dots, smooth curve' if curve else 'dots'}), predicted (steps)", "label"),
         *_curve(result, edges, y),
         marks.step(edges, y(ranges.predicted), "predicted") if len(ranges) else Safe(""),
@@ -117,7 +115,7 @@ def _edge(value: float) -> str:
     """An edge as the axis writes it: large numbers shortened."""
     if abs(value) < 1e-300:
         return "0"
-    return axes.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else axes.plain(float(f"{value:.4g}"))
+    return marks.numbers([float(f"{value:.3g}")])[0] if abs(value) >= 1e4 else marks.plain(float(f"{value:.4g}"))
 
 
 def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
@@ -133,7 +131,7 @@ def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
     bottom = 18 + _ROW * len(shown)
     zero = x.at(0.0)
     drawn = [
-        *axes.upright(x, 18, bottom, 58.0),
+        *marks.upright(x, 18, bottom, 58.0),
         marks.segment(zero, 14, zero, bottom, "zero"),
         marks.text(zero - 8, 10, "◀ happened more", "hint under", "end") if zero > _ROOM else Safe(""),
         marks.text(zero + 8, 10, "predicted more ▶", "hint over") if zero < _WIDTH - _ROOM else Safe(""),
@@ -143,7 +141,7 @@ def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
         drawn.append(marks.text(_NAMES, y + 4, fitted(shown.label[i], _NAMES), "tick", "end"))
         drawn.append(marks.segment(x.at(low), y, x.at(high), y, f"whisker {class_}"))
         drawn.append(marks.point(x.at(gap), y, class_, tip(shown, i, f"{column} "), 4.2))
-    drawn.append(axes.bottom(x, bottom, "", axes.signed, 58.0))
+    drawn.append(marks.bottom(x, bottom, "", marks.signed, 58.0))
     title = f"{column}: predicted minus happened, by level"
     note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
     said = _levels_said(every, level)
@@ -181,7 +179,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     y = Scale(*nice(-reach, reach), _FUNNEL_FLOOR, 22.0)
     radius = 3.2 if len(ranked) < 150 else 2.0
     drawn = [
-        axes.left(y, _FUNNEL_LEFT, _ROWS_RIGHT, axes.signed, 36.0),
+        marks.left(y, _FUNNEL_LEFT, _ROWS_RIGHT, marks.signed, 36.0),
         marks.text(_FUNNEL_LEFT, 10, "Predicted minus happened", "label"),
         _funnel(every, size, x, y),
         marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
@@ -190,7 +188,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
             for i in ranked[::-1].tolist()
         ),
         *_callouts(every, ranked[beyond[ranked]][:24], size, x, y),
-        axes.bottom(x, _FUNNEL_FLOOR, "Rows of the level", axes.numbers, 48.0),
+        marks.bottom(x, _FUNNEL_FLOOR, "Rows of the level", marks.numbers, 48.0),
     ]
     drawn_ones = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = drawn_ones if len(ranked) < len(every) else ""

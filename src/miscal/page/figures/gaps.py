@@ -1,4 +1,4 @@
-"""The small figures: a finding's two rates on one line, the gap along the score, a bar, and gaps before and after."""
+"""Figures of gaps: the reliability diagram, a finding's two rates on one line, the gap along the score, and repairs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,105 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.entries import Entry
-from miscal.page.figures import axes, marks
-from miscal.page.figures.marks import Figure
-from miscal.page.figures.scales import Scale, nice
-from miscal.page.figures.score import tip, way
+from miscal.page.entries import Cells, Entry
+from miscal.page.figures import marks
+from miscal.page.figures.marks import Figure, Kind, Scale, known, nice
 from miscal.page.markup import Safe, ellipsis, tag
+from miscal.page.reading import Floats
 from miscal.page.records import Mended
 
 _PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
 _LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")
+_SQUARE_LEFT, _SQUARE_RIGHT = 54.0, 466.0
+
+
+def way(gap: float, beyond: bool) -> str:
+    """The class that colours a mark: over-predicted, under-predicted, or within noise."""
+    return "noise" if not beyond or not np.isfinite(gap) else "over" if gap > 0 else "under"
+
+
+def tip(bins: Cells, i: int, what: str = "Score ") -> str:
+    """What a cell's tooltip says."""
+    head = f"{ellipsis(what + bins.label[i], 90)}\n" if bins.label[i] else ""
+    lines = f"{words.percent(bins.predicted[i])} predicted, {words.percent(bins.observed[i])} happened"
+    size = bins.rows[i] if np.isfinite(bins.rows[i]) else bins.weight[i]
+    gap = f"\ngap {words.points(bins.gap[i])}" if np.isfinite(bins.gap[i]) else ""
+    return f"{head}{lines}\n{words.count(size)} rows{gap}"
+
+
+def _domain(bins: Cells, logit: bool) -> tuple[float, float]:
+    """The range both axes share: everything drawn, and round ends on the linear scale."""
+    drawn = known(bins.predicted, bins.observed, bins.band_low, bins.band_high)
+    if not len(drawn):
+        return 0.0, 1.0
+    inside = known(bins.predicted, bins.observed)
+    inside = inside[(inside > 0) & (inside < 1)]
+    if logit and len(inside):
+        ends = np.array([inside.min(), inside.max()])
+        odds = ends / (1 - ends) * [1 / 1.8, 1.8]
+        return float(odds[0] / (1 + odds[0])), float(odds[1] / (1 + odds[1]))
+    low, high = float(drawn.min()), float(drawn.max())
+    if high - low > 0.55:
+        return 0.0, 1.0
+    return max(nice(min(low, 0.0) if low < high / 2 else low, high)[0], 0.0), min(nice(low, high)[1], 1.0)
+
+
+def reliability(score: Entry, level: float = 0.05) -> Figure:
+    """Draw how often it happened against how often it was predicted, by bin of the score.
+
+    The band is that of a calibrated model. The histogram beneath is that of the audit, or of the bins where those are
+    finer. Axes are logit where the result says so, because its scores crowd near 0 or 1.
+    """
+    bins = score.cells
+    kind: Kind = "logit" if score.extra.get("axis") == "logit" else "linear"
+    low, high = _domain(bins, kind == "logit")
+    x, y = Scale(low, high, _SQUARE_LEFT, _SQUARE_RIGHT, kind), Scale(low, high, 318.0, 24.0, kind)
+    beyond = bins.beyond(level)
+    across, up = x(bins.predicted), y(bins.observed)
+    drawn = [
+        marks.left(y, _SQUARE_LEFT, _SQUARE_RIGHT),
+        marks.text(_SQUARE_LEFT, 12, "Happened", "label"),
+        marks.band(across, y(bins.band_low), y(bins.band_high)),
+        marks.segment(x.at(low), y.at(low), x.at(high), y.at(high), "diagonal"),
+        marks.text(_SQUARE_LEFT + 12, 46, "▲ happened more than predicted", "hint under"),
+        marks.text(_SQUARE_RIGHT - 8, 304, "happened less than predicted ▼", "hint over", "end"),
+        marks.line(across, up, "thin"),
+        *(marks.point(across[i], up[i], way(bins.gap[i], beyond[i]), tip(bins, i), 4.5) for i in range(len(bins))),
+        *_histogram(score, x, 330.0, 382.0),
+        marks.bottom(x, 382.0, "Predicted" + (" (log-odds scale)" if kind == "logit" else "")),
+    ]
+    description = (
+        f"{len(bins)} bins of the score on {kind} axes; {int(beyond.sum())} of them lie beyond noise. "
+        "On the diagonal as much happened as was predicted."
+    )
+    title = "Happened against predicted, by score"
+    return marks.drawn("reliability", title, description, (480.0, 424.0), drawn, bins.table())
+
+
+def _histogram(score: Entry, x: Scale, top: float, bottom: float) -> list[Safe]:
+    """Bars whose area is the share of rows, on whatever scale the axis has."""
+    bins, (edges, rows) = score.cells, score.histogram
+    coarse = np.nanmax(x(bins.high) - x(bins.low), initial=0.0)
+    # Equal-width edges may be coarser than the bins themselves where a logit axis stretches them.
+    if len(rows) and (coarse == 0 or np.diff(x(edges)).max() <= coarse):
+        return _bars(edges[:-1], edges[1:], rows, x, top, bottom)
+    return _bars(bins.low, bins.high, bins.size, x, top, bottom)
+
+
+def _bars(low: Floats, high: Floats, rows: Floats, x: Scale, top: float, bottom: float) -> list[Safe]:
+    """One bar a bin, as wide as the bin and of area proportional to its rows."""
+    start, width, total = x(low), x(high) - x(low), float(np.nansum(rows))
+    shown = np.isfinite(width) & (width > 0.25) & np.isfinite(rows)
+    if not shown.any() or not total > 0:
+        return []
+    density = np.where(shown, rows / np.where(shown, width, 1.0), 0.0)
+    height = density / density.max() * (bottom - top) if density.max() > 0 else density
+    made = []
+    for i in np.flatnonzero(shown):
+        share = f"{words.count(rows[i])} rows, {words.percent(rows[i] / total, 2)}"
+        said = f"Score {low[i]:.3g} to {high[i]:.3g}\n{share}"
+        made.append(marks.bar(start[i], bottom - height[i], max(width[i] - 0.6, 0.4), height[i], "share", said))
+    return made
 
 
 def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Figure:
@@ -35,13 +124,13 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     class_ = "noise" if within else "over" if predicted > observed else "under"
     a, b, y = x.at(predicted), x.at(observed), 32.0
     drawn = [
-        *axes.upright(x, 20, 44, 70.0),
+        *marks.upright(x, 20, 44, 70.0),
         marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"),
         marks.segment(x.at(predicted - high), y, x.at(predicted - low), y, f"whisker {class_}"),
         marks.point(a, y, "ring", f"{words.percent(predicted)} predicted", 5.5),
         marks.point(b, y, class_, f"{words.percent(observed)} happened", 5.5),
         *_names(a, b),
-        axes.bottom(x, 44.0, "", axes.rates, 70.0),
+        marks.bottom(x, 44.0, "", marks.rates, 70.0),
     ]
     rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
     description = f"{rates}, gap {words.points(predicted - observed)}."
@@ -84,7 +173,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     y = Scale(*nice(min(float(gaps.min()), 0.0), max(float(gaps.max()), 0.0)), 84.0, 18.0)
     edges = np.linspace(44.0, 310.0, len(bins) + 1)
     beyond = bins.beyond(level)
-    drawn = [axes.left(y, 44.0, 310.0, spacing=30.0)]
+    drawn = [marks.left(y, 44.0, 310.0, spacing=30.0)]
     for i, gap in enumerate(gaps.tolist()):
         top, bottom = sorted((y.at(0.0), y.at(gap)))
         box = edges[i] + 1, top, edges[i + 1] - edges[i] - 2, max(bottom - top, 0.6)
@@ -127,7 +216,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
         return marks.drawn("repair", title, "No place was wrong beyond noise.", size, [])
     x = Scale(*_reach(shown), _LEFT, _RIGHT)
     drawn = [
-        *axes.upright(x, _TOP, bottom, 64.0),
+        *marks.upright(x, _TOP, bottom, 64.0),
         marks.segment(x.at(0.0), _TOP - 6, x.at(0.0), bottom, "zero"),
         marks.point(_LEFT + 6, 12, "ring", radius=4.5),
         marks.text(_LEFT + 16, 16, "before", "tick"),
@@ -136,7 +225,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     ]
     for row, place in enumerate(shown):
         drawn += _pair(place, _TOP + _ROW * (row + 0.5), x)
-    drawn.append(axes.bottom(x, bottom, "", axes.signed, 64.0))
+    drawn.append(marks.bottom(x, bottom, "", marks.signed, 64.0))
     verdicts = [place.verdict for place in places]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("gone", "smaller", "new"))
     note = f"{len(shown)} of {len(places):,} places." if len(shown) < len(places) else ""

@@ -1,4 +1,4 @@
-"""The marks of every figure: lines, bands, steps, bars, points, whiskers and text, styled by class alone.
+"""What every figure is drawn with: scales, marks styled by class alone, and axes whose labels never touch.
 
 Colours live in the page's style sheet, so that light, dark and print need no second drawing; no mark carries a style
 attribute, which the page's content-security policy would refuse.
@@ -7,14 +7,152 @@ attribute, which the page's content-security policy would refuse.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.page.markup import Safe, ellipsis, join, tag
+from miscal.page.reading import Floats
+from miscal.page.words import MINUS
+
+At = tuple[float, float, str]  # x, baseline, text-anchor
+Box = tuple[float, float, float, float]
+TALL = 12.0  # pixels of a line
+NARROW = frozenset("iIjltfr.,:;'|!()[] -")
+Writer = Callable[[Sequence[float]], list[str]]
+Kind = Literal["linear", "log", "logit"]
+_SMALLEST = 1e-9
+_HALF_LOGIT_TICKS = [m * 10.0**e for e in range(-8, -1) for m in (1, 2, 5)] + [0.1, 0.2, 0.3]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A monotone map from [low, high] of the data to [start, end] in pixels; what lies outside is moved to the end.
+
+    Examples
+    --------
+    >>> Scale(0.0, 10.0, 100.0, 200.0)([0, 5, 20])
+    array([100., 150., 200.])
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    kind: Kind = "linear"
+
+    def __call__(self, values: ArrayLike) -> Floats:
+        """The values' pixels."""
+        data = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
+        low, high = self._warp(np.array([self.low, self.high]))
+        share = (self._warp(data) - low) / (high - low) if high > low else np.full(data.shape, 0.5)
+        return np.asarray(self.start + share * (self.end - self.start), dtype=np.float64)
+
+    def at(self, value: float) -> float:
+        """One value's pixel."""
+        return float(self(np.array([value]))[0])
+
+    def _warp(self, data: Floats) -> Floats:
+        if self.kind == "linear":
+            return data
+        if self.kind == "log":
+            return np.log(np.maximum(data, _SMALLEST))
+        inside = np.clip(data, _SMALLEST, 1 - _SMALLEST)
+        return np.asarray(np.log(inside) - np.log1p(-inside), dtype=np.float64)
+
+    def ticks(self, spacing: float = 64.0) -> list[float]:
+        """Round values inside the domain, at least `spacing` pixels from one another.
+
+        Examples
+        --------
+        >>> Scale(0.0, 1.0, 0.0, 300.0).ticks()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
+        room = abs(self.end - self.start)
+        if self.kind == "linear":
+            return _linear_ticks(self.low, self.high, max(2, int(room / spacing)))
+        if self.kind == "log":
+            return self._spaced(_log_ticks(self.low, self.high), spacing, _roundness)
+        wanted = [t for t in _logit_ticks() if self.low <= t <= self.high]
+        return self._spaced(wanted, spacing, _logit_roundness)
+
+    def _spaced(self, wanted: list[float], spacing: float, rank: Callable[[float], int]) -> list[float]:
+        """Keep the roundest ticks first, then whatever fits between them."""
+        kept: list[float] = []
+        for tick in sorted(wanted, key=lambda t: (rank(t), t)):
+            if all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept):
+                kept.append(tick)
+        return sorted(kept)
+
+
+def _linear_ticks(low: float, high: float, most: int) -> list[float]:
+    if not high > low:
+        return [low]
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    lowest, highest = math.floor(math.log10(max(low, _SMALLEST))), math.ceil(math.log10(max(high, _SMALLEST)))
+    every = [m * 10.0**e for e in range(lowest, highest + 1) for m in (1, 2, 5)]
+    return [t for t in every if low <= t <= high]
+
+
+def _logit_ticks() -> list[float]:
+    return _HALF_LOGIT_TICKS + [0.5] + [1 - t for t in reversed(_HALF_LOGIT_TICKS)]
+
+
+def _roundness(tick: float) -> int:
+    """0 for a power of ten, 1 for the others."""
+    return 0 if abs(math.log10(tick) - round(math.log10(tick))) < 1e-9 else 1
+
+
+def _logit_roundness(tick: float) -> int:
+    near = min(tick, 1 - tick)
+    return 0 if near == 0.5 else _roundness(near) if near < 0.3 else 2
+
+
+def nice(low: float, high: float) -> tuple[float, float]:
+    """Widen a range to round ends, so that the axis ends on a tick.
+
+    Examples
+    --------
+    >>> nice(0.03, 0.47)
+    (0.0, 0.5)
+    """
+    if not high > low:
+        pad = abs(low) * 0.5 or 0.5
+        low, high = low - pad, high + pad
+    ticks = _linear_ticks(low, high, 5)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    return round(math.floor(low / step + 1e-9) * step, 12), round(math.ceil(high / step - 1e-9) * step, 12)
+
+
+def known(*arrays: ArrayLike) -> Floats:
+    """All numbers of some arrays that are finite."""
+    every = np.concatenate([np.atleast_1d(np.asarray(array, dtype=np.float64)) for array in arrays])
+    return np.asarray(every[np.isfinite(every)])
+
+
+def rate_ends(*arrays: ArrayLike) -> tuple[float, float]:
+    """Round ends of an axis of rates: from 0 unless all are far from it.
+
+    Examples
+    --------
+    >>> rate_ends([0.1, 0.4]), rate_ends([0.31, 0.4])
+    ((0.0, 0.4), (0.3, 0.4))
+    """
+    drawn = known(*arrays)
+    if not len(drawn):
+        return 0.0, 1.0
+    least, most = float(drawn.min()), float(drawn.max())
+    return nice(0.0 if least < most / 2 else least, most)
 
 
 @dataclass(frozen=True)
@@ -146,16 +284,142 @@ def group(*marks: Safe | Sequence[Safe]) -> Safe:
     return tag("g", join(*marks))
 
 
-def thinned(y: ArrayLike, most: int = 400) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Indices of a shorter line that looks the same: the highest and lowest point of each stretch, and the ends."""
-    heights = np.asarray(y, dtype=float)
-    many = len(heights)
-    if many <= most:
-        return np.arange(many)
-    cuts = np.linspace(0, many, most // 2 + 1).astype(np.intp)
-    keep = {0, many - 1}
-    for start, stop in pairwise(cuts.tolist()):
-        if stop > start and np.isfinite(heights[start:stop]).any():
-            keep.add(int(start + np.nanargmax(heights[start:stop])))
-            keep.add(int(start + np.nanargmin(heights[start:stop])))
-    return np.array(sorted(keep), dtype=np.intp)
+def rates(ticks: Sequence[float]) -> list[str]:
+    """Percentages with the same number of decimals, as many as the closest two need.
+
+    Examples
+    --------
+    >>> rates([0.0, 0.005, 0.01]), rates([-0.2, 0.0])
+    (['0%', '0.5%', '1%'], ['−20%', '0%'])
+    """
+    return [f"{plain(100 * tick)}%" for tick in ticks]
+
+
+def signed(ticks: Sequence[float]) -> list[str]:
+    """Gaps with their sign, so that an axis of them is not taken for one of rates.
+
+    Examples
+    --------
+    >>> signed([-0.1, 0.0, 0.1])
+    ['−10%', '0%', '+10%']
+    """
+    return [("+" if tick > 0 else "") + word for tick, word in zip(ticks, rates(ticks), strict=True)]
+
+
+def numbers(ticks: Sequence[float]) -> list[str]:
+    """Plain numbers, thousands as k and millions as M.
+
+    Examples
+    --------
+    >>> numbers([10, 2000, 1500000])
+    ['10', '2k', '1.5M']
+    """
+    return [_short(tick) for tick in ticks]
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{plain(value / size)}{letter}"
+    return plain(value)
+
+
+def plain(value: float) -> str:
+    """A number without separators or trailing zeros, with a true minus sign."""
+    shown = f"{abs(value):.6g}" if abs(value) >= 1e-4 or value == 0 else f"{abs(value):.0e}"
+    return MINUS + shown if value < 0 and shown != "0" else shown
+
+
+def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spacing: float = 64.0) -> Safe:
+    """A horizontal axis: ticks under the line at height y, the label centred beneath."""
+    ticks = scale.ticks(spacing)
+    drawn = [segment(scale.start, y, scale.end, y, "axis")]
+    for tick, word in zip(ticks, write(ticks), strict=True):
+        x = scale.at(tick)
+        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, word, "tick", _anchor(x, scale))]
+    if label:
+        drawn.append(text((scale.start + scale.end) / 2, y + 36, label, "label", "middle"))
+    return group(drawn)
+
+
+def _anchor(x: float, scale: Scale) -> str:
+    """The last label is pulled inside, so that it cannot be cut off at the figure's edge."""
+    return "end" if x > scale.end - 4 and scale.end > scale.start else "middle"
+
+
+def left(scale: Scale, x: float, across: float, write: Writer = rates, spacing: float = 48.0) -> Safe:
+    """A vertical axis: hairlines from x to `across`, tick labels left of x."""
+    ticks = scale.ticks(spacing)
+    drawn: list[Safe] = []
+    for tick, word in zip(ticks, write(ticks), strict=True):
+        y = scale.at(tick)
+        drawn += [segment(x, y, across, y, "grid"), text(x - 6, y + 4, word, "tick", "end")]
+    return group(drawn)
+
+
+def upright(scale: Scale, top: float, bottom: float, spacing: float) -> list[Safe]:
+    """Hairlines from top to bottom at the ticks of a horizontal axis."""
+    return [segment(scale.at(tick), top, scale.at(tick), bottom, "grid") for tick in scale.ticks(spacing)]
+
+
+def width(text: str, size: float = 11.5) -> float:
+    """How wide a text is at most, in pixels: capitals and digits are wider than letters, some letters are narrow.
+
+    >>> width("WWW") > width("aaa") > width("iii")
+    True
+    """
+    ems = (0.36 if c in NARROW else 0.6 if c.isascii() and (c.islower() or c.isdigit()) else 0.8 for c in text)
+    return size * sum(ems)
+
+
+def fitted(text: object, room: float, size: float = 12.0) -> str:
+    """A text shortened until it is no wider than the room.
+
+    >>> fitted("AIRBUS INDUSTRIE", 70.0), fitted("origin", 70.0)
+    ('AIRB…RIE', 'origin')
+    """
+    whole = ellipsis(text, 160)
+    letters = len(whole)
+    while letters > 3 and width(ellipsis(whole, letters), size) > room:
+        letters -= 1
+    return ellipsis(whole, letters)
+
+
+def box(text: str, at: At) -> Box:
+    """The rectangle that a label covers, roughly: left, top, right, bottom.
+
+    >>> box("ABC", (10.0, 20.0, "end"))[2]
+    10.0
+    """
+    x, y, anchor = at
+    wide = width(text)
+    left = x - (wide if anchor == "end" else wide / 2 if anchor == "middle" else 0.0)
+    return left, y - TALL + 2, left + wide, y + 3
+
+
+def touches(one: Box, two: Box) -> bool:
+    """Whether two rectangles share a point inside both."""
+    return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
+
+
+def placed(wanted: Iterable[tuple[str, Sequence[At]]], limits: Box, taken: Sequence[Box] = ()) -> list[At | None]:
+    """Give each label, most important first, the first of its places that is free; None where there is no such place.
+
+    limits : the rectangle that labels stay in;  taken : rectangles that they keep off
+
+    >>> placed([("one", [(0.0, 20.0, "start")]), ("two", [(5.0, 22.0, "start"), (5.0, 40.0, "start")])], (0, 0, 99, 99))
+    [(0.0, 20.0, 'start'), (5.0, 40.0, 'start')]
+    """
+    used = list(taken)
+    kept: list[At | None] = []
+    for words, places in wanted:
+        free = next((at for at in places if _free(box(words, at), limits, used)), None)
+        kept.append(free)
+        if free is not None:
+            used.append(box(words, free))
+    return kept
+
+
+def _free(own: Box, limits: Box, used: Sequence[Box]) -> bool:
+    inside = own[0] >= limits[0] and own[1] >= limits[1] and own[2] <= limits[2] and own[3] <= limits[3]
+    return inside and not any(touches(own, other) for other in used)

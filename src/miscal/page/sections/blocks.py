@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from miscal.page import words
 from miscal.page.figures.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, name, tag
 from miscal.page.words import finite
 
+Kind = Literal["number", "name", "words", "markup"]
 MOST_DATA = 2000  # rows of data kept behind one figure; the JSON has them all
 MOST_ROWS = 500  # rows of a table written into the page; a table cut short says so
 MANY = 60  # rows of a table that can be folded, on a wide screen before it is unfolded
@@ -85,19 +86,59 @@ class Column:
     heading: str
     values: Sequence[object]
     write: Callable[[object], str] = words.number
-    kind: Literal["number", "name", "words", "markup"] = "number"
+    kind: Kind = "number"
     links: Sequence[str] = field(default_factory=tuple)
     least: Sequence[object] = field(default_factory=tuple)  # of p-values: the smallest that a simulation can give
 
+    def text(self, i: int) -> str:
+        """A value as it is read."""
+        value = self.values[i]
+        if self.kind != "number":
+            return str(value)
+        return words.p_cell(value, self.least[i]) if i < len(self.least) else self.write(value)
 
-def rates(column: Callable[[str], Sequence[object]]) -> list[Column]:
-    """Rows, both rates and the gap of the cells of a result, by the names of its columns."""
-    return [
-        Column("Rows", column("rows"), words.count),
-        Column("Predicted", column("predicted"), words.percent),
-        Column("Happened", column("observed"), words.percent),
-        Column("Gap", column("gap"), words.points),
-    ]
+
+#: Heading of a column of a result by its name, and how its values are written, or of which kind they are.
+HEADINGS: dict[str, tuple[str, Callable[[object], str] | Kind]] = {
+    "where": ("Where", "name"),
+    "column": ("Column", "name"),
+    "level": ("Group", "words"),
+    "rows": ("Rows", words.count),
+    "value": ("Average error", words.percent),
+    "noise_floor": ("Noise alone", words.percent),
+    "predicted": ("Predicted", words.percent),
+    "observed": ("Happened", words.percent),
+    "gap": ("Gap", words.points),
+    "gap_low": ("At least", words.points),
+    "gap_high": ("At most", words.points),
+    "gap_before": ("Gap before", words.points),
+    "gap_after": ("Gap after", words.points),
+    "gap_rest": ("Gap of the rest", words.points),
+    "difference": ("Difference", words.points),
+    "low": ("At least", words.points),
+    "high": ("At most", words.points),
+    "noise": ("Noise alone", words.percent),
+    "deviations": ("Deviations of noise", words.number),
+    "p_adjusted": ("Adjusted p", words.p_cell),
+    "p_value": ("Adjusted p", words.p_cell),
+    "change": ("Change", words.points),
+    "change_p_adjusted": ("p of the change", words.p_cell),
+    "detectable": ("Smallest gap it could have seen", words.percent),
+    "verdict": ("Became", "words"),
+    "note": ("Note", "words"),
+    "reason": ("Why", "words"),
+}
+RATES = ("rows", "predicted", "observed", "gap")
+
+
+def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) -> list[Column]:
+    """Columns of a table, or attributes of records, under the headings that they have everywhere."""
+    made = []
+    for key in names:
+        heading, how = HEADINGS[key]
+        values = rows[key] if isinstance(rows, Mapping) else [getattr(row, key) for row in rows]
+        made.append(Column(heading, values, kind=how) if isinstance(how, str) else Column(heading, values, how))
+    return made
 
 
 def section(identity: str, title: str, *children: Child) -> Safe:
@@ -168,5 +209,4 @@ def _cell(column: Column, i: int) -> Safe:
         return tag("td", name(value, 100), class_="words", data_label=column.heading)
     number = finite(value)
     key = None if math.isnan(number) else f"{number:.9g}"
-    text = words.p_cell(value, column.least[i]) if i < len(column.least) else column.write(value)
-    return tag("td", text, class_="number", data_label=column.heading, data_key=key)
+    return tag("td", column.text(i), class_="number", data_label=column.heading, data_key=key)

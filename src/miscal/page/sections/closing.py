@@ -1,4 +1,4 @@
-"""The end of the page: what was clean, what was too small, how it was done, and what the words mean."""
+"""The end of the page: what changed, what was clean or too small, how it was done, and what the words mean."""
 
 from __future__ import annotations
 
@@ -8,10 +8,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from miscal.page import words
-from miscal.page.markup import Safe, asset, clean, name, tag
-from miscal.page.records import Document
-from miscal.page.sections.blocks import Column, folded, lead, section, sheet
+from miscal.page.entries import Entry
+from miscal.page.figures.crossed import period_gaps, period_rates
+from miscal.page.markup import Safe, asset, clean, join, name, tag
+from miscal.page.records import Compared, Document
+from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
+from miscal.page.words import KIND, changed_words, periods_said
 
+MOST_SAID = 8
+MOST_LISTED = 120
+MOST_CHANGED = 100
+_RATES = "What happened, with intervals that hold for all at once where they are drawn, and what was predicted."
+_GAPS = (
+    "Predicted minus happened. Noise alone keeps each dot in the shaded band 95 times in 100. Worse and better say how "
+    "the size of the gap changed from the dot before; turned says that its direction did."
+)
+_WHAT = (
+    "Better and worse compare each {every} with the one before: the gaps of two sets of rows, judged over all steps at "
+    "once. A slow drift may be beyond noise over the whole time and in no single step; the {every}s' own "
+    "p-values show it."
+)
 MOST_METHODS = 40
 _ASSUMED = (
     "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
@@ -20,19 +36,92 @@ _ASSUMED = (
 _SMALL = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
 
 
+def periods(document: Document) -> Safe:
+    """The section of periods; empty where no column of times was named."""
+    results = document.of(KIND)
+    if not results:
+        return Safe("")
+    return section("periods", "Along time", [_one(result, document.level) for result in results])
+
+
+def _one(result: Entry, level: float) -> Safe:
+    said = [_sentence(sentence) for sentence in changed_words(result, MOST_SAID)]
+    left = len(changed_words(result)) - len(said)
+    drawn = [figure(period_rates(result, level), _RATES), figure(period_gaps(result, level), _GAPS)]
+    return tag(
+        "div",
+        lead(periods_said(result)),
+        tag("ul", said, class_="told", data_fold=4) if said else None,
+        quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
+        tag("p", name(result.note, 600), class_="note") if result.note else None,
+        tag("div", drawn, class_="pair"),
+        tag("p", _WHAT.format(every=result.every), class_="note"),
+        folded(f"All {result.every}s", _table(result)),
+    )
+
+
+def _sentence(text: str) -> Safe:
+    """A step, what became of it set off from the numbers."""
+    what, colon, numbers = text.partition(": ")
+    return tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
+
+
+def _table(result: Entry) -> Safe:
+    every, many = result.every, result.table.rows
+    last = result.table.take(range(max(many - MOST_LISTED, 0), many))
+    columns = [
+        Column("Week from" if every == "week" else every.capitalize(), last["label"], kind="name"),
+        *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
+        *columns_of(last, "change", "change_p_adjusted", "verdict"),
+    ]
+    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
+    cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
+    return join(made, cut)
+
+
+def comparison(document: Document) -> Safe:
+    """The section on an earlier audit: what got better, what got worse."""
+    compared = document.comparison
+    if compared is None:
+        return Safe("")
+    how = "the same rows, so that chance is shared" if compared.paired else "different rows"
+    said = f": {len(compared.better):,} better and {len(compared.worse):,} worse beyond noise."
+    if not compared.cells:
+        said = ", by findings alone: its JSON has no sums of cells to compare."
+    return section(
+        "comparison",
+        "Since the baseline",
+        lead(f"Against the baseline, judged on {how}{said}"),
+        _changed(compared),
+        _list("New findings", compared.new),
+        _list("Findings that are gone", compared.gone),
+    )
+
+
+def _changed(compared: Compared) -> Safe | None:
+    table = compared.table
+    chosen = [i for i, verdict in enumerate(table["verdict"]) if verdict in ("better", "worse")][:MOST_CHANGED]
+    if not chosen:
+        return None
+    columns = columns_of(table.take(chosen), "where", "verdict", "gap_before", "gap_after", "p_adjusted")
+    return sheet("Places that changed", columns, search="Search places")
+
+
+def _list(title: str, places: list[str]) -> Safe | None:
+    if not places:
+        return None
+    listed = [tag("li", name(place, 140)) for place in places[:MOST_CHANGED]]
+    return folded(f"{title} ({len(places):,})", tag("ul", listed))
+
+
 def clean_section(document: Document) -> Safe:
     """What was tested and found in order."""
     places = document.clean
     if not places:
         return Safe("")
-    columns = [
-        Column("Where", [place.where for place in places], kind="name"),
-        Column("Average error", [place.value for place in places], words.percent),
-        Column("Noise alone", [place.noise_floor for place in places], words.percent),
-        Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places]),
-        Column("Smallest gap it could have seen", [place.detectable for place in places], words.percent),
-        Column("Note", [place.note for place in places], kind="words"),
-    ]
+    columns = columns_of(places, "where", "value", "noise_floor", "detectable", "note")
+    p_values = Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places])
+    columns.insert(3, p_values)
     listed = sheet("Tested and clean", _known(columns), fold=6)
     return section("clean", "Tested and clean", lead("No gap beyond noise was found here."), listed)
 
@@ -42,11 +131,7 @@ def too_small_section(document: Document) -> Safe:
     places = document.too_small
     if not places:
         return Safe("")
-    columns = [
-        Column("Where", [place.where for place in places], kind="name"),
-        Column("Rows", [place.rows for place in places], words.count),
-        Column("Why", [place.reason for place in places], kind="words"),
-    ]
+    columns = columns_of(places, "where", "rows", "reason")
     listed = sheet("Too small to judge", _known(columns), search="Search places")
     shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
     return section("too-small", "Too small to judge", lead(_SMALL), shown)

@@ -1,17 +1,32 @@
-"""Column by column: one table of all, then a small figure of each, the largest finding first."""
+"""Column by column, and where columns meet: groups, subpopulations with their running totals, neighbourhoods."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from miscal.page import words
 from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.figures.columns import field_funnel, field_levels, variable
+from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
 from miscal.page.figures.gaps import strength_bar
 from miscal.page.markup import Safe, ellipsis, tag
+from miscal.page.reading import Columns, text
 from miscal.page.records import Document
-from miscal.page.sections.blocks import Column, figure, lead, section, sheet, slug
+from miscal.page.sections.blocks import (
+    RATES,
+    Column,
+    columns_of,
+    figure,
+    folded,
+    lead,
+    quiet,
+    section,
+    sheet,
+    slug,
+)  # fmt: skip
+from miscal.page.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
 FUNNEL_FROM = 16
@@ -22,15 +37,36 @@ _LEAD = (
 )
 _CURVES = "Curves are smooth averages of what happened, with bands that hold point by point 95 times in 100"
 _KINDS = {"variable": "by range", "field": "by level"}
+MOST_DRAWN = 4
+FULL = "full population"
+MOST_LISTED = 60
+MOST_GROUPS = 200
+_SEARCHED = (
+    "Combinations of up to three columns, searched for the one whose running total strays furthest. M is that largest "
+    "range in standard deviations of noise, each subpopulation scaled by its own size; its p-value allows for having "
+    "searched them all."
+)
+_BAND = (
+    "All are drawn on one scale, in standard deviations of each one's noise at its end. The shaded band is where "
+    "noise alone keeps each point of a line 95 times in 100."
+)
+_MAP = (
+    "The gap around each point of the plane, averaged over its neighbours. Orange: predicted too high. Blue: too low. "
+    "Pale cells are within what noise does; empty ones have no rows."
+)
+_GROUPS = (
+    "How much more a group is over-predicted than the rest of its column; the intervals hold for all groups of a "
+    "column at once. A difference whose interval leaves out zero treats the group unlike the others."
+)
 
 
 def entries(document: Document) -> list[Entry]:
     """Every variable and field of the audit: those with the largest finding first, then those without, by strength."""
     sizes = _findings(document)
-    return sorted(_columns(document), key=lambda entry: (-sizes.get(entry.column, -1.0), -entry.strength))
+    return sorted(_looked_at(document), key=lambda entry: (-sizes.get(entry.column, -1.0), -entry.strength))
 
 
-def _columns(document: Document) -> list[Entry]:
+def _looked_at(document: Document) -> list[Entry]:
     return [entry for kind in _KINDS for entry in document.of(kind)]
 
 
@@ -38,9 +74,10 @@ def _findings(document: Document) -> dict[str, float]:
     """Events off for certain of each column's largest finding beyond noise; 0 if only a combination has one."""
     sizes: dict[str, float] = {}
     for finding in document.real:
-        for name in (ellipsis(name, LONGEST_NAME) for name in finding.columns):
-            size = finding.at_least if len(finding.columns) == 1 else 0.0
-            sizes[name] = max(sizes.get(name, 0.0), size)
+        size = finding.at_least if len(finding.columns) == 1 else 0.0
+        for column in finding.columns:
+            key = ellipsis(column, LONGEST_NAME)
+            sizes[key] = max(sizes.get(key, 0.0), size)
     return sizes
 
 
@@ -52,7 +89,7 @@ def columns(document: Document, budget: int) -> Safe:
     pictures: list[Safe] = []
     links = [""] * len(every)
     for place, entry in enumerate(every):
-        identity = slug(entry.column, f"{entry.kind}-{_columns(document).index(entry)}")
+        identity = slug(entry.column, f"{entry.kind}-{_looked_at(document).index(entry)}")
         pieces = _figures(entry, identity, document.level)
         budget -= sum(len(piece.encode()) for piece in pieces)
         if budget < 0:
@@ -78,25 +115,25 @@ def _curves(every: list[Entry]) -> str:
     return f" {_CURVES}{f', from {words.count(sampled)} rows drawn at random' if sampled else ''}."
 
 
+def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
+    """What is said of each column, on the page and in markdown."""
+    return [
+        Column("Column", [e.column for e in every], kind="name", links=links),
+        Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
+        *columns_of(every, "value", "noise_floor"),
+        Column("p-value", [e.p_value for e in every], least=[e.least for e in every]),
+        Column("Worst place", [e.worst[0] for e in every], kind="words"),
+        Column("Gap there", [e.worst[1] for e in every], words.points),
+    ]
+
+
 def _table(every: list[Entry], links: list[str]) -> Safe:
     most = max((size for e in every for size in (e.value, e.noise_floor) if not math.isnan(size)), default=0.0)
-    return sheet(
-        "Columns with their average error, what noise alone would show, and the worst place",
-        [
-            Column("Column", [e.column for e in every], kind="name", links=links),
-            Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
-            Column("Average error", [e.value for e in every], words.percent),
-            Column("Bar of the average error", [strength_bar(e.value, e.noise_floor, most) for e in every],
-                   kind="markup"),
-            Column("Noise alone", [e.noise_floor for e in every], words.percent),
-            Column("p-value", [e.p_value for e in every], least=[e.least for e in every]),
-            Column("Worst place", [e.worst[0] for e in every], kind="words"),
-            Column("Gap there", [e.worst[1] for e in every], words.points),
-        ],
-        search="Search columns and places",
-        fold=6,
-        identity="columns-table",
-    )  # fmt: skip
+    bars = [strength_bar(e.value, e.noise_floor, most) for e in every]
+    columns = column_list(every, links)
+    columns.insert(3, Column("Bar of the average error", bars, kind="markup"))
+    caption = "Columns with their average error, what noise alone would show, and the worst place"
+    return sheet(caption, columns, search="Search columns and places", fold=6, identity="columns-table")
 
 
 def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
@@ -111,3 +148,96 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
         said = "Every level by its size. The shaded funnel is where noise alone puts 95 levels of 100."
         made.append(figure(funnel, said, heading=f"{entry.column}: all levels", searched=searched))
     return made
+
+
+def subpopulations(document: Document) -> Safe:
+    """The section of subpopulations; empty where none were searched."""
+    results = document.of("subpopulation")
+    if not results:
+        return Safe("")
+    return section("subpopulations", "Subpopulations", lead(_SEARCHED), map(_one, results))
+
+
+def _one(result: Entry) -> Safe:
+    walks = result.walks[:MOST_DRAWN]
+    reach = deviation_reach(walks)
+    drawn = [
+        figure(
+            cumulative(walk, reach),
+            _walk_words(result.table, walk.label),
+            heading="The whole table" if walk.label == FULL else walk.label,
+        )
+        for walk in walks
+    ]
+
+    first = result.table.take(range(min(MOST_LISTED, result.table.rows)))
+    columns = [
+        Column("Subpopulation", first["label"], kind="name"),
+        *columns_of(first, *RATES, "deviations", "p_adjusted"),
+    ]
+    listed = sheet("Subpopulations, those furthest off first", columns, search="Search subpopulations")
+    return tag(
+        "div",
+        tag("p", _judged(result)),
+        quiet(_BAND) if drawn else None,
+        tag("div", drawn, class_="pair") if drawn else None,
+        folded("Show the subpopulations furthest off", listed),
+    )
+
+
+def _judged(result: Entry) -> str:
+    """M in standard deviations of noise, its p-value, what noise alone shows, and how that was found."""
+    table, noise = result.table, finite(result.extra.get("null_mean"))
+    first, worst = text([*table["label"], ""][0]), [*table["deviations"], None][0]
+    said = f"{words.plural(table.rows, 'subpopulation')} judged. M = {words.number(worst)} standard deviations"
+    said += f" ({first if first != FULL else 'the whole table'}); {words.p_value(result.p_value)}."
+    if not math.isnan(noise):
+        said += f" The largest of so many would be {words.number(noise, 2)} by noise alone."
+    return f"{said} {text(result.method)}".strip()
+
+
+def _walk_words(table: Columns, label: str) -> str:
+    """Rows, rates and deviations of the subpopulation that a running total belongs to."""
+    names = list(map(text, table["label"]))
+    if label not in names:
+        return ""
+    at = {key: values[names.index(label)] for key, values in table.items()}
+    return (
+        f"{words.count(at.get('rows'))} rows, {words.percent(at.get('predicted'))} predicted, "
+        f"{words.percent(at.get('observed'))} happened; range {words.number(at.get('deviations'))} standard "
+        f"deviations, {words.p_value(at.get('p_adjusted'), 'adjusted p')}."
+    )
+
+
+def neighbourhoods(document: Document) -> Safe:
+    """The section of neighbourhoods; empty where none were searched or found."""
+    drawn = [_map(result) for result in document.of("neighbourhood") if result.grid is not None]
+    if not drawn:
+        return Safe("")
+    return section("neighbourhoods", "Neighbourhoods", lead(_MAP), tag("div", drawn, class_="pair"))
+
+
+def _map(result: Entry) -> Safe:
+    said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
+    heading = " and ".join(result.columns)
+    return figure(neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
+
+
+def groups(document: Document) -> Safe:
+    """Differences between groups: each level of a field against the rest."""
+    rows = [
+        {"column": text(result.settings.get("column")), **dict(zip(result.differences, values, strict=True))}
+        for result in document.of("field")
+        for values in zip(*result.differences.values(), strict=True)
+    ]
+    if not rows:
+        return Safe("")
+    rows.sort(key=lambda row: -abs(finite(row.get("difference"))))
+    many, rows = len(rows), rows[:MOST_GROUPS]
+    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high")
+    columns = columns_of({key: [row.get(key) for row in rows] for key in names}, *names)
+    listed = sheet("Each group against the rest of its column", columns, search="Search groups")
+    shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"
+    return section(
+        "groups", "Between groups", lead(_GROUPS), folded(f"Show {words.plural(many, 'group')}{shown}", listed)
+    )

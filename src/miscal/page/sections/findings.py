@@ -11,7 +11,7 @@ from miscal.page import words
 from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import Column, data_block, folded, quiet, rates, section, sheet, slug
+from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section, sheet, slug
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
@@ -156,11 +156,7 @@ def _explained(explained: Sequence[Finding], number: int, *, many: bool) -> Safe
 def _rest(title: str, rest: Sequence[Finding]) -> Safe | None:
     if not rest:
         return None
-    columns = [
-        Column("Where", [f.where for f in rest], kind="name"),
-        *rates(lambda key: [getattr(f, key) for f in rest]),
-        Column("Adjusted p", [f.p_value for f in rest], words.p_cell),
-    ]
+    columns = columns_of(rest, "where", *RATES, "p_value")
     return folded(f"{title} ({len(rest):,})", sheet(title, columns))
 
 
