@@ -28,10 +28,9 @@ from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import Source, memory_bytes, opened
 from miscal.pairs import pair
-from miscal.pooling.cells import Levels, Ranges
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
 from miscal.pooling.columns import level_pooling
 from miscal.pooling.condition import Condition, Conjunction
-from miscal.pooling.poolings import BinPooling, LevelPooling, ProductPooling
 from tests.engines.tables import table
 
 ROWS = 30_000
@@ -149,7 +148,7 @@ def test_integers_here_and_fractions_or_text_there(tmp_path: Path) -> None:
 
 
 def test_a_late_word_starts_the_pass_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miscal.data.csv_files.BLOCK", 1 << 12)
+    monkeypatch.setattr("miscal.data.files.BLOCK", 1 << 12)
     lines = [f"{i % 2},0.{i % 9 + 1},{'late' if i == 3_999 else i}" for i in range(4_000)]
     (tmp_path / "t.csv").write_text("\n".join(["y,p,x", *lines]) + "\n")
     source = opened(tmp_path / "t.csv")

@@ -16,8 +16,7 @@ from miscal.engines.memory import mean_tally, tally
 from miscal.engines.walks import walk
 from miscal.pairs import Pair
 from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.poolings import BinPooling, LevelPooling
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Ranges
 from tests.laws.batches import Batch, batches
 
 EDGES = uniform_edges(7, 0.0, 1.0)

@@ -119,7 +119,7 @@ def test_generated_are_what_their_masks_say(rng):
     assert (masks.sum(axis=1) >= 10).all()
     ours = multicalibration_error(r, s, columns, subpopulations=60)
     assert abs(ours - naive_error(s, r, np.ones(n), masks)) < 1e-12
-    from miscal.pooling.expressions import rows_where
+    from miscal.pooling.parsing import rows_where
 
     for k in every[1:]:  # the words mean those rows
         np.testing.assert_array_equal(rows_where(found.define(k).words(), asked.columns), masks[k])

@@ -78,7 +78,7 @@ def test_table_columns_are_consistent(rng):
     np.testing.assert_allclose(table["deviations"] * table["deviation"], table["kuiper"], rtol=1e-12)
     np.testing.assert_allclose(table["expected"], 1.5957691216 * table["deviation"], rtol=1e-9)
     score, outcome = p.probability, p.outcome
-    from miscal.pooling.expressions import rows_where
+    from miscal.pooling.parsing import rows_where
 
     for row in result.extra["worst"]:
         mask = (
@@ -367,7 +367,7 @@ def test_unusual_columns(rng):
     result = by_subpopulation(p, subpopulations=30, simulations=19)
     assert result.settings["tested"] > 5
     assert not any("constant" in label or "empty" in label for label in result.table["label"])
-    from miscal.pooling.expressions import rows_where
+    from miscal.pooling.parsing import rows_where
 
     for row in result.extra["worst"]:
         if row["definition"] != "full population" and '"' not in str(columns["two words"]):

@@ -7,8 +7,9 @@ import pytest
 
 from miscal import MiscalError
 from miscal.data.columns import Columns
+from miscal.pooling.condition import number_text
 from miscal.pooling.parsing import rows_where
-from miscal.pooling.subpopulations import number_word
+from miscal.pooling.subpopulations import _between
 
 COLUMNS = Columns(
     {
@@ -77,6 +78,6 @@ def test_unknown_levels_match_nothing_where_not_strict():
     [(31.0, 30.0, "31"), (0.4987, 0.4979, "0.4987"), (0.5001, 0.48, "0.5"), (1e9, 5.0, "1000000000")],
 )
 def test_numbers_are_short_and_cut_between(value, above, word):
-    text = number_word(value, above)
+    text = number_text(_between(value, above, "numeric"), "numeric")
     assert above < float(text) <= value
     assert len(text) <= len(word)

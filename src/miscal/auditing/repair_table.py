@@ -13,9 +13,9 @@ import numpy as np
 from miscal.auditing.before_after import Repair, repair
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns
 from miscal.data.errors import refusal
+from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
-from miscal.data.writing import write_together
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.choose import choose
 from miscal.recalibrate.state import label_array

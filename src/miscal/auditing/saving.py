@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.page.json import dumps, read_json
 from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
 from miscal.page.reading import checked

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges, cells_from, fingerprint
 

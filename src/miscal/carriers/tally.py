@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.data.errors import refusal
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.cells import Cells, Levels, cells_from, fingerprint
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2", "squared_error", "log_loss")

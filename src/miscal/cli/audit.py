@@ -9,7 +9,7 @@ import click
 
 from miscal.cli import options as common
 from miscal.cli.terminal import leave, progress_bar
-from miscal.data.places import prepared
+from miscal.data.outputs import prepared
 
 __all__ = ["audit", "demo"]
 

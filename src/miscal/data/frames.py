@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.data.errors import nearest, refusal
-from miscal.data.vectors import library_of
+from miscal.data.vectors import described, library_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +32,11 @@ class Frame(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def is_table(thing: Any) -> bool:
+    """Whether something has named columns; arrays and mappings do not count."""
+    return not isinstance(thing, np.ndarray) and (hasattr(thing, "columns") or hasattr(thing, "column_names"))
 
 
 def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mapping[str, Any]:
@@ -97,11 +102,10 @@ def names_of(table: Any, where: str) -> list[Any]:
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
     if names is None or callable(names):
-        got = "nothing (None)" if table is None else f"an object of type {type(table).__name__}"
         raise refusal(
             "must be a table with named columns",
             where=where,
-            got=f"got {got}",
+            got=f"got {described(table)}",
             hint="a frame, or a dict of name: values",
         )
     return list(names)

@@ -13,9 +13,8 @@ from miscal.inference.cells import cell_p_values
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels
+from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
-from miscal.pooling.poolings import LevelPooling
 
 NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
 Box = tuple[tuple[int, int], ...]
