@@ -15,7 +15,6 @@ from miscal.data.outputs import load_arrays, save_arrays
 from miscal.page.json import dumps, read_json
 from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
 from miscal.page.reading import checked
-from miscal.pooling.cells import cells_from
 
 SCHEMA = "miscal.audit-file/1"
 WHAT = "a saved audit"
@@ -25,7 +24,6 @@ HINT = (
 )
 PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean": list, "too_small": list,
          "sections": dict}  # fmt: skip
-ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
 def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathLike[str]) -> None:
@@ -33,9 +31,8 @@ def save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathL
     arrays: dict[str, np.ndarray | None] = {}
     described = []
     for number, (name, tally) in enumerate(carriers.items()):
-        about = {"cells": tally.cells.describe(), "columns": list(tally.columns), "weighted": bool(tally.weighted)}
-        described.append({"name": name, **about})
-        arrays |= {f"{number}-{part}": getattr(tally, part) for part in ARRAYS}
+        described.append({"name": name, **tally.described()})
+        arrays |= tally.arrays(f"{number}-")
     text = dumps({"document": document, "carriers": described})
     save_arrays(Path(path), SCHEMA, {"text": text}, arrays)
 
@@ -63,12 +60,8 @@ def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Ta
     try:
         content = json.loads(header["text"])
         document = dict(checked(content["document"]))
-        carriers = {}
-        for number, entry in enumerate(content["carriers"]):
-            made: dict[str, Any] = {part: arrays.get(f"{number}-{part}") for part in ARRAYS}
-            made |= {"counts": arrays[f"{number}-counts"], "cells": cells_from(entry["cells"])}
-            made |= {"columns": tuple(entry["columns"]), "weighted": bool(entry["weighted"])}
-            carriers[entry["name"]] = Tally(**made)
-    except (KeyError, TypeError, ValueError) as error:
+        entries = enumerate(content["carriers"])
+        carriers = {entry["name"]: Tally.rebuilt(entry, arrays, f"{number}-") for number, entry in entries}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise refusal("is damaged", where=f"'{path}'", got=str(error)) from error
     return document, carriers

@@ -14,7 +14,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Levels, Ranges, cells_from, fingerprint
+from miscal.pooling.cells import Levels, Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
@@ -147,12 +147,8 @@ class Summary:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         arrays: dict[str, np.ndarray | None] = {}
-        cells = {}
         for name, tally in self._tallies():
-            about = {"cells": tally.cells.describe(), "weighted": tally.weighted, "columns": list(tally.columns)}
-            cells[name] = about
-            for part in ("counts", "limbs", "sums", "impossible"):
-                arrays[f"{name}/{part}"] = getattr(tally, part)
+            arrays |= tally.arrays(f"{name}/")
         for place, each in enumerate(self.variables.values()):
             arrays |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
         header = {
@@ -166,7 +162,7 @@ class Summary:
             "aside": list(self.aside),
             "variables": {name: each.kind for name, each in self.variables.items()},
             "fields": list(self.fields),
-            "tallies": cells,
+            "tallies": {name: tally.described() for name, tally in self._tallies()},
         }
         save_arrays(path, SCHEMA, header, arrays)
 
@@ -188,15 +184,7 @@ class Summary:
 
 def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     def tally(name: str) -> Tally:
-        about = header["tallies"][name]
-        counts, limbs, sums, impossible = (
-            arrays.get(f"{name}/{part}") for part in ("counts", "limbs", "sums", "impossible")
-        )
-        assert counts is not None
-        cells = cells_from(about["cells"])
-        if counts.shape != (cells.count,):
-            raise ValueError(f"{name} has {counts.size} cells, not {cells.count}")
-        return Tally(cells, counts, limbs, sums, tuple(about["columns"]), impossible, about["weighted"])
+        return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
 
     variables = {}
     for place, (name, kind) in enumerate(header["variables"].items()):
@@ -242,11 +230,3 @@ def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
     made = Ranges(edges, cells.missing, cells.name)
     groups = bin_index(cells.edges[1:], edges)
     return grid.coarsen(np.append(groups, made.count - 1) if cells.missing else groups, made)
-
-
-def added(parts: list[Summary]) -> Summary:
-    """The sum of several."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total

@@ -51,7 +51,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @click.option("--out", required=True, type=common.PATH, help="File to write, such as month.tally.")
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
-    from miscal.carriers.summary import Summary, added
+    from miscal.carriers.summary import Summary
     from miscal.data.errors import MiscalError
 
     for path in files:
@@ -65,7 +65,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
             hint = "the same table? its rows would count twice"
             raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
         try:
-            total = added([total, part])
+            total = total + part
         except MiscalError as error:
             raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
     total.save(out)

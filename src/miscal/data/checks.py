@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from miscal.data.errors import refusal
 from miscal.data.frames import frame_of, is_table
-from miscal.data.vectors import Vector, flat, numpy_of
+from miscal.data.vectors import Vector, flat, numpy_of, unmasked
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -193,10 +193,7 @@ def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] 
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
         thing = _nested(thing, where)
     if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
-        if np.ma.is_masked(thing):
-            row = int(np.argmax(np.ma.getmaskarray(thing).any(axis=1)))
-            raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
-        matrix = np.asarray(thing)
+        matrix = unmasked(thing, where)
         if matrix.dtype.kind not in "iuf":
             raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
         return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None

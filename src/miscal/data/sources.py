@@ -14,9 +14,8 @@ from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.frames import frame_of, names_of, require, unique
-from miscal.data.odds import sigmoid
 from miscal.data.predictions import Names, Predictions, Raw
-from miscal.data.vectors import Vector, factorise, flat
+from miscal.data.vectors import Vector, factorise, flat, sigmoid
 
 Floats = npt.NDArray[np.float64]
 SUSPICIOUS = 20  # logits from which it is no accident that all of them lie in [0, 1]
@@ -88,9 +87,6 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
         return file.names, lambda only: frame_of(file.load(only), file.where), file.where
     if isinstance(source, Predictions):
         raise refusal("must be a table or a path", where="'source'", got="got Predictions, which are read already")
-    if isinstance(source, np.ndarray):
-        frame = frame_of(source, "'source'")
-        return list(frame), lambda _: frame, "the table"
     names = [str(name) for name in names_of(source, "'source'")]
     unique(names, "the table")
     return names, lambda only: frame_of(source, "the table", only), "the table"

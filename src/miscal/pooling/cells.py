@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, Protocol
 
@@ -105,7 +105,6 @@ class Product:
     """Every combination of the parts' cells, the last part running fastest."""
 
     parts: tuple[Cells, ...]
-    separator: str = field(default=" and ", compare=False)
 
     @property
     def count(self) -> int:
@@ -113,7 +112,7 @@ class Product:
 
     def labels(self) -> list[str]:
         named = [[f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts]
-        return [self.separator.join(labels) for labels in product(*named)]
+        return [" and ".join(labels) for labels in product(*named)]
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}

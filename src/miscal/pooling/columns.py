@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import inside
+from miscal.data.checks import check_lengths, inside
 from miscal.data.columns import Column, column
 from miscal.data.errors import MixedTypes, check_named, refusal
 from miscal.data.frames import frame_of, is_table
@@ -138,21 +138,14 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
         if any(nested) and not all(nested):
             raise refusal("must hold one value a row, or one array a field", where=where, got="it mixes both")
         if any(nested):
-            return _equally_long([(f"{where} number {place}", item) for place, item in enumerate(field)])
+            named = {f"{where} number {place}": item for place, item in enumerate(field)}
+            check_lengths({name: len(item) for name, item in named.items()})
+            return list(named.items())
     elif isinstance(field, np.ndarray) and field.ndim == 2 and field.shape[1] > 0:
         return [(f"{where} column {place}", field[:, place]) for place in range(field.shape[1])]
     elif is_table(field):
         return [(f"{where} column '{name}'", values) for name, values in frame_of(field, where).items()]
     return [(where, field)]
-
-
-def _equally_long(fields: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    first = len(fields[0][1])
-    for name, values in fields:
-        if len(values) != first:
-            got = f"{len(values):,} against {first:,}"
-            raise refusal("must have as many rows as the first field", where=name, got=got)
-    return fields
 
 
 def _numbered(codes: np.ndarray, count: int, missing: bool = False) -> LevelPooling:
@@ -242,8 +235,10 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     >>> made.pooling.cells.labels()
     ['a > 1', 'b > 1', 'b > 2']
     """
-    own = [_named(column, bins) for column in columns]
-    above = [_named(column, bins) for column in parents]
+    own, above = (
+        [level_pooling(column) if bins is None else range_pooling(column, bins) for column in each]
+        for each in (columns, parents)
+    )
     if len(own) == 1 and not above:
         return Nested(own[0])
     rows = len(columns[0])
@@ -268,12 +263,6 @@ def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bin
     levels = Levels(tuple(full), name=" and ".join(column.name for column in [*parents, *columns]))
     crossed = tuple(tuple(part) for part in mine) if len(own) > 1 else ()
     return Nested(LevelPooling(heights[-1], levels), tuple(ancestors), tuple(names), crossed)
-
-
-def _named(column: Column, bins: Bins | None) -> Pooling:
-    if bins is not None and not column.nominal:
-        return range_pooling(column, bins)
-    return level_pooling(column)
 
 
 def _texts(part: Pooling, rows: Integers) -> list[str]:
