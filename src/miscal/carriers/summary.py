@@ -17,6 +17,7 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
+PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
 _EVEN = np.linspace(0.0, 1.0, 4097)
 _ODDS = 1.0 / (1.0 + np.exp(-np.linspace(-23.0, 23.0, 4097)))
@@ -90,14 +91,13 @@ class Summary:
         self._check(other)
         return replace(
             self,
-            rows=self.rows + other.rows,
-            ignored=self.ignored + other.ignored,
-            score=self.score + other.score,
-            grid=self.grid + other.grid,
+            **{
+                name: getattr(self, name) + getattr(other, name)
+                for name in ("rows", "ignored", "score", "grid", "parts")
+            },
             variables={name: each + other.variables[name] for name, each in self.variables.items()},
             fields={name: each + other.fields[name] for name, each in self.fields.items()},
             outcome_weights=self.outcome_weights and other.outcome_weights,
-            parts=self.parts + other.parts,
         )
 
     def _check(self, other: Summary) -> None:
@@ -151,14 +151,7 @@ class Summary:
             arrays |= tally.arrays(f"{name}/")
         for place, each in enumerate(self.variables.values()):
             arrays |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
-        header = {
-            "about": self.about,
-            "rows": self.rows,
-            "ignored": self.ignored,
-            "rule": self.rule,
-            "fingerprint": self.fingerprint,
-            "outcome_weights": self.outcome_weights,
-            "parts": self.parts,
+        header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
             "variables": {name: each.kind for name, each in self.variables.items()},
             "fields": list(self.fields),
@@ -190,17 +183,14 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     for place, (name, kind) in enumerate(header["variables"].items()):
         edges = (arrays[f"variable{place}/bins"], arrays[f"variable{place}/fine"])
         variables[name] = VariableSums(kind, *edges, tally(f"variable{place}:grid"), tally(f"variable{place}:beyond"))
+    fields = {n: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond")) for i, n in enumerate(header["fields"])}
     return Summary(
-        header["about"],
-        int(header["rows"]),
-        int(header["ignored"]),
-        tally("score"),
-        tally("grid"),
-        variables,
-        {n: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond")) for i, n in enumerate(header["fields"])},
-        tuple(header["aside"]),
-        bool(header["outcome_weights"]),
-        int(header["parts"]),
+        score=tally("score"),
+        grid=tally("grid"),
+        variables=variables,
+        fields=fields,
+        aside=tuple(header["aside"]),
+        **{name: header[name] for name in PLAIN},
     )
 
 

@@ -143,8 +143,8 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
             return list(named.items())
     elif isinstance(field, np.ndarray) and field.ndim == 2 and field.shape[1] > 0:
         return [(f"{where} column {place}", field[:, place]) for place in range(field.shape[1])]
-    elif is_table(field):
-        return [(f"{where} column '{name}'", values) for name, values in frame_of(field, where).items()]
+    elif is_table(field) and (frame := frame_of(field, where)):
+        return [(f"{where} column '{name}'", values) for name, values in frame.items()]
     return [(where, field)]
 
 
