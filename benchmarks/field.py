@@ -172,9 +172,8 @@ def string_rows(quick):
 
 def stream_rows(quick):
     """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
-    from miscal.auditing.large import runner_of
-    from miscal.auditing.streamed import summarise
-    from miscal.engines.rows import Door
+    from miscal.auditing.from_tally import tally_of
+    from miscal.engines.roles import Roles
 
     levels = 10**5
     found = []
@@ -184,8 +183,7 @@ def stream_rows(quick):
             text_table(size, levels, path)
 
             def streamed(path=path):
-                door = Door(outcome="y", probability="p")
-                return summarise(runner_of(path, "600MB", door), door, by=["z"], sample=0)
+                return tally_of(path, Roles(outcome="y", probability="p"), by=["z"], memory="600MB")
 
             note = f"{levels:,} levels, all that an audit of the field keeps; peak memory to compare over rows"
             found += harness.against("field streamed from Parquet", size, streamed, {}, repeats=1, note=note)

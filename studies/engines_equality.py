@@ -1,6 +1,6 @@
 """How far the engines differ from memory: the largest relative difference over all carriers of one difficult table.
 
-    python -m studies.engines_equality
+    python studies/engines_equality.py
 
 Writes studies/results/engines_equality.md. The table is that of tests/engines: ties, missing values, rare levels and
 every kind of weight. An engine that is not installed is listed with the reason why it was not run. `--no-spark` leaves
@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 RESULTS = Path(__file__).parent / "results"
 ROWS = 24_000
 WEIGHTS = (None, "whole_weight", "real_weight")
 HEAD = """Largest relative difference to memory over all carriers of a table with ties, missing values, rare levels and
-weights (`tests/engines/tables.py`, {rows:,} rows): score bins, three variables (10 and 40 ranges), two fields, and the
-walks along the score and each variable. 0 means the same bits. Written by `studies/engines_equality.py`.
+weights (`tests/engines/tables.py`, {rows:,} rows): 5,000 ranges of the score, three variables (3 to 3,000 ranges) and
+two fields. 0 means the same bits. Written by `studies/engines_equality.py`.
 
 | engine | unweighted | whole-number weights | other weights |
 |---|---|---|---|
@@ -33,19 +34,17 @@ walks along the score and each variable. 0 means the same bits. Written by `stud
 
 
 def streamed(made: Any, folder: Path, group: int, batch: int, threads: int) -> Any:
-    from miscal.engines.batches import batches_of
-    from miscal.engines.stream import Stream
-
+    from miscal.engines.source import opened
     from tests.engines import tables
 
-    path = tables.write(made, folder / f"t{group}.parquet", group)
-    return Stream(batches_of(path, batch), threads)
+    source = opened(tables.write(made, folder / f"t{group}.parquet", group))
+    source.batch_rows, source.threads = batch, threads
+    return source
 
 
 def lazy(library: str, path: Path) -> Any:
     """The table as a lazy frame of a library; an ImportError where it is not installed."""
-    from miscal.engines.batches import batches_of
-    from miscal.engines.stream import Stream
+    from miscal.engines.source import opened
 
     makers: dict[str, Callable[[Any], Any]] = {
         "polars": lambda module: module.scan_parquet(path),
@@ -53,7 +52,9 @@ def lazy(library: str, path: Path) -> Any:
         "dask.dataframe": lambda module: module.read_parquet(path, split_row_groups=True),
         "pyarrow.dataset": lambda module: module.dataset(path),
     }
-    return Stream(batches_of(makers[library](import_module(library)), 5_000), 2)
+    source = opened(makers[library](import_module(library)))
+    source.batch_rows, source.threads = 5_000, 2
+    return source
 
 
 def spark_session() -> Any:
@@ -95,17 +96,15 @@ def engines(made: Any, folder: Path, *, spark: bool) -> Iterator[tuple[str, Call
     if spark:
 
         def cluster() -> Any:
-            from miscal.engines.spark import Cluster
+            from miscal.engines.spark import SparkSource
 
-            return Cluster(spark_session().read.parquet(str(path)).repartition(6))
+            return SparkSource(spark_session().read.parquet(str(path)).repartition(6))
 
         yield "Spark, two executors, 6 partitions", cluster
 
 
 def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
     """The largest difference by kind of weight, or why there is none."""
-    from miscal.engines.scan import scan
-
     from tests.engines import tables
 
     cells = []
@@ -114,9 +113,8 @@ def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
             engine = runner()
         except ImportError as error:
             return [f"not run: {error}", "", ""]
-        asked = {"variables": tables.VARIABLES, "fields": tables.FIELDS, "requests": tables.requests}
-        found = tables.of_scan(scan(engine, tables.door(weight), **asked))
-        off = max(tables.differences(tables.in_memory(made, weight), found).values())
+        found = tables.added(engine, weight).tallies
+        off = max(tables.difference(*both) for both in zip(tables.in_memory(made, weight), found, strict=True))
         cells.append(f"{off:.1g}" if off else "0")
     return cells
 

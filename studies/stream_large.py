@@ -105,12 +105,12 @@ for columns in {passes!r}:
 
 AUDIT = """
 import miscal
-from miscal.engines.stream import Stream
-passes, run = [], Stream.run
+from miscal.engines.source import Source
+passes, run = [], Source.run
 def watched(self, job):
     passes.append(list(job.columns))
     return run(self, job)
-Stream.run = watched
+Source.run = watched
 found_audit = miscal.audit({path!r}, outcome='y', probability='p', memory={memory!r}, effort='quick')
 found = {{
     'passes': passes,

@@ -18,25 +18,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-KERNELS = {
-    "stream": {
-        "bucket_steps": "buckets of values, and steps of walks into them",
-        "distinct_values": "distinct values",
-        "count_cells": "rows of levels",
-        "cells_of": "cells of levels",
-    },
-    "packed": {
-        "bucket_segments": "segments of values, and which rows are pulled",
-        "add_columns": "what a row gives (log loss), into all tallies",
-    },
-}
 METHODS = (
-    ("miscal.engines.rows", "Door", "open", "validation"),
-    ("miscal.engines.rows", "Batch", "numbers", "columns as numbers"),
-    ("miscal.engines.rows", "Batch", "levels", "columns as levels"),
-    ("miscal.engines.cells", "FieldSums", "_cells", "names of levels"),
-    ("miscal.engines.plan", "SecondState", "_pull", "pulling rows"),
-    ("miscal.engines.buckets", "KeyMap", "codes", "buckets of the score, between given borders, and of rows pulled"),
+    ("miscal.engines.roles", "Roles", "open", "validation"),
+    ("miscal.engines.roles", "Batch", "numbers", "columns as numbers"),
+    ("miscal.engines.roles", "Batch", "levels", "columns as levels"),
+    ("miscal.engines.requests", "LevelCoder", "_table", "names of levels"),
+    ("miscal.engines.sums", "EdgeIndex", "codes", "ranges of values"),
+    ("miscal.engines.sums", "CellSums", "add", "what a row gives (log loss), into all tallies"),
+    ("miscal.engines.gathering", "SampleState", "_take", "rows of the sample"),
 )
 
 
@@ -67,22 +56,18 @@ def watch(clock: Clock) -> None:
     """Put clocks around the stages."""
     from importlib import import_module
 
-    for file, stages in KERNELS.items():
-        kernels = import_module(f"miscal.kernels.{file}")
-        for name, stage in stages.items():
-            setattr(kernels, name, clock.timed(stage, getattr(kernels, name)))
     for place, owner, name, stage in METHODS:
         made = getattr(import_module(place), owner)
         setattr(made, name, clock.timed(stage, getattr(made, name)))
-    stream, batches = import_module("miscal.engines.stream"), import_module("miscal.engines.batches")
-    stream._ahead = lambda chunks: chunks()  # noqa: SLF001  # decode on the thread that is timed
-    read, run = batches.ParquetBatches.read, stream.Stream.run
+    source, files = import_module("miscal.engines.source"), import_module("miscal.data.files")
+    source.ahead = lambda chunks: chunks()  # decode on the thread that is timed
+    read, run = files.TableFile.tables, source.Source.run
 
-    def decoded(self: Any, part: int, columns: Any) -> Iterator[Any]:
-        chunks = read(self, part, columns)
-        step = clock.timed("decoding (pyarrow)", functools.partial(next, chunks, None))
-        while (chunk := step()) is not None:
-            yield chunk
+    def decoded(self: Any, *arguments: Any) -> Iterator[Any]:
+        tables = read(self, *arguments)
+        step = clock.timed("decoding (pyarrow)", functools.partial(next, tables, None))
+        while (table := step()) is not None:
+            yield table
 
     passes: list[list[str]] = []
 
@@ -94,7 +79,7 @@ def watch(clock: Clock) -> None:
         finally:
             clock.part = 0
 
-    batches.ParquetBatches.read, stream.Stream.run = decoded, passing
+    files.TableFile.tables, source.Source.run = decoded, passing
     clock.passes = passes  # type: ignore[attr-defined]
 
 

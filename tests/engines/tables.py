@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from miscal.engines.keys import Quantiles, VariableRanges
-from miscal.engines.plan import SCORE
-from miscal.engines.rows import Door
 
 from miscal import Predictions
 from miscal.carriers.tally import Tally
+from miscal.engines.adding import SCORE, Added, CrossedCells, LevelCells, RangeCells, Request, add_up
 from miscal.engines.memory import tally
-from miscal.engines.walks import walk
-from miscal.metrics.score.binned import score_bins
+from miscal.engines.roles import Roles
 from miscal.pairs import pair
-from miscal.pooling.cells import Levels
-from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.pooling.cells import BinPooling, ProductPooling, Ranges
+from miscal.pooling.columns import level_pooling
 
 VARIABLES = ["skewed", "whole", "tied"]
 FIELDS = ["state", "flag"]
@@ -50,82 +47,49 @@ def table(rows: int, seed: int = 0) -> pa.Table:
     )
 
 
-def requests(key: str, kind: str, profile: Any, unequal: bool) -> dict[str, Any]:
-    """What an audit asks of a key."""
-    if key == SCORE:
-        return {"bins": Quantiles(15, unequal)}
-    return {"fine": VariableRanges(40, unequal), "bins": VariableRanges(10, unequal)}
+def edges() -> dict[str, np.ndarray]:
+    """Edges for the score and the variables: thousands for one, few for others."""
+    rng = np.random.default_rng(5)
+    skewed = np.unique(np.round(rng.lognormal(0, 3, 3_000) * rng.choice([-1, 1], 3_000), 3))
+    few = {"whole": np.array([-6.0, 0.0, 7.0, 60.0]), "tied": np.array([-9.0, -1.0, 0.0, 0.5, 9.0])}
+    return {SCORE: np.linspace(0.0, 1.0, 5_001), "skewed": skewed, **few}
 
 
-def door(weight: str | None = None) -> Door:
-    return Door("y", "p", weight=weight)
+def requests() -> tuple[Request, ...]:
+    """Ranges of the score and of every variable, levels of every field."""
+    return (*(RangeCells(name, cuts) for name, cuts in edges().items()), *(LevelCells(name) for name in FIELDS))
 
 
-def in_memory(made: pa.Table, weight: str | None) -> dict[str, Any]:
-    """The same carriers from arrays in memory."""
+def added(source: Any, weight: str | None = None) -> Added:
+    """All rows of a source in these cells."""
+    return add_up(source, Roles("y", "p", weight), "auto", requests())
+
+
+def in_memory(made: pa.Table, weight: str | None) -> list[Tally]:
+    """The same from arrays in memory."""
     names = [*VARIABLES, *FIELDS]
     p = Predictions(made["y"], made["p"], weight=None if weight is None else made[weight], columns=made.select(names))
     compared = pair(p, "auto")
-    found: dict[str, Any] = {
-        "score": tally(compared, score_bins(compared, 15, "quantile")),
-        "score walk": walk(compared, locate=True),
-    }
-    for name in VARIABLES:
-        column = p.columns[name]
-        for word, bins in (("fine", 40), ("bins", 10)):
-            found[f"{name} {word}"] = tally(compared, range_pooling(column, bins, weight=compared.weight))
-        known = np.flatnonzero(~np.isnan(column.values))
-        found[f"{name} walk"] = walk(compared.take(known), np.ascontiguousarray(column.values[known]), locate=True)
-    for name in FIELDS:
-        found[name] = _filled(tally(compared, level_pooling(p.columns[name])))
-    return found
+    return [tally(compared, pooling(p.columns, compared, request)) for request in requests()]
 
 
-def _filled(made: Tally) -> Tally:
-    """Without levels of which no row has weight: memory lists them as empty cells, a stream does not."""
-    names = made.cells.names
-    kept = [i for i in range(len(names)) if made.counts[i]]
-    cells = Levels(tuple(names[i] for i in kept), made.cells.missing, made.cells.name)
-    groups = np.zeros(made.counts.size, int)
-    groups[kept] = np.arange(len(kept))
-    groups[len(names) :] = len(kept)
-    return made.coarsen(groups, cells)
+def pooling(columns: Any, compared: Any, request: Any) -> Any:
+    """How rows in memory find the cells of a request."""
+    if isinstance(request, CrossedCells):
+        return ProductPooling(tuple(pooling(columns, compared, part) for part in request.parts))
+    if isinstance(request, LevelCells):
+        return level_pooling(columns[request.name])
+    values = compared.predicted if request.name == SCORE else columns[request.name].values
+    return BinPooling(values, Ranges(request.edges, bool(np.isnan(values).any()), request.name or "score"))
 
 
-def of_scan(scanned: Any) -> dict[str, Any]:
-    """The carriers of a scan under the same names."""
-    found: dict[str, Any] = {"score": scanned.score.tallies["bins"], "score walk": scanned.score.walk}
-    for name, each in scanned.variables.items():
-        found |= {f"{name} {word}": made for word, made in each.tallies.items()}
-        found[f"{name} walk"] = each.walk
-    return found | {name: each.tally for name, each in scanned.fields.items()}
-
-
-def differences(one: dict[str, Any], two: dict[str, Any]) -> dict[str, float]:
-    """Largest relative difference by carrier; 0 where the bits are the same."""
-    assert one.keys() == two.keys()
-    return {
-        name: _tallies(one[name], two[name]) if isinstance(one[name], Tally) else _walks(one[name], two[name])
-        for name in one
-    }
-
-
-def _tallies(one: Tally, two: Tally) -> float:
+def difference(one: Tally, two: Tally) -> float:
+    """Largest relative difference; 0 where the bits are the same."""
     if one == two:
         return 0.0
-    assert one.cells.labels() == two.cells.labels()
+    assert one.cells.describe() == two.cells.describe()
     assert np.array_equal(one.counts, two.counts)
     return max(_relative(one.column(name), two.column(name)) for name in one.columns)
-
-
-def _walks(one: Any, two: Any) -> float:
-    names = ("total", "highest", "lowest", "weight", "variance", "highest_at", "lowest_at", "first", "last")
-    pairs = [(getattr(one, name), getattr(two, name)) for name in names]
-    assert (one.rows, one.distinct) == (two.rows, two.distinct)
-    if all(a == b for a, b in pairs):
-        return 0.0
-    scale = max(1.0, abs(one.highest - one.lowest))
-    return max(abs(a - b) / scale for a, b in pairs)
 
 
 def _relative(one: np.ndarray, two: np.ndarray) -> float:

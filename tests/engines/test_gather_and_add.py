@@ -28,10 +28,9 @@ from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import Source, memory_bytes, opened
 from miscal.pairs import pair
-from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
-from miscal.pooling.columns import level_pooling
+from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Condition, Conjunction
-from tests.engines.tables import table
+from tests.engines import tables
 
 ROWS = 30_000
 KEPT = ["skewed", "whole", "tied", "state", "flag", "real_weight", "day"]
@@ -40,7 +39,7 @@ WEIGHTS = [{}, {"weight": "whole_weight"}, {"weight": "real_weight"}, {"count": 
 
 @pytest.fixture(scope="module")
 def made() -> pa.Table:
-    found = table(ROWS, 3)
+    found = tables.table(ROWS, 3)
     days = np.arange(ROWS) // 3 + np.datetime64("2021-05-01")
     return found.append_column("day", pa.array(days.astype("M8[s]"))).append_column(
         "events", pa.array(np.random.default_rng(1).binomial(found["trials"].to_numpy(), 0.2))
@@ -206,17 +205,7 @@ def expected(found: Any, compared: Any, own: Any, request: Any) -> Tally | list[
     if isinstance(request, ConditionCells):
         inside = [np.where(one.rows(columns), 0, 1) for one in request.conjunctions]
         return [tally(own, LevelPooling(codes, Levels(("in", "out")))) for codes in inside]
-    return tally(own, pooling(columns, compared, request))
-
-
-def pooling(columns: Any, compared: Any, request: Any) -> Any:
-    if isinstance(request, CrossedCells):
-        return ProductPooling(tuple(pooling(columns, compared, part) for part in request.parts))
-    if isinstance(request, LevelCells):
-        return level_pooling(columns[request.name])
-    values = compared.predicted if request.name == SCORE else columns[request.name].values
-    missing = bool(np.isnan(values).any())
-    return BinPooling(values, Ranges(request.edges, missing, request.name or "score"))
+    return tally(own, tables.pooling(columns, compared, request))
 
 
 @pytest.mark.parametrize("options", WEIGHTS, ids=str)

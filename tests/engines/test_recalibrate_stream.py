@@ -1,4 +1,4 @@
-"""Recalibrators fitted in parts: exact where distinct scores fit the ceiling, else within the sketch's error."""
+"""Recalibrators fitted in parts: exact where the rows fit the ceiling, else within the error of a fine grid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from miscal.recalibrate import (
     ScalingBinning,
     VariableTree,
 )
-from miscal.recalibrate.in_parts import fit
 from miscal.recalibrate.in_parts.fit import fit_to
 from tests.engines import tables
 
@@ -36,9 +35,9 @@ def path(made, tmp_path_factory):
 
 
 @pytest.fixture
-def few_scores(monkeypatch):
-    """A ceiling under which the distinct scores do not fit."""
-    monkeypatch.setattr(fit, "BYTES", 10**7)
+def few_rows(monkeypatch):
+    """A ceiling under which the rows do not fit."""
+    monkeypatch.setattr("miscal.recalibrate.in_parts.fit.rows_that_fit", lambda *_: 10_000)
 
 
 def weights(made, weight):
@@ -51,6 +50,15 @@ def test_histogram_binning_has_the_bits_of_memory(made, path, options, weight):
     memory = HistogramBinning(**options).fit(made["p"], made["y"], sample_weight=weights(made, weight))
     found = fit_to(HistogramBinning(**options), path, outcome="y", probability="p", weight=weight)
     assert found.to_json() == memory.to_json()
+    assert found.fitted_from_ == {"how": "all rows"}
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("options", [{"bins": 7}, {"bins": [0.0, 0.1, 0.5, 1.0]}])
+def test_beyond_the_ceiling_bins_have_the_rates_of_all_rows(made, path, options):
+    memory = HistogramBinning(**options).fit(made["p"], made["y"])
+    found = fit_to(HistogramBinning(**options), path, outcome="y", probability="p")
+    assert found.to_json() == memory.to_json()
     assert found.fitted_from_ == {"how": "bins"}
 
 
@@ -59,12 +67,12 @@ def test_isotonic_regression_has_the_bits_of_memory(made, path, weight):
     memory = IsotonicCalibration().fit(made["p"], made["y"], sample_weight=weights(made, weight))
     found = fit_to(IsotonicCalibration(), path, outcome="y", probability="p", weight=weight)
     assert found.to_json() == memory.to_json()
-    assert found.fitted_from_["how"] == "distinct scores"
+    assert found.fitted_from_["how"] == "all rows"
 
 
 @pytest.mark.parametrize("weight", [None, "whole_weight", "real_weight"])
 @pytest.mark.parametrize("kind", [IsotonicCalibration, ScalingBinning, PlattScaling, BetaCalibration])
-def test_maps_from_distinct_scores_are_those_of_memory(made, path, kind, weight):
+def test_maps_are_those_of_memory(made, path, kind, weight):
     memory = kind().fit(made["p"], made["y"], sample_weight=weights(made, weight))
     found = fit_to(kind(), path, outcome="y", probability="p", weight=weight)
     grid = np.quantile(made["p"].to_numpy(), np.linspace(0.0, 1.0, 301))
@@ -72,15 +80,15 @@ def test_maps_from_distinct_scores_are_those_of_memory(made, path, kind, weight)
     assert found.n_rows_ == memory.n_rows_
 
 
-@pytest.mark.usefixtures("few_scores")
+@pytest.mark.usefixtures("few_rows")
 @pytest.mark.parametrize(
     ("kind", "within"),
     [(IsotonicCalibration, 5e-3), (PlattScaling, 1e-4), (BetaCalibration, 5e-4), (ScalingBinning, 2e-3)],
 )
-def test_beyond_the_ceiling_maps_are_those_of_the_sketch(made, path, kind, within):
+def test_beyond_the_ceiling_maps_are_those_of_the_grid(made, path, kind, within):
     memory = kind().fit(made["p"], made["y"])
     found = fit_to(kind(), path, outcome="y", probability="p")
-    assert found.fitted_from_["how"] == "sketch"
+    assert found.fitted_from_["how"] == "grid"
     grid = np.quantile(made["p"].to_numpy(), np.linspace(0.02, 0.98, 200))
     off = np.abs(found.predict_proba(grid) - memory.predict_proba(grid))[:, 1]
     assert np.mean(off) < within
@@ -88,8 +96,8 @@ def test_beyond_the_ceiling_maps_are_those_of_the_sketch(made, path, kind, withi
     assert type(found).from_json(found.to_json()).predict_proba(grid).tolist() == found.predict_proba(grid).tolist()
 
 
-@pytest.mark.usefixtures("few_scores")
-def test_sums_of_an_isotonic_map_keep_the_bound_of_the_sketch(made, path):
+@pytest.mark.usefixtures("few_rows")
+def test_sums_of_an_isotonic_map_keep_the_bound_of_the_grid(made, path):
     memory = IsotonicCalibration().fit(made["p"], made["y"])
     found = fit_to(IsotonicCalibration(), path, outcome="y", probability="p")
     score = np.sort(made["p"].to_numpy())
@@ -116,7 +124,7 @@ def test_maps_within_groups_are_those_of_memory(made, path, inner, weight):
     some = made.slice(0, 5000)
     after = [model.predict_proba(some["p"], some.select(["flag", "state"])) for model in (found, memory)]
     assert np.max(np.abs(after[0] - after[1])) < 1e-9
-    assert found.fitted_from_["how"] == "distinct scores"
+    assert found.fitted_from_["how"] == "all rows"
     assert found.n_rows_ == memory.n_rows_
     if weight is None and not isinstance(inner, PlattScaling):
         assert found.to_json() == memory.to_json()
@@ -133,25 +141,22 @@ def test_pooled_groups_are_fitted_and_carried_as_json(made, path):
     assert np.array_equal(again.predict_proba(some["p"], some), found.predict_proba(some["p"], some))
 
 
-def test_groups_beyond_the_ceiling_take_scores_by_buckets(made, path, monkeypatch):
-    monkeypatch.setattr("miscal.engines.runners.thread_count", lambda: 1)
-    monkeypatch.setattr(fit, "BYTES", 10**9 // 15_000)
+@pytest.mark.usefixtures("few_rows")
+def test_groups_beyond_the_ceiling_are_those_of_a_sample(made, path):
     asked = {"columns": "flag", "pooling": False}
     found = fit_to(GroupWise(PlattScaling(), **asked), path, outcome="y", probability="p")
-    assert found.fitted_from_["how"] == "sketch"
+    assert found.fitted_from_["how"] == "sample"
+    assert 9_700 < found.fitted_from_["rows"] < 10_300
     memory = GroupWise(PlattScaling(), **asked).fit(made["p"], made["y"], made.select(["flag"]))
     some = made.slice(0, 2000)
     off = found.predict_proba(some["p"], some) - memory.predict_proba(some["p"], some.select(["flag"]))
-    assert np.max(np.abs(off)) < 1e-3
-    monkeypatch.setattr(fit, "BYTES", 10**8)
-    with pytest.raises(MiscalError, match="too many levels to be fitted in parts"):
-        fit_to(GroupWise(PlattScaling(), columns="state", pooling=False), path, outcome="y", probability="p")
+    assert np.max(np.abs(off)) < 0.1
 
 
 def test_threads_and_row_groups_change_no_bit(made, path, tmp_path, monkeypatch):
     first = fit_to(IsotonicCalibration(), path, outcome="y", probability="p").to_json()
     other = tables.write(made, tmp_path / "t.parquet", 1700)
-    monkeypatch.setattr("miscal.engines.runners.thread_count", lambda: 3)
+    monkeypatch.setattr("miscal.engines.source.thread_count", lambda: 3)
     assert fit_to(IsotonicCalibration(), other, outcome="y", probability="p").to_json() == first
 
 
@@ -174,7 +179,7 @@ def test_one_class_alone_leaves_probabilities_as_they_are(made, tmp_path):
     for model in (IsotonicCalibration(), GroupWise(PlattScaling(), columns="flag")):
         with pytest.warns(match="one class"):
             assert fit_to(model, only, outcome="y", probability="p").identity_
-        assert (model.n_rows_, model.fitted_from_["how"]) == (made.num_rows, "distinct scores")
+        assert (model.n_rows_, model.fitted_from_["how"]) == (made.num_rows, "all rows")
     arguments = ["fit", only, "--method", "beta", "--group", "flag", "--outcome", "y", "--probability", "p"]
     found = CliRunner().invoke(main, [*map(str, arguments), "--out", str(tmp_path / "model.json")])
     assert found.exit_code == 0, found.output
@@ -191,7 +196,7 @@ def test_a_model_is_fitted_and_applied_from_the_command_line(made, path, tmp_pat
 
     code, text = run("fit", path, "--method", "isotonic", *roles, "--memory", "500MB", "--out", model)
     assert code == 0, text
-    assert "40,000 rows, from distinct scores" in text
+    assert "40,000 rows, from all rows" in text
     assert model.read_text() == IsotonicCalibration().fit(made["p"], made["y"]).to_json()
     code, text = run("fit", path, "--method", "histogram", "--bins", 4, "--group", "flag", *roles, "--out", model)
     assert code == 0, text

@@ -1,4 +1,4 @@
-"""A stream gives what memory gives: the same bits for counts, unweighted and whole-number-weighted sums."""
+"""A table in parts gives what memory gives: the same bits for counts, unweighted and whole-number-weighted sums."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
 import pytest
-from miscal.engines.batches import batches_of
-from miscal.engines.scan import scan
-from miscal.engines.stream import Stream
 
+import miscal
 from miscal.data.errors import MiscalError
+from miscal.engines.adding import RangeCells, add_up
+from miscal.engines.gathering import gather
+from miscal.engines.roles import Roles
+from miscal.engines.source import memory_bytes, opened
 from tests.engines import tables
 
 ROWS = 30_000
+ROLES = {"outcome": "y", "probability": "p"}
 
 
 @pytest.fixture(scope="module")
@@ -25,42 +28,36 @@ def made() -> pa.Table:
     return tables.table(ROWS)
 
 
-def scanned(source: Any, weight: str | None = None, **options: Any) -> Any:
-    threads = options.pop("threads", None)
-    batch = options.pop("batch", 1 << 20)
-    stream = Stream(batches_of(source, batch), threads)
-    return scan(
-        stream,
-        tables.door(weight),
-        variables=tables.VARIABLES,
-        fields=tables.FIELDS,
-        requests=tables.requests,
-        **options,
-    )
+def source_of(data: Any, batch: int = 1 << 20, threads: int | None = None) -> Any:
+    source = opened(data)
+    source.batch_rows, source.threads = batch, threads or source.threads
+    return source
+
+
+def differences(made: pa.Table, source: Any, weight: str | None = None) -> set[float]:
+    found = tables.added(source, weight).tallies
+    return {tables.difference(one, two) for one, two in zip(tables.in_memory(made, weight), found, strict=True)}
 
 
 @pytest.mark.parametrize("weight", [None, "whole_weight", "real_weight"])
 @pytest.mark.parametrize(("group", "batch", "threads"), [(1 << 20, 1 << 20, 1), (4096, 1 << 20, 2), (9000, 1000, 3)])
-def test_a_stream_equals_memory(made, tmp_path, weight, group, batch, threads):
-    found = scanned(tables.write(made, tmp_path / "t.parquet", group), weight, batch=batch, threads=threads)
-    off = tables.differences(tables.in_memory(made, weight), tables.of_scan(found))
-    if weight == "real_weight":
-        assert max(off.values()) < 1e-12
-    else:
-        assert set(off.values()) == {0.0}
-    assert found.passes == 2
+def test_sums_in_parts_equal_memory(made, tmp_path, weight, group, batch, threads):
+    source = source_of(tables.write(made, tmp_path / "t.parquet", group), batch, threads)
+    off = differences(made, source, weight)
+    assert max(off) < 1e-12 if weight == "real_weight" else off == {0.0}
+    assert source.passes == 1
 
 
 def test_files_of_a_folder_and_a_pattern_are_one_table(made, tmp_path):
     for place in range(3):
         tables.write(made.slice(place * 10_000, 10_000), tmp_path / f"part-{place}.parquet", 4000)
     (tmp_path / "_SUCCESS").touch()
-    whole = tables.in_memory(made, None)
     for source in (tmp_path, str(tmp_path / "part-*.parquet")):
-        assert set(tables.differences(whole, tables.of_scan(scanned(source))).values()) == {0.0}
+        assert differences(made, opened(source)) == {0.0}
 
 
-def test_csv_equals_memory_though_its_types_widen_late(tmp_path):
+def test_csv_equals_memory_though_its_types_widen_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("miscal.data.files.BLOCK", 20_000)
     small = tables.table(4000, seed=3)
     late = np.array(small["whole"], dtype=float)
     late[-1] = 0.5  # whole numbers until the last row
@@ -68,45 +65,7 @@ def test_csv_equals_memory_though_its_types_widen_late(tmp_path):
     pyarrow.csv.write_csv(small, tmp_path / "t.csv")
     text = (tmp_path / "t.csv").read_text().replace(".0,", ",")
     (tmp_path / "t.csv").write_text(text)
-    batches = batches_of(tmp_path / "t.csv")
-    batches.block = 20_000
-    stream = Stream(batches)
-    found = scan(stream, tables.door(), variables=tables.VARIABLES, fields=tables.FIELDS, requests=tables.requests)
-    off = tables.differences(tables.in_memory(small, None), tables.of_scan(found) | {})
-    assert {name: value for name, value in off.items() if value} == {}
-
-
-def test_heavy_buckets_are_cut_again(made, tmp_path):
-    """A budget of few rows forces refinement; the answer does not change."""
-    path = tables.write(made, tmp_path / "t.parquet", 5000)
-    found = scanned(path, budget=150, buckets=64)
-    assert found.passes > 2
-    assert set(tables.differences(tables.in_memory(made, None), tables.of_scan(found)).values()) == {0.0}
-    assert max(each.pulled for each in (found.score, *found.variables.values())) <= 150
-
-
-def test_aggregated_rows_are_unfolded(tmp_path):
-    rng = np.random.default_rng(1)
-    trials = rng.integers(0, 6, 5000)
-    p = rng.beta(2, 5, 5000)
-    made = pa.table({"k": rng.binomial(trials, p), "p": p, "n": trials, "x": rng.normal(size=5000)})
-    path = tables.write(made, tmp_path / "t.parquet", 700)
-    from miscal.engines.rows import Door
-
-    from miscal import Predictions
-    from miscal.engines.memory import tally
-    from miscal.metrics.score.binned import score_bins
-    from miscal.pairs import pair
-    from miscal.pooling.columns import range_pooling
-
-    found = scan(
-        Stream(batches_of(path)), Door("k", "p", count="n"), variables=["x"], fields=[], requests=tables.requests
-    )
-    predictions = Predictions(made["k"], made["p"], count=made["n"], columns={"x": made["x"]})
-    compared = pair(predictions, "auto")
-    assert tally(compared, score_bins(compared, 15, "quantile")) == found.score.tallies["bins"]
-    pooling = range_pooling(predictions.columns["x"], 10, count=compared.count)
-    assert tally(compared, pooling) == found.variables["x"].tallies["bins"]
+    assert differences(small, opened(tmp_path / "t.csv")) == {0.0}
 
 
 LIBRARIES = ["polars", "duckdb", "dask", "pyarrow"]
@@ -127,29 +86,51 @@ def lazy(library: str, path: Path) -> Any:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_lazy_frames_take_the_same_route(made, tmp_path, library):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
-    found = scanned(lazy(library, path), batch=7000)
-    assert set(tables.differences(tables.in_memory(made, None), tables.of_scan(found)).values()) == {0.0}
+    assert differences(made, source_of(lazy(library, path), 7000)) == {0.0}
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask against the newest pandas
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_subpopulations_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
-    from miscal.metrics.subpopulation.streamed import subpopulations_in_parts
-
+def test_measures_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
     from miscal.recalibrate import IsotonicCalibration
     from miscal.recalibrate.in_parts.fit import fit_to
 
     path = tables.write(made, tmp_path / "t.parquet", 5000)
-    roles = {"outcome": "y", "probability": "p", "memory": "500MB"}
     asked = ["whole < 30", "state in {s0, s3} and tied >= 0.2"]
-    one, two = (
-        subpopulations_in_parts(source, ["whole", "state", "tied"], subpopulations=asked, simulations=0, **roles)
-        for source in (lazy(library, path), path)
-    )
-    assert one.value == pytest.approx(two.value, rel=1e-12)
+    spec = miscal.Subpopulation(["whole", "state", "tied"], subpopulations=asked, simulations=0)
+    one, two = (miscal.measure(data, spec, **ROLES)[0] for data in (lazy(library, path), path))
+    assert one.value == two.value
     assert one.table["rows"].tolist() == two.table["rows"].tolist()
-    models = [fit_to(IsotonicCalibration(), source, **roles).to_json() for source in (lazy(library, path), path)]
+    models = [fit_to(IsotonicCalibration(), data, **ROLES).to_json() for data in (lazy(library, path), path)]
     assert models[0] == models[1]
+
+
+def few_rows(monkeypatch, rows: int) -> None:
+    """A ceiling under which only so many rows fit."""
+    monkeypatch.setattr("miscal.engines.gathering.rows_that_fit", lambda *_: rows)
+
+
+def test_what_is_measured_beyond_memory_is_that_of_all_rows_or_says_that_it_is_not(made, tmp_path, monkeypatch):
+    path = tables.write(made, tmp_path / "t.parquet", 4000)
+    specs = [
+        miscal.Score(), miscal.Variable("whole"), miscal.Variable("skewed"), miscal.Field("state"),
+        miscal.Subpopulation(["whole", "flag"], subpopulations=["whole < 30", "flag = True"], simulations=99),
+        miscal.Neighbourhood(["tied"], simulations=99),
+    ]  # fmt: skip
+    memory = miscal.measure(made, *specs, **ROLES)
+    few_rows(monkeypatch, 5_000)
+    found = miscal.measure(path, *specs, **ROLES, memory="500MB")
+    for one in found[:4]:
+        assert one.table["rows"].sum() == ROWS
+        assert "sample" not in one.method
+    assert found[3].value == pytest.approx(memory[3].value, rel=1e-12)
+    assert found[3].table["label"].tolist() == memory[3].table["label"].tolist()
+    assert found[0].extra["kuiper"] == pytest.approx(memory[0].extra["kuiper"], rel=0.02)
+    for one in found[4:]:
+        assert "sample of " in one.method
+        assert one.settings["table_rows"] == ROWS
+        assert 4_700 < one.settings["sample_rows"] < 5_300
+    assert found[4].table["rows"].max() == found[4].settings["sample_rows"]
 
 
 def bad(made: pa.Table, name: str, row: int, value: Any) -> pa.Table:
@@ -167,11 +148,11 @@ def bad(made: pa.Table, name: str, row: int, value: Any) -> pa.Table:
         ("skewed", np.inf, "finite"),
     ],
 )
-@pytest.mark.parametrize("batch", [1 << 20, 1000])
-def test_a_bad_value_is_refused_with_file_row_group_and_row(made, tmp_path, name, value, words, batch):
+@pytest.mark.parametrize(("batch", "limit"), [(1 << 20, None), (1000, 500)])
+def test_a_bad_value_is_refused_with_file_row_group_and_row(made, tmp_path, name, value, words, batch, limit):
     path = tables.write(bad(made.slice(0, 9000), name, 7777, value), tmp_path / "t.parquet", 4000)
     with pytest.raises(MiscalError) as caught:
-        scanned(path, batch=batch)
+        gather(source_of(path, batch), Roles("y", "p"), limit=limit)
     text = str(caught.value)
     assert words in text
     assert "t.parquet', row group 1" in text
@@ -184,69 +165,66 @@ def test_a_corrupt_row_group_is_refused_by_name(made, tmp_path):
     content[len(content) // 2 : len(content) // 2 + 4000] = b"\xff" * 4000
     path.write_bytes(bytes(content))
     with pytest.raises(MiscalError, match=r"t.parquet', row group \d"):
-        scanned(path)
+        tables.added(opened(path))
 
 
 def test_files_that_differ_are_refused_before_anything_is_read(made, tmp_path):
     tables.write(made, tmp_path / "a.parquet")
     tables.write(made.drop_columns(["whole"]), tmp_path / "b.parquet")
     with pytest.raises(MiscalError, match=r"b.parquet' lacks column 'whole'"):
-        scanned(tmp_path)
+        tables.added(opened(tmp_path))
     text = pa.array([str(value) for value in made["whole"].to_pylist()])
     tables.write(made.set_column(3, "whole", text), tmp_path / "b.parquet")
     with pytest.raises(MiscalError, match=r"column 'whole' of file .*b.parquet' must hold integer values"):
-        scanned(tmp_path)
+        tables.added(opened(tmp_path))
+    with pytest.raises(MiscalError, match=r"b.parquet' must hold integer values"):
+        miscal.measure(tmp_path, miscal.Subpopulation(["whole"]), **ROLES)
 
 
-def test_an_empty_file_and_an_empty_table_are_refused(made, tmp_path):
+@pytest.mark.parametrize("limit", [None, 10])
+def test_an_empty_file_and_an_empty_table_are_refused(made, tmp_path, limit):
     (tmp_path / "t.parquet").touch()
     with pytest.raises(MiscalError, match="0 bytes"):
-        scanned(tmp_path / "t.parquet")
+        opened(tmp_path / "t.parquet")
     tables.write(made.slice(0, 0), tmp_path / "t.parquet")
     with pytest.raises(MiscalError, match="at least one row"):
-        scanned(tmp_path / "t.parquet")
-
-
-def test_too_many_levels_are_refused(made, tmp_path):
-    path = tables.write(made, tmp_path / "t.parquet", 5000)
-    with pytest.raises(MiscalError, match=r"column 'state' must have at most 100 levels"):
-        scanned(path, most_levels=100)
-    with pytest.raises(MiscalError, match=r"column 'state' must have at most 100 levels"):
-        scanned(path, most_levels=100, threads=3)
+        gather(opened(tmp_path / "t.parquet"), Roles("y", "p"), limit=limit)
 
 
 def test_a_third_label_is_refused_though_no_batch_has_three(tmp_path):
     rng = np.random.default_rng(0)
     label = np.where(rng.random(4000) < 0.2, "late", "ok").astype(object)
     label[2000:][label[2000:] == "ok"] = "fine"
-    made = pa.table({"y": pa.array(label), "p": np.full(4000, 0.2)})
-    path = tables.write(made, tmp_path / "t.parquet", 1000)
-    from miscal.engines.rows import Door
-
+    path = tables.write(pa.table({"y": pa.array(label), "p": np.full(4000, 0.2)}), tmp_path / "t.parquet", 1000)
+    roles = Roles("y", "p", positive="late")
     with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
-        scan(
-            Stream(batches_of(path)), Door("y", "p", positive="late"), variables=[], fields=[], requests=tables.requests
-        )
+        add_up(opened(path), roles, "auto", ())
+    with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
+        gather(opened(path), roles, limit=100)
 
 
-def test_the_sample_is_spread_over_all_rows(made, tmp_path: Path):
-    found = scanned(tables.write(made, tmp_path / "t.parquet", 3000), sample=1000)
-    assert 900 <= found.sample["predicted"].size <= 1100
-    levels = found.fields["state"].tally.cells.labels()
-    kept = {(p, s) for p, s in zip(made["p"].to_pylist(), made["state"].to_pylist(), strict=True)}
-    for p, code in zip(found.sample["predicted"][:50], found.sample["f:state"][:50], strict=True):
-        level = levels[code]
-        assert (p, None if level == "(missing)" else level) in kept
+def test_a_ceiling_is_a_size():
+    assert memory_bytes("1GB") == 10**9
+    assert memory_bytes("0.5 gib") == 1 << 29
+    for wrong in ("many", "1XB", "-3GB", "10MB", "nan"):
+        with pytest.raises(MiscalError, match="'memory'"):
+            memory_bytes(wrong)
+
+
+def test_every_row_is_equally_likely(made, tmp_path: Path):
+    numbered = made.append_column("number", pa.array(np.arange(ROWS)))
+    path = tables.write(numbered, tmp_path / "t.parquet", 3000)
+    rows = gather(opened(path), Roles("y", "p"), ["number"], limit=6000).predictions.columns["number"].values
+    assert 5_750 < rows.size < 6_250
+    assert np.unique(rows).size == rows.size
+    tenths = np.bincount((rows * 10 // ROWS).astype(int), minlength=10)
+    assert np.sum((tenths - 600) ** 2 / 600) < 28  # chi squared with 9 degrees of freedom: one in a thousand
 
 
 def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
-
-    class Shrinking(Stream):
-        def run(self, job):
-            found = super().run(job)
-            self.batches._parts = self.batches._parts[:-1]
-            return found
-
+    source = opened(path)
+    gather(source, Roles("y", "p"), ["whole"], limit=1000)
+    source.reader._parts, source.reader.sizes = source.reader._parts[:-1], source.reader.sizes[:-1]
     with pytest.raises(MiscalError, match="changed between two passes"):
-        scan(Shrinking(batches_of(path)), tables.door(), variables=["whole"], fields=[], requests=tables.requests)
+        add_up(source, Roles("y", "p"), "auto", [RangeCells("whole", np.array([0.0, 1.0]))])

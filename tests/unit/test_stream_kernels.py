@@ -11,21 +11,18 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from miscal.engines.buckets import KeyMap
-from miscal.engines.cells import FieldSums
-from miscal.engines.names import Names, text_of
-from miscal.engines.packed import PackedSums, TwinSums, lines
-from miscal.kernels.lines import add_line
 from scipy.optimize import isotonic_regression
 
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
+from miscal.engines.requests import LevelCells, LevelCoder
+from miscal.engines.sums import CellSums, EdgeIndex, _lines
 from miscal.inference.aggregates import PooledError
 from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_quantile
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
 from miscal.kernels.jit import kernel
-from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
+from miscal.kernels.packed import add_line
 from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
 from miscal.kernels.threads import one_of_many, over_blocks
@@ -66,7 +63,7 @@ def test_a_line_is_added_as_eight_words():
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 7, 500)
     terms = rng.integers(0, 2**63, (500, 8), dtype=np.uint64)
-    cells, plain = lines(7), np.zeros((7, 8), np.uint64)
+    cells, plain = _lines(7), np.zeros((7, 8), np.uint64)
     first = _add_all(cells, codes, terms)
     for i, code in enumerate(codes.tolist()):
         plain[code] += terms[i]
@@ -76,7 +73,7 @@ def test_a_line_is_added_as_eight_words():
 
 @pytest.mark.parametrize("count", [1, 5, 4096, 100_003])
 def test_lines_are_cache_lines(count):
-    made = lines(count)
+    made = _lines(count)
     assert made.shape == (count, 8)
     assert made.ctypes.data % 64 == 0
     assert not made.any()
@@ -88,18 +85,28 @@ def test_packed_sums_are_those_of_the_rows_one_by_one():
     y = np.concatenate([np.zeros(len(EDGES)), np.ones(len(EDGES)), rng.random(9000) < 0.3]).astype(np.uint8)
     codes = rng.integers(0, 3, (2, p.size)).astype(np.int32)
     codes[1, :9000] = 1  # more rows in one cell than it holds before it is emptied
-    mended = rng.random(4)
-    columns = [TwinSums(3), TwinSums(3)]
-    packed = PackedSums(columns)
+    recalibrated = rng.random(p.size)
+    packed, naive = (CellSums([3, 3], recalibrated=True) for _ in range(2))
     for start in range(0, p.size, 2500):
         part = slice(start, start + 2500)
-        packed.add(Pair(p[part], y[part]), np.ascontiguousarray(codes[:, part]), mended)
-    for sums, own in zip(columns, codes, strict=True):
-        one = TwinSums(3)
-        one.add(own, Pair(p, y), Pair(mended[codes[0]], y))
-        (raw, after), (naive, naive_after) = sums.both(), one.both()
-        assert np.array_equal(raw.plain, naive.plain)
-        assert np.array_equal(after.plain[:, :9], naive_after.plain[:, :9])
+        packed.add(np.ascontiguousarray(codes[:, part]), Pair(p[part], y[part]), recalibrated[part])
+    naive.add(codes, Pair(p, y, weight=np.ones(p.size)), recalibrated)
+    packed.settle()
+    for name in ("rows", "impossible", "limbs"):
+        assert np.array_equal(getattr(packed, name), getattr(naive, name)), name
+    assert np.array_equal(packed.after_limbs[:, :7], naive.after_limbs[:, :7])
+
+
+@pytest.mark.parametrize("edges", [0, 1, 2, 23, 3000])
+def test_edges_are_found_as_by_a_plain_search(edges):
+    rng = np.random.default_rng(9)
+    cuts = np.unique(np.concatenate([rng.lognormal(0, 4, edges // 2), -rng.lognormal(0, 4, edges - edges // 2)]))
+    near = np.concatenate([cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
+    values = np.concatenate([rng.lognormal(0, 4, 2000), -rng.lognormal(0, 4, 2000), near, [0.0, -0.0, 1e300, np.nan]])
+    found = np.empty(values.size, np.int32)
+    EdgeIndex(cuts).codes(values, -7, found)
+    expected = np.where(np.isnan(values), -7, np.searchsorted(cuts, values, side="left"))
+    assert np.array_equal(found, expected)
 
 
 def _searched(sums, draws):
@@ -179,20 +186,10 @@ def test_an_infinite_value_is_refused_with_its_row(rows, value):
         column("age", values)
 
 
-def test_names_beyond_ascii_keep_their_bytes():
-    names = ["", "a", "Zürich", "東京", "a\0b"]
-    assert text_of(names).to_pylist() == names
-    assert text_of(["x", "yz"]).to_pylist() == ["x", "yz"]
-    assert text_of([]).to_pylist() == []
-    known = Names(names)
-    assert known.find(text_of(["東京", "b", "a"])).tolist() == [3, -1, 1]
-
-
 def test_one_thread_is_one(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
-    from miscal.engines.batches import batches_of
 
-    from miscal.engines import stream as module
+    from miscal.engines.source import opened
 
     pq.write_table(pa.table({"y": [0, 1], "p": [0.1, 0.9]}), tmp_path / "table.parquet")
     used = set()
@@ -200,75 +197,44 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
     class Job:
         columns = ("y",)
 
-        class door:
-            @staticmethod
-            def open(chunk):
-                return chunk
-
         @staticmethod
         def start():
             class State:
-                def add(self, batch):
-                    assert batch.table.num_rows == 2
+                def add(self, chunk):
+                    assert chunk.table.num_rows == 2
 
             return State()
 
-    batches = batches_of(tmp_path / "table.parquet")
-    read = batches.read
+    for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader")):
+        monkeypatch.setenv("MISCAL_THREADS", threads)
+        source = opened(tmp_path / "table.parquet")
+        read = source.reader.tables
 
-    def watched(*arguments):
-        used.add(threading.current_thread().name)
-        return read(*arguments)
+        def watched(*arguments, read=read):
+            used.add(threading.current_thread().name)
+            return read(*arguments)
 
-    monkeypatch.setattr(batches, "read", watched)
-    module.Stream(batches, threads=1).run(Job())
-    assert used == {threading.current_thread().name}
-    used.clear()
-    module.Stream(batches, threads=2).run(Job())
-    assert used == {"miscal-reader"}
+        monkeypatch.setattr(source.reader, "tables", watched)
+        source.run(Job())
+        assert used == {expected}
+        used.clear()
 
 
 def test_levels_whose_dictionaries_repeat_or_change_are_counted_by_name():
     dictionaries = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b", "c"], ["a", "b", "c"], ["a", None], [], ["c"]]
     rng = np.random.default_rng(6)
-    sums, counted = FieldSums("level", 10), Counter()
+    coder, counted, sums = LevelCoder(LevelCells("level", 10), "category"), Counter(), Counter()
     for names in dictionaries:
         codes = rng.integers(-1, len(names), 50).astype(np.int32)
-        counted.update("missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist())
-        made = text_of([name or "" for name in names])
-        if None in names:
-            made = pa.array(names, pa.string())
-        levels = (codes, made)
-        batch = SimpleNamespace(levels=lambda _, levels=levels: levels, pair=Pair(np.full(50, 0.5), np.zeros(50)))
-        sums.count(batch)
-        cells = sums.codes(batch, grow=False)
-        assert [(["missing", *sums.names])[cell] for cell in cells.tolist()] == [
-            "missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()
-        ]
-    found = dict(zip(["missing", *sums.names], sums.sums.plain[:, 0].tolist(), strict=False))
-    assert found == dict(counted)
-
-
-@pytest.mark.parametrize("rows", [1, 4096, 10_000])
-def test_segments_and_cells_of_the_sketch_are_read_off_the_buckets(rows):
-    rng = np.random.default_rng(7)
-    values = rng.beta(1.2, 12.0, rows)
-    made = KeyMap.fitted(rng.beta(1.2, 12.0, 5000), 1 << 10)
-    table = rng.integers(0, 5, made.count + 1).astype(np.int32)
-    buckets = made.codes(values)
-    arguments, codes, picked = (
-        (made.low, made.high, *made.arguments),
-        np.empty(rows, np.int32),
-        np.empty(rows, np.int32),
-    )
-    found = bucket_segments(values, *arguments, table, 4, codes, picked)
-    assert np.array_equal(codes, table[buckets])
-    assert np.array_equal(picked[:found], np.flatnonzero(codes == 4))
-    again = buckets.copy()
-    assert segments_of(again, table, 4, picked) == found
-    assert np.array_equal(again, codes)
-    sketch_cells(buckets, 2)
-    assert np.array_equal(buckets, made.codes(values) >> 2)
+        expected = ["missing" if code < 0 or names[code] is None else names[code] for code in codes.tolist()]
+        counted.update(expected)
+        levels = (codes, pa.array(names, pa.string()), codes)
+        cells = np.empty(50, np.int32)
+        coder.fill(SimpleNamespace(levels=lambda _, levels=levels: levels), cells)
+        found = [["missing", *coder.names.to_pylist()][cell] for cell in cells.tolist()]
+        assert found == expected
+        sums.update(found)
+    assert sums == counted
 
 
 def test_a_thread_among_many_works_alone(monkeypatch):

@@ -41,6 +41,8 @@ __all__ = [
     "Request", "add_up",
 ]  # fmt: skip
 UNIT = (0.0, 1.0)
+ROOM = 32 << 20  # bytes of codes that each worker holds at a time
+LEAST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +171,13 @@ class AddState:
         return None if found is None else EdgeIndex(found.borders)
 
     def add(self, chunk: Chunk) -> None:
+        """Add a batch, piece by piece where the codes of many columns would take much room."""
+        rows, block = chunk.table.num_rows, max(ROOM // (4 * len(self.coders)), LEAST_ROWS)
+        for start in range(0, rows, block):
+            piece = chunk.table if rows <= block else chunk.table.slice(start, block)
+            self._add(Chunk(piece, chunk.place, chunk.first + start, chunk.row + start))
+
+    def _add(self, chunk: Chunk) -> None:
         batch = self.job.roles.open(chunk, self.job.target)
         if batch is None:
             return

@@ -23,7 +23,7 @@ from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
 from miscal.engines.readers import joined, plain_text
 from miscal.engines.roles import Batch, Chunk, Roles
-from miscal.engines.source import FIXED, Packed, check_seen
+from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import Ranges
@@ -32,14 +32,15 @@ NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
 SLACK = 1.25  # a sample may have so many times its rows before those that are out are dropped
 BYTES = {"numeric": 8, "integer": 8, "date": 8, "category": 28, "boolean": 4, "": 8}
-COPIES = 3  # an audit needs about so many times what was gathered
-ROLES = 64  # bytes of a row's outcome, score, weight and what is worked out from them
+WORK = 600 << 20  # the interpreter, the libraries, batches, and what an audit keeps of cells and levels
+COPIES = 5  # an audit needs about so many times what was gathered
+ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
 
 
 def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
     """How many rows of columns of these kinds an audit can hold while the process stays below a ceiling."""
     row = ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
-    return max(int((memory_bytes(memory) - FIXED) // row), 20_000)
+    return max(int((memory_bytes(memory) - WORK) // row), 20_000)
 
 
 def half_of_memory() -> int:

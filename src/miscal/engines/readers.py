@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
-from miscal.data.errors import MiscalError, MixedTypes, nearest, refusal, warn
+from miscal.data.errors import MiscalError, MixedTypes, check_named, nearest, refusal, warn
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.frames import frame_of, names_of, unique
 from miscal.data.vectors import flat, library_of
@@ -121,11 +121,13 @@ class FileReader:
 
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
+        check_names(columns, self._names(), f"'{self.words}'")
         for file in self.files:
             for name in columns:
                 if name not in file.names:
-                    other = next((f", which '{one.path}' has" for one in self.files if name in one.names), "")
-                    raise refusal(f"lacks column '{name}'{other}", where=file.where, hint=nearest(name, file.names))
+                    other = next(str(one.path) for one in self.files if name in one.names)
+                    what = f"lacks column '{name}', which '{other}' has"
+                    raise refusal(what, where=file.where, hint=nearest(name, file.names))
                 known, found = (kind_of(one.types.get(name)) if name in one.names else "" for one in (first, file))
                 if known and known != found and {known, found} != {"integer", "numeric"}:
                     where, what = f"column '{name}' of {file.where}", f"must hold {known} values, as in '{first.path}'"
@@ -222,11 +224,10 @@ class FrameReader:
         return self._table
 
 
-def check_names(columns: Sequence[str], known: Mapping[str, Any], where: str) -> None:
+def check_names(columns: Sequence[str], known: Iterable[str], where: str) -> None:
     """Refuse the first name that is no column."""
-    for name in columns:
-        if name not in known:
-            raise refusal(f"has no column '{name}'", where=where, hint=nearest(name, known))
+    names = list(known)
+    check_named(columns, names, where, names)
 
 
 def joined(tables: Sequence[Any]) -> Any:
