@@ -234,7 +234,7 @@ def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]
     if not inside(values, 0.0, LARGEST_WEIGHT):
         bad = ~((values >= 0) & (values <= LARGEST_WEIGHT))
         refuse_rows(bad, "must be finite and not negative", where, values, "drop these rows or mend them")
-    zeros = values.size - int(np.count_nonzero(values))
+    zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros

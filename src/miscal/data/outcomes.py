@@ -40,12 +40,12 @@ def encode(
 def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None:
     """Refuse a label that is null, NaN or not a time."""
     if not isinstance(vector, np.ndarray):
-        bad = vector.is_null().to_numpy(zero_copy_only=False) if vector.null_count else np.zeros(0, bool)
+        if vector.null_count:
+            refuse_rows(vector.is_null().to_numpy(zero_copy_only=False), "must not be missing", where, hint=hint)
     elif vector.dtype.kind == "c":
         raise refusal("must hold labels", where=where, got=f"its dtype is {vector.dtype} (row 0 has {vector[0]})")
-    else:
-        bad = np.isnan(vector) if vector.dtype.kind in "fMm" else np.zeros(0, bool)
-    refuse_rows(bad, "must not be missing", where, hint=hint)
+    elif vector.dtype.kind in "fMm":
+        refuse_rows(np.isnan(vector), "must not be missing", where, hint=hint)
 
 
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:

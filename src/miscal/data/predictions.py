@@ -38,7 +38,7 @@ class Names:
     id: str = "'id'"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Raw:
     """What the user brought, before validation."""
 

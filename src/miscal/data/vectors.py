@@ -98,7 +98,8 @@ def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
 
 
 def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
-    array = unmasked(array, where)
+    if isinstance(array, np.ma.MaskedArray):
+        array = unmasked(array, where)
     if array.ndim != 1:
         raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
