@@ -30,7 +30,7 @@ from miscal.engines.memory import tally
 from miscal.inference.aggregates import aggregate_null, pooled_error
 from miscal.metrics import field_table
 from miscal.metrics.arrays import Given
-from miscal.pooling.fields import field_pooling
+from miscal.pooling.columns import field_pooling
 from miscal.recalibrate import (
     HistogramBinning,
     IsotonicCalibration,

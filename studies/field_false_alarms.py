@@ -24,7 +24,7 @@ from miscal.inference.adjust import holm
 from miscal.inference.cells import cell_p_values
 from miscal.inference.sums import CellRows
 from miscal.pairs import Pair
-from miscal.pooling.fields import CodePooling
+from miscal.pooling.cells import LevelPooling, Numbered
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,7 +35,7 @@ def rare_levels(seed, levels, rows):
     p = rng.beta(0.5, 99.5, levels * rows)
     y = (rng.random(p.size) < p).astype(np.uint8)
     codes = np.repeat(np.arange(levels), rows)
-    sums: Tally = tally(Pair(p, y), CodePooling(codes, levels))
+    sums: Tally = tally(Pair(p, y), LevelPooling(codes, Numbered(levels)))
     sorted_rows = CellRows(np.arange(0, p.size + 1, rows), p, y.astype(np.float64))
     exact = holm(cell_p_values(sums, weighted=False, rows=sorted_rows).p_value)
     z = np.abs(sums.events_off) / np.sqrt(sums.variance)

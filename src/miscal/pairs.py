@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
 from miscal.data.vectors import locked
 
 if TYPE_CHECKING:
     from miscal.data.predictions import Predictions
 
+ARRAYS = ("predicted", "observed", "weight", "count", "cluster")
 WHOLE_LIMIT = 2.0**31  # products of weights and limbs stay below 2**63
 
 
@@ -43,10 +45,10 @@ class Pair:
     target: str = "positive"
 
     def __post_init__(self) -> None:
-        for name in ("predicted", "observed", "weight", "count", "cluster"):
-            values = getattr(self, name)
-            if values is not None:
-                object.__setattr__(self, name, locked(values))
+        self.__dict__.update({name: locked(values) for name, values in self._arrays().items()})
+
+    def _arrays(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ARRAYS if getattr(self, name) is not None}
 
     @property
     def rows(self) -> int:
@@ -88,11 +90,7 @@ class Pair:
 
     def take(self, rows: np.ndarray) -> Pair:
         """The pair of some rows (indices or a mask)."""
-        chosen: dict[str, Any] = {
-            name: None if getattr(self, name) is None else getattr(self, name)[rows]
-            for name in ("weight", "count", "cluster")
-        }
-        return replace(self, predicted=self.predicted[rows], observed=self.observed[rows], **chosen)
+        return replace(self, **{name: values[rows] for name, values in self._arrays().items()})
 
 
 def _all_whole(values: np.ndarray, block: int = 1 << 14) -> bool:
@@ -180,9 +178,5 @@ def _given(correct: object, rows: int) -> np.ndarray:
         values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise refusal("must be numbers in [0, 1]", where="'correct'", got=f"its dtype is {values.dtype}") from error
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if bad.size:
-        raise refusal("must lie in [0, 1]", where="'correct'", got=f"row {bad[0]} has {values[bad[0]]}")
-    if np.all((values == 0) | (values == 1)):
-        return values.astype(np.uint8)
-    return values
+    refuse_rows(~((values >= 0) & (values <= 1)), "must lie in [0, 1]", "'correct'", values)
+    return values.astype(np.uint8) if np.all((values == 0) | (values == 1)) else values

@@ -15,9 +15,8 @@ from miscal.engines.adding import SCORE, Added, CrossedCells, LevelCells, RangeC
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.pairs import pair
-from miscal.pooling.cells import Ranges
+from miscal.pooling.cells import BinPooling, ProductPooling, Ranges
 from miscal.pooling.columns import level_pooling
-from miscal.pooling.poolings import BinPooling, ProductPooling
 
 VARIABLES = ["skewed", "whole", "tied"]
 FIELDS = ["state", "flag"]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from miscal.carriers.tally import ALL_COLUMNS, Tally
 from miscal.carriers.walk import Walk
 from miscal.data.errors import MiscalError
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.engines.memory import mean_tally, tally
 from miscal.engines.walks import walk
 from miscal.pairs import Pair
 from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.poolings import BinPooling, LevelPooling
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Ranges
 from tests.laws.batches import Batch, batches
 
 EDGES = uniform_edges(7, 0.0, 1.0)
@@ -132,8 +132,8 @@ def test_a_tally_survives_its_file(tmp_path: object) -> None:
     for weight in (None, rng.random(500)):
         saved = tally(Pair(p, (p > 0.5).astype(np.uint8), weight), BinPooling(p, Ranges(EDGES, name="score")))
         path = tmp_path / "score.tally"  # type: ignore[operator]
-        saved.save(path)
-        assert Tally.load(path) == saved
+        save_arrays(path, "a tally", saved.described(), saved.arrays(""))
+        assert Tally.rebuilt(*load_arrays(path, "a tally"), "") == saved
         assert [file.name for file in path.parent.iterdir()] == ["score.tally"]
 
 

@@ -14,9 +14,8 @@ from miscal.kernels.levels import FAR, add_levels, level_means, read_limbs
 from miscal.kernels.sums import coded_means, unpacked_means
 from miscal.metrics.field.errors import field_calibration_error, field_relative_calibration_error
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels
-from miscal.pooling.fields import CodePooling, field_pooling
-from miscal.pooling.poolings import LevelPooling
+from miscal.pooling.cells import LevelPooling, Levels, Numbered
+from miscal.pooling.columns import field_pooling
 from tests.laws.batches import Batch, batches
 
 # Small batches often hold one class only, which is allowed and said.
@@ -113,7 +112,7 @@ def test_limbs_are_read_as_numpy_reads_them(seed):
 @given(batches(), SEEDS)
 def test_quick_sums_equal_the_full_tally(batch, seed):
     z = levels_of(batch, seed)
-    quick = mean_tally(Pair(batch.p, batch.y), CodePooling(z, 5))
+    quick = mean_tally(Pair(batch.p, batch.y), LevelPooling(z, Numbered(5)))
     full = tally(Pair(batch.p, batch.y), LevelPooling(z, Levels(tuple("abcde"))))
     for name in ("weight", "predicted", "observed"):
         assert np.array_equal(quick.column(name), full.column(name)), name

@@ -15,8 +15,8 @@ from pyarrow import csv
 from miscal.auditing.before_after import _verdict, repair
 from miscal.auditing.repair_table import repair_table
 from miscal.data.errors import MiscalError
+from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.data.writing import write_together
 from miscal.page.figures.gaps import left_first
 from miscal.page.html import to_html
 from miscal.page.records import read_repair

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from miscal.data.checks import LEAST, memory_bytes
 from miscal.data.errors import MiscalError
-from miscal.data.sizes import LEAST, memory_bytes
 from tests.commands import run
 
 

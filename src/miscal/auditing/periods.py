@@ -22,8 +22,7 @@ from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
 from miscal.page.words import KIND, step_words
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.poolings import LevelPooling
+from miscal.pooling.cells import LevelPooling, Levels, Ranges
 from miscal.results import Result, Table
 
 EVERY = ("week", "month")

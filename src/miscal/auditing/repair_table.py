@@ -14,9 +14,9 @@ from miscal.auditing.audit import source_of
 from miscal.auditing.before_after import Repair, applied, repair
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.data.errors import refusal
+from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
-from miscal.data.writing import write_together
 from miscal.engines.roles import Chunk
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.choose import choose

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Levels, Ranges, cells_from, fingerprint
+from miscal.pooling.cells import Levels, Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
+PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
 _EVEN = np.linspace(0.0, 1.0, 4097)
 _ODDS = 1.0 / (1.0 + np.exp(-np.linspace(-23.0, 23.0, 4097)))
@@ -90,14 +91,13 @@ class Summary:
         self._check(other)
         return replace(
             self,
-            rows=self.rows + other.rows,
-            ignored=self.ignored + other.ignored,
-            score=self.score + other.score,
-            grid=self.grid + other.grid,
+            **{
+                name: getattr(self, name) + getattr(other, name)
+                for name in ("rows", "ignored", "score", "grid", "parts")
+            },
             variables={name: each + other.variables[name] for name, each in self.variables.items()},
             fields={name: each + other.fields[name] for name, each in self.fields.items()},
             outcome_weights=self.outcome_weights and other.outcome_weights,
-            parts=self.parts + other.parts,
         )
 
     def _check(self, other: Summary) -> None:
@@ -147,26 +147,15 @@ class Summary:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
         arrays: dict[str, np.ndarray | None] = {}
-        cells = {}
         for name, tally in self._tallies():
-            about = {"cells": tally.cells.describe(), "weighted": tally.weighted, "columns": list(tally.columns)}
-            cells[name] = about
-            for part in ("counts", "limbs", "sums", "impossible"):
-                arrays[f"{name}/{part}"] = getattr(tally, part)
+            arrays |= tally.arrays(f"{name}/")
         for place, each in enumerate(self.variables.values()):
             arrays |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
-        header = {
-            "about": self.about,
-            "rows": self.rows,
-            "ignored": self.ignored,
-            "rule": self.rule,
-            "fingerprint": self.fingerprint,
-            "outcome_weights": self.outcome_weights,
-            "parts": self.parts,
+        header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
             "variables": {name: each.kind for name, each in self.variables.items()},
             "fields": list(self.fields),
-            "tallies": cells,
+            "tallies": {name: tally.described() for name, tally in self._tallies()},
         }
         save_arrays(path, SCHEMA, header, arrays)
 
@@ -188,31 +177,20 @@ class Summary:
 
 def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     def tally(name: str) -> Tally:
-        about = header["tallies"][name]
-        counts, limbs, sums, impossible = (
-            arrays.get(f"{name}/{part}") for part in ("counts", "limbs", "sums", "impossible")
-        )
-        assert counts is not None
-        cells = cells_from(about["cells"])
-        if counts.shape != (cells.count,):
-            raise ValueError(f"{name} has {counts.size} cells, not {cells.count}")
-        return Tally(cells, counts, limbs, sums, tuple(about["columns"]), impossible, about["weighted"])
+        return Tally.rebuilt(header["tallies"][name], arrays, f"{name}/")
 
     variables = {}
     for place, (name, kind) in enumerate(header["variables"].items()):
         edges = (arrays[f"variable{place}/bins"], arrays[f"variable{place}/fine"])
         variables[name] = VariableSums(kind, *edges, tally(f"variable{place}:grid"), tally(f"variable{place}:beyond"))
+    fields = {n: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond")) for i, n in enumerate(header["fields"])}
     return Summary(
-        header["about"],
-        int(header["rows"]),
-        int(header["ignored"]),
-        tally("score"),
-        tally("grid"),
-        variables,
-        {n: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond")) for i, n in enumerate(header["fields"])},
-        tuple(header["aside"]),
-        bool(header["outcome_weights"]),
-        int(header["parts"]),
+        score=tally("score"),
+        grid=tally("grid"),
+        variables=variables,
+        fields=fields,
+        aside=tuple(header["aside"]),
+        **{name: header[name] for name in PLAIN},
     )
 
 
@@ -242,11 +220,3 @@ def coarsened(grid: Tally, edges: np.ndarray) -> Tally:
     made = Ranges(edges, cells.missing, cells.name)
     groups = bin_index(cells.edges[1:], edges)
     return grid.coarsen(np.append(groups, made.count - 1) if cells.missing else groups, made)
-
-
-def added(parts: list[Summary]) -> Summary:
-    """The sum of several."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total

@@ -5,13 +5,12 @@ Unweighted and whole-number-weighted sums are integers, so `==` holds for any or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.data.errors import refusal
 from miscal.pooling.cells import Cells, Levels, cells_from, fingerprint
 
@@ -20,7 +19,7 @@ MEAN_COLUMNS = ("weight", "predicted", "observed")
 HIGH_UNIT = 2.0**-20
 LOW_UNIT = 2.0**-52
 MANY = 1 << 13  # cells from which on a compiled pass is quicker than numpy's several
-SCHEMA = "miscal.tally/1"
+ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
 def carried(limbs: np.ndarray) -> np.ndarray:
@@ -28,6 +27,20 @@ def carried(limbs: np.ndarray) -> np.ndarray:
     limbs[..., 0] += limbs[..., 1] >> 32
     limbs[..., 1] &= 0xFFFFFFFF
     return limbs
+
+
+class _Column:
+    """A column of a tally by its name: `tally.weight`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tally: Tally, owner: type) -> np.ndarray:
+        return tally.column(self.name)
+
+
+def _real(limbs: np.ndarray) -> np.ndarray:
+    return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +81,7 @@ class Tally:
             from miscal.kernels.levels import read_limbs
 
             return read_limbs(self.limbs, place)
-        return np.asarray(self.limbs[:, place, 0] * HIGH_UNIT + self.limbs[:, place, 1] * LOW_UNIT)
+        return _real(self.limbs[:, place])
 
     @property
     def exact(self) -> bool:
@@ -79,33 +92,13 @@ class Tally:
     def rows(self) -> np.ndarray:
         return np.asarray(self.counts, dtype=np.float64)
 
-    @property
-    def weight(self) -> np.ndarray:
-        return self.column("weight")
-
-    @property
-    def weight2(self) -> np.ndarray:
-        return self.column("weight2")
-
-    @property
-    def predicted(self) -> np.ndarray:
-        return self.column("predicted")
-
-    @property
-    def observed(self) -> np.ndarray:
-        return self.column("observed")
-
-    @property
-    def variance(self) -> np.ndarray:
-        return self.column("variance")
-
-    @property
-    def residual2(self) -> np.ndarray:
-        return self.column("residual2")
-
-    @property
-    def squared_error(self) -> np.ndarray:
-        return self.column("squared_error")
+    weight = _Column()
+    weight2 = _Column()
+    predicted = _Column()
+    observed = _Column()
+    variance = _Column()
+    residual2 = _Column()
+    squared_error = _Column()
 
     @property
     def log_loss(self) -> np.ndarray:
@@ -121,24 +114,24 @@ class Tally:
 
     @property
     def mean_predicted(self) -> np.ndarray:
-        return self._mean("predicted")
+        return self._per_weight(self.predicted)
 
     @property
     def mean_observed(self) -> np.ndarray:
-        return self._mean("observed")
+        return self._per_weight(self.observed)
 
     @property
     def gap(self) -> np.ndarray:
         """Mean predicted minus mean observed; NaN in an empty cell. The difference is taken before it is rounded."""
+        return self._per_weight(self.events_off)
+
+    def _per_weight(self, values: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self._difference() / self.weight)
+            return np.asarray(values / self.weight)
 
     @property
     def events_off(self) -> np.ndarray:
         """Σw(p - y): how many more events were predicted than happened."""
-        return self._difference()
-
-    def _difference(self) -> np.ndarray:
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
@@ -146,31 +139,25 @@ class Tally:
             from miscal.kernels.levels import read_limbs
 
             return read_limbs(self.limbs, one, two)
-        limbs = carried(self.limbs[:, one] - self.limbs[:, two])
-        return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
-
-    def _mean(self, name: str) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.column(name) / self.weight)
+        return _real(carried(self.limbs[:, one] - self.limbs[:, two]))
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if self.columns != other.columns:
             raise refusal("must have the same columns to be added", where="the tallies")
-        if fingerprint(self.cells) != fingerprint(other.cells):
-            if not (isinstance(self.cells, Levels) and isinstance(other.cells, Levels)) or (
-                self.cells.name != other.cells.name
-            ):
-                raise refusal(
-                    "have different cells and cannot be added",
-                    where="the tallies",
-                    got=f"{self.cells.describe()['kind']} {fingerprint(self.cells)} and {fingerprint(other.cells)}",
-                    hint="fit the edges once and use them for every part",
-                )
-            union = _union(self.cells, other.cells)
-            return self._onto(union) + other._onto(union)
-        return self._plus(other)
+        one, two = self.cells, other.cells
+        if fingerprint(one) == fingerprint(two):
+            return self._plus(other)
+        if not (isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name):
+            raise refusal(
+                "have different cells and cannot be added",
+                where="the tallies",
+                got=f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}",
+                hint="fit the edges once and use them for every part",
+            )
+        union = Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
+        return self._onto(union)._plus(other._onto(union))
 
     def __radd__(self, other: object) -> Tally:
         return self if other == 0 else NotImplemented
@@ -180,7 +167,7 @@ class Tally:
         if self.limbs is not None and other.limbs is not None:
             limbs = carried(self.limbs + other.limbs)
         else:
-            sums = self._real() + other._real()
+            sums = self._floats() + other._floats()
         impossible = self.impossible
         if impossible is not None and other.impossible is not None:
             impossible = impossible + other.impossible
@@ -193,7 +180,7 @@ class Tally:
             weighted=self.weighted or other.weighted,
         )
 
-    def _real(self) -> np.ndarray:
+    def _floats(self) -> np.ndarray:
         if self.sums is not None:
             return self.sums
         return np.stack([self.column(name) for name in self.columns], axis=1)
@@ -218,17 +205,10 @@ class Tally:
             np.add.at(result, groups, values)
             return result
 
-        limbs = added(self.limbs)
-        counts = added(self.counts)
-        assert counts is not None
-        return replace(
-            self,
-            cells=cells,
-            counts=counts,
-            limbs=None if limbs is None else carried(limbs),
-            sums=added(self.sums),
-            impossible=added(self.impossible),
-        )
+        parts: dict[str, Any] = {part: added(getattr(self, part)) for part in ARRAYS}
+        if parts["limbs"] is not None:
+            carried(parts["limbs"])
+        return replace(self, cells=cells, **parts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):
@@ -236,40 +216,30 @@ class Tally:
         return (
             fingerprint(self.cells) == fingerprint(other.cells)
             and self.columns == other.columns
-            and np.array_equal(self.counts, other.counts)
-            and _same(self.limbs, other.limbs)
-            and _same(self.sums, other.sums)
-            and _same(self.impossible, other.impossible)
+            and all(_same(getattr(self, part), getattr(other, part)) for part in ARRAYS)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def save(self, path: str | Path) -> None:
-        """Write the tally to a file, whole or not at all."""
-        arrays = {"counts": self.counts, "limbs": self.limbs, "sums": self.sums, "impossible": self.impossible}
-        header = {"cells": self.cells.describe(), "columns": list(self.columns), "weighted": self.weighted}
-        save_arrays(path, SCHEMA, header, arrays)
+    def described(self) -> dict[str, Any]:
+        """What it is but for its arrays, as plain JSON."""
+        return {"cells": self.cells.describe(), "columns": list(self.columns), "weighted": bool(self.weighted)}
+
+    def arrays(self, prefix: str) -> dict[str, np.ndarray | None]:
+        """Its arrays by name."""
+        return {f"{prefix}{part}": getattr(self, part) for part in ARRAYS}
 
     @classmethod
-    def load(cls, path: str | Path) -> Tally:
-        """Read a tally that `save` wrote."""
-        header, arrays = load_arrays(path, SCHEMA)
-        return cls(
-            cells=cells_from(header["cells"]),
-            counts=arrays["counts"],
-            limbs=arrays.get("limbs"),
-            sums=arrays.get("sums"),
-            columns=tuple(header["columns"]),
-            impossible=arrays.get("impossible"),
-            weighted=header["weighted"],
-        )
+    def rebuilt(cls, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Tally:
+        """The inverse of `described` and `arrays`; ValueError where they do not fit together."""
+        cells = cells_from(described["cells"])
+        parts: dict[str, Any] = {part: arrays.get(f"{prefix}{part}") for part in ARRAYS}
+        if parts["counts"].shape != (cells.count,):
+            raise ValueError(f"{parts['counts'].size} cells, not {cells.count}")
+        return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
     if one is None or two is None:
         return one is two
     return bool(np.array_equal(one, two))
-
-
-def _union(one: Levels, two: Levels) -> Levels:
-    return Levels(tuple(sorted(set(one.names) | set(two.names))), one.missing or two.missing, one.name)

@@ -10,7 +10,7 @@ import click
 from miscal.cli import options as common
 from miscal.cli.terminal import leave, progress_bar
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.places import prepared
+from miscal.data.outputs import prepared
 
 __all__ = ["audit", "demo", "merge", "tally"]
 
@@ -116,7 +116,7 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
 @click.option("--out", required=True, type=common.PATH, help="File to write, such as month.tally.")
 def merge(files: tuple[Path, ...], out: Path) -> None:
     """Add tallies of different rows, such as those of the days of a month."""
-    from miscal.carriers.summary import Summary, added
+    from miscal.carriers.summary import Summary
 
     for path in files:
         prepared({"--out": out}, tally=path)
@@ -129,7 +129,7 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
             hint = "the same table? its rows would count twice"
             raise refusal(f"has the sums of '{same}'", where=f"'{path}'", hint=hint)
         try:
-            total = added([total, part])
+            total = total + part
         except MiscalError as error:
             raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
     total.save(out)

@@ -10,7 +10,7 @@ import click
 from miscal.cli import options as common
 from miscal.cli.terminal import progress_bar
 from miscal.data.errors import refusal
-from miscal.data.places import prepared
+from miscal.data.outputs import prepared
 
 __all__ = ["check"]
 GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_findings", "no_new_findings")

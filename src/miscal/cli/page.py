@@ -8,7 +8,7 @@ import click
 
 from miscal.cli import options as common
 from miscal.cli.terminal import leave
-from miscal.data.places import prepared
+from miscal.data.outputs import prepared
 
 __all__ = ["page"]
 

@@ -11,7 +11,7 @@ import click
 from miscal.cli import options as common
 from miscal.cli.terminal import waiting, written
 from miscal.data.errors import refusal
-from miscal.data.places import prepared
+from miscal.data.outputs import prepared
 
 __all__ = ["apply", "fit", "recalibrate"]
 SHOWN = 15
@@ -124,7 +124,7 @@ def apply(
 def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: Path, **options: Any) -> None:
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package
-    from miscal.data.writing import write_whole
+    from miscal.data.outputs import write_whole
     from miscal.recalibrate.in_parts.fit import fit_to
 
     prepared({"--out": out}, table=file)

@@ -5,51 +5,29 @@ Rows are counted from 0 in every message. Vectors already of the right type are 
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.errors import MiscalError, refusal
-from miscal.data.vectors import Vector, flat, library_of, numpy_of
+from miscal.data.errors import refusal
+from miscal.data.frames import frame_of, is_table
+from miscal.data.vectors import Vector, flat, numpy_of, unmasked
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
-SMALL = 1 << 14  # below this numpy answers at once and the compiled kernels need not be loaded
+SMALL = 1 << 14  # below this numpy answers at once and the compiled kernel need not be loaded
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 LARGEST_COUNT = 1 << 53
-
-
-def count_outside(values: Floats, low: float, high: float) -> int:
-    """Count the values outside [low, high], NaN among them."""
-    if values.size < SMALL:
-        return values.size - int(np.count_nonzero((values >= low) & (values <= high)))
-    from miscal.kernels import checks, threads
-
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_outside(values[i:j], low, high)))
-
-
-def count_infinite(values: Floats) -> int:
-    """Count the infinite values; NaN is none."""
-    if values.size < SMALL:
-        return int(np.count_nonzero(np.isinf(values)))
-    from miscal.kernels import checks, threads
-
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_infinite(values[i:j])))
-
-
-def span(values: Array) -> tuple[int, int]:
-    """Smallest and largest of a non-empty vector of integers."""
-    if values.size < SMALL or values.dtype not in (np.int32, np.int64, np.uint8):
-        return int(values.min()), int(values.max())
-    from miscal.kernels import checks, threads
-
-    spans = threads.over_blocks(values.size, lambda i, j: checks.smallest_and_largest(values[i:j]))
-    return int(min(low for low, _ in spans)), int(max(high for _, high in spans))
+LEAST = 400 * 10**6  # bytes: the interpreter and the libraries need nearly as much
+STEPS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)([KMGT]?)(I?)B?")
 
 
 def check_seed(random_state: Any) -> None:
@@ -59,39 +37,60 @@ def check_seed(random_state: Any) -> None:
         raise refusal("must be a whole number of at least 0", where="'random_state'", got=f"it is {random_state!r}")
 
 
-def first_row(rows: int, bad: Callable[[int, int], Array], block: int = 1 << 18) -> tuple[int, int]:
-    """Find the first row for which `bad(start, stop)` holds, and how many there are."""
-    first, total = -1, 0
-    for start in range(0, rows, block):
-        marks = bad(start, min(start + block, rows))
-        here = int(np.count_nonzero(marks))
-        if here and first < 0:
-            first = start + int(np.argmax(marks))
-        total += here
-    return first, total
+def memory_bytes(text: Any) -> int:
+    """A ceiling such as "600MB", "1G" or "1GiB" in bytes; units with an i are powers of 1024, the others of 1000.
+
+    >>> memory_bytes("600MB"), memory_bytes("1G"), memory_bytes("1 GiB")
+    (600000000, 1000000000, 1073741824)
+    """
+    found = SIZE.fullmatch(str(text).upper().replace(" ", ""))
+    number, unit, binary = found.groups() if found else ("nan", "", "")
+    size = float(number) * (1024 if binary else 1000) ** STEPS[unit]
+    if not math.isfinite(size) or (binary and not unit):
+        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}")
+    if size < LEAST:
+        raise refusal("must be at least 400MB", where="'memory'", got=f"it is {text!r}")
+    return int(size)
 
 
-def row_refusal(
-    what: str, where: str, row: int, value: Any, total: int = 1, hint: str = "", words: str = ""
-) -> MiscalError:
-    """Refuse one row: 'row 3 has 1.2 (7 such rows, counted from 0)'; `words` in place of the value."""
-    shown = words or (repr(value) if isinstance(value, str) else str(value))
-    has = "is missing" if not words and is_missing(value) else f"has {shown}"
-    return refusal(what, where=where, got=f"row {row} {has} ({_rows(total)})", hint=hint)
+def inside(values: Array, low: float, high: float) -> bool:
+    """Whether all values lie in [low, high]; NaN does not."""
+    return not values.size or bool(values.min() >= low and values.max() <= high)
+
+
+def refuse_rows(
+    bad: Array,
+    what: str,
+    where: str,
+    values: Any = None,
+    hint: str = "",
+    words: Callable[[int], str] | None = None,
+) -> None:
+    """Refuse the rows marked as bad, if there are any: 'row 3 has 1.2 (7 such rows, counted from 0)'.
+
+    values : what the rows hold; None: they are missing
+    words : of a row, in place of its value
+    """
+    rows = np.flatnonzero(bad)
+    if not rows.size:
+        return
+    row = int(rows[0])
+    value = None if values is None else values[row]
+    text = "" if is_missing(value) else shown(value)
+    text = text if words is None else words(row)
+    has = f"has {text}" if text else "is missing"
+    many = "rows are counted from 0" if rows.size == 1 else f"{rows.size:,} such rows, counted from 0"
+    raise refusal(what, where=where, got=f"row {row} {has} ({many})", hint=hint)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: text in quotes."""
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def is_missing(value: Any) -> bool:
     """Whether one value is None, NaN or not a time."""
     return value is None or bool(value != value)  # noqa: PLR0124  # NaN alone differs from itself
-
-
-def _rows(total: int) -> str:
-    return "rows are counted from 0" if total == 1 else f"{total:,} such rows, counted from 0"
-
-
-def first_null(vector: Any) -> int:
-    """Row of the first null of an Arrow array."""
-    return int(np.argmax(vector.is_null().to_numpy(zero_copy_only=False)))
 
 
 def plain(vector: Any) -> Any:
@@ -152,74 +151,55 @@ UNIT = "must lie in [0, 1]"
 OUTSIDE_HINT = "logits? use miscal.read(..., logit=True). Rounding noise? use miscal.read(..., clip=1e-6) or numpy.clip"
 
 
-def probabilities(vector: Vector, where: str, hint: str = OUTSIDE_HINT) -> Floats:
-    """Validate one vector of probabilities."""
-    values = numbers(vector, where, PROBABILITY)
-    check_unit(values, where, hint)
-    return values
-
-
 def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float = 0.0) -> None:
     """Refuse what is not a finite number in [0, 1], naming the first that is further out than the tolerance."""
-    if not count_outside(values, 0.0, 1.0):
+    if inside(values, 0.0, 1.0):
         return
-    for test, what, advice in (
-        (np.isnan, "must not be missing", "drop these rows, or find out why the model gave no probability"),
-        (np.isinf, "must be finite", "an overflow in the model? find out where it comes from"),
-        (lambda v: (v < -clip) | (v > 1 + clip), UNIT + (f" within the tolerance clip={clip:g}" if clip else ""), hint),
-    ):
-        row, total = first_row(values.size, lambda i, j, t=test: t(values[i:j]))  # type: ignore[misc]
-        if total:
-            raise row_refusal(what, where, row, values[row], total, advice)
+    nothing = "drop these rows, or find out why the model gave no probability"
+    refuse_rows(np.isnan(values), "must not be missing", where, values, nothing)
+    overflow = "an overflow in the model? find out where it comes from"
+    refuse_rows(np.isinf(values), "must be finite", where, values, overflow)
+    what = UNIT + (f" within the tolerance clip={clip:g}" if clip else "")
+    refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
 
 
 def check_sums(matrix: Floats, where: str) -> None:
     """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
-    if matrix.shape[0] < SMALL:
-        bad = int(np.count_nonzero(~(np.abs(matrix.sum(axis=1) - 1.0) <= SUM_TOLERANCE)))
-    else:
+    if len(matrix) >= SMALL:
         from miscal.kernels import checks, threads
 
-        bad = sum(threads.over_blocks(len(matrix), lambda i, j: checks.count_bad_sums(matrix[i:j], SUM_TOLERANCE)))
-    if not bad:
-        return
-    row, total = first_row(len(matrix), lambda i, j: ~(np.abs(matrix[i:j].sum(axis=1) - 1.0) <= SUM_TOLERANCE))
-    if not total:  # the kernel and numpy add in another order: the tolerance was met by a hair
-        return
-    raise row_refusal(
+        if not any(threads.over_blocks(len(matrix), lambda i, j: checks.count_bad_sums(matrix[i:j], SUM_TOLERANCE))):
+            return
+    refuse_rows(
+        np.abs(matrix.sum(axis=1) - 1.0) > SUM_TOLERANCE,
         "must have rows that sum to 1 within 1e-4",
         where,
-        row,
-        None,
-        total,
-        words=f"the sum {matrix[row].sum():.6g}",
         hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
+        words=lambda row: f"the sum {matrix[row].sum():.6g}",
     )
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
-    if hasattr(thing, "to_native") and library_of(thing) == "narwhals":
-        thing = thing.to_native()
-    names = getattr(thing, "column_names", None)
-    names = getattr(thing, "columns", None) if names is None else names
-    if names is not None and not isinstance(thing, np.ndarray):
-        from miscal.data.frames import frame_of
-
+    if is_table(thing):
         frame = frame_of(thing, where)
-        vectors = {name: flat(frame[name], f"{where} column '{name}'") for name in frame}
-        return stack_probabilities(vectors, where), tuple(vectors)
+        if not len(frame):
+            raise refusal("must have at least one column", where=where, got="it has none")
+        places = {name: f"{where} column '{name}'" for name in frame}
+        singles = [numbers(flat(frame[name], place), place, PROBABILITY) for name, place in places.items()]
+        for values, place in zip(singles, places.values(), strict=True):
+            check_unit(values, place)
+        return check_matrix(np.stack(singles, axis=1), where), tuple(frame)
     if isinstance(thing, (list, tuple)) and thing and hasattr(thing[0], "__len__") and not isinstance(thing[0], str):
         thing = _nested(thing, where)
     if getattr(thing, "ndim", 1) == 2 and hasattr(thing, "__array__"):
-        if np.ma.is_masked(thing):
-            row = int(np.argmax(np.ma.getmaskarray(thing).any(axis=1)))
-            raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
-        matrix = np.asarray(thing)
+        matrix = unmasked(thing, where)
         if matrix.dtype.kind not in "iuf":
             raise refusal(PROBABILITY, where=where, got=f"its dtype is {matrix.dtype}")
         return check_matrix(np.ascontiguousarray(matrix, dtype=np.float64), where), None
-    return probabilities(flat(thing, where), where), None
+    values = numbers(flat(thing, where), where, PROBABILITY)
+    check_unit(values, where)
+    return values, None
 
 
 def _nested(rows: Any, where: str) -> Array:
@@ -236,25 +216,14 @@ def _nested(rows: Any, where: str) -> Array:
     return matrix
 
 
-def stack_probabilities(vectors: dict[str, Vector], where: str) -> Floats:
-    """Put columns of probabilities side by side, checked."""
-    if not vectors:
-        raise refusal("must have at least one column", where=where, got="it has none")
-    singles = [probabilities(vector, f"{where} column '{name}'") for name, vector in vectors.items()]
-    matrix = np.stack(singles, axis=1)
-    return check_matrix(matrix, where)
-
-
 def check_matrix(matrix: Floats, where: str) -> Floats:
     """Validate an (n, K) matrix of probabilities."""
     if matrix.shape[1] < 2:
         shape = f"it has shape {matrix.shape}"
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
-    if count_outside(matrix.reshape(-1), 0.0, 1.0):
-        for test in (np.isfinite, None):
-            for k in range(matrix.shape[1]):
-                if test is None or not test(matrix[:, k]).all():
-                    check_unit(matrix[:, k], f"{where} column {k}")
+    if not inside(matrix, 0.0, 1.0):
+        for k in np.argsort(np.isfinite(matrix).all(axis=0), kind="stable"):  # columns with missing values first
+            check_unit(matrix[:, k], f"{where} column {k}")
     check_sums(matrix, where)
     return matrix
 
@@ -262,43 +231,23 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
 def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
     """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
     values = numbers(flat(thing, where), where, "must hold numbers")
-    if count_outside(values, 0.0, LARGEST_WEIGHT):
-        row, total = first_row(values.size, lambda i, j: ~((values[i:j] >= 0) & (values[i:j] <= LARGEST_WEIGHT)))
-        raise row_refusal(
-            "must be finite and not negative", where, row, values[row], total, "drop these rows or mend them"
-        )
-    zeros = _count_zeros(values)
+    if not inside(values, 0.0, LARGEST_WEIGHT):
+        bad = ~((values >= 0) & (values <= LARGEST_WEIGHT))
+        refuse_rows(bad, "must be finite and not negative", where, values, "drop these rows or mend them")
+    zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros
 
 
-def _count_zeros(values: Floats) -> int:
-    if values.size < SMALL:
-        return values.size - int(np.count_nonzero(values))
-    from miscal.kernels import checks, threads
-
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_zeros(values[i:j])))
-
-
-def whole_numbers(thing: Any, where: str, what: str = "must hold whole numbers that are not negative") -> Integers:
+def whole_numbers(thing: Any, where: str, what: str) -> Integers:
     """Validate a vector of counts as int64."""
     vector = flat(thing, where)
-    if isinstance(vector, np.ndarray) and vector.dtype.kind in "iu" and vector.size:
-        low, high = span(vector)
-        if low >= 0 and high <= LARGEST_COUNT:
-            return np.ascontiguousarray(vector, dtype=np.int64)
-    if isinstance(vector, np.ndarray) and vector.dtype.kind == "b":
-        return vector.astype(np.int64)
+    if isinstance(vector, np.ndarray) and vector.dtype.kind in "biu" and inside(vector, 0, LARGEST_COUNT):
+        return np.ascontiguousarray(vector, dtype=np.int64)
     values = numbers(vector, where, what)
-
-    def bad(i: int, j: int) -> Array:
-        part = values[i:j]
-        return np.asarray(~((part >= 0) & (part <= LARGEST_COUNT) & (part == np.floor(part))))
-
-    row, total = first_row(values.size, bad)
-    if total:
-        raise row_refusal(what, where, row, values[row], total)
+    good = (values >= 0) & (values <= LARGEST_COUNT) & (values == np.floor(values))
+    refuse_rows(~good, what, where, values)
     return values.astype(np.int64)
 
 

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import count_infinite, first_row, is_missing, row_refusal
+from miscal.data.checks import is_missing, numbers, refuse_rows
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
-from miscal.data.levels import factorise
-from miscal.data.vectors import Vector, flat, locked, numpy_of
+from miscal.data.vectors import Vector, factorise, flat, locked
 
 Kind = Literal["numeric", "category", "boolean", "date"]
 Array = npt.NDArray[Any]
@@ -124,10 +123,8 @@ def _convert(name: str, vector: Vector, where: str, order: list[Any] | None) -> 
         return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
     if kind in "Mm":
         return _date(name, vector)
-    if kind in "iu":
-        return _whole(name, vector)
-    if kind == "f":
-        return _numeric(name, vector, where)
+    if kind in "iuf":
+        return _numeric(name, vector, where, integer=kind != "f")
     raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
 
 
@@ -138,10 +135,8 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_boolean(kind):
         codes = vector.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
         return Column(name, "boolean", locked(codes), (False, True))
-    if is_.is_integer(kind):
-        return _whole_arrow(name, vector, where)
-    if is_.is_null(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
-        return _numeric(name, numpy_of(vector.cast(pa.float64(), safe=False)), where)
+    if is_.is_null(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_decimal(kind):
+        return _numeric(name, vector, where, integer=is_.is_integer(kind))
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
@@ -150,38 +145,25 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     return Column(name, "category", locked(codes), tuple(levels))
 
 
-def _whole_arrow(name: str, vector: Any, where: str) -> Column:
-    import pyarrow as pa
-
-    if not vector.null_count:
-        return _whole(name, numpy_of(vector))
-    if _too_large(vector):
+def _numeric(name: str, vector: Vector, where: str, *, integer: bool) -> Column:
+    if integer and _largest(vector) > EXACT:
         codes, levels = factorise(vector)
         return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    values = vector.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return _numeric(name, values, where, integer=True)
+    values = numbers(vector, where, READABLE)
+    if not integer:
+        hint = "mark missing values as NaN"
+        refuse_rows(np.isinf(values), "must hold finite numbers", where, values, hint)
+    return Column(name, "numeric", locked(values), integer=integer)
 
 
-def _too_large(vector: Any) -> bool:
+def _largest(vector: Vector) -> int:
+    """The largest of some whole numbers, signs aside."""
+    if isinstance(vector, np.ndarray):
+        return max(-int(vector.min()), int(vector.max())) if vector.size else 0
     import pyarrow.compute as pc
 
     span = pc.min_max(vector).as_py()
-    return span["min"] is not None and max(-span["min"], span["max"]) > EXACT
-
-
-def _whole(name: str, values: Array) -> Column:
-    if values.size and values.dtype.itemsize == 8 and max(-int(values.min()), int(values.max())) > EXACT:
-        codes, levels = factorise(values)
-        return Column(name, "category", locked(codes), tuple(levels), integer=True)
-    return Column(name, "numeric", locked(values.astype(np.float64)), integer=True)
-
-
-def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Column:
-    values = np.ascontiguousarray(values, dtype=np.float64)
-    if count_infinite(values):
-        row, total = first_row(values.size, lambda i, j: np.isinf(values[i:j]))
-        raise row_refusal("must hold finite numbers", where, row, values[row], total, "mark missing values as NaN")
-    return Column(name, "numeric", locked(values), integer=integer)
+    return 0 if span["min"] is None else max(-span["min"], span["max"])
 
 
 _TICKS = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from miscal.data.errors import nearest, refusal
-from miscal.data.vectors import library_of
+from miscal.data.vectors import described, library_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,58 +16,34 @@ if TYPE_CHECKING:
     from miscal.data.predictions import Predictions
 
 
-class Frame(Mapping[str, Any]):
-    """A table of any library: name -> vector, taken out when asked for."""
-
-    def __init__(self, names: Sequence[Any], table: Any) -> None:
-        self._keys = {str(name): name for name in names}
-        self._table = table
-
-    def __getitem__(self, name: str) -> Any:
-        column = self._table[self._keys[name]]
-        return column.to_native() if library_of(column) == "narwhals" else column
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+def is_table(thing: Any) -> bool:
+    """Whether something has named columns; arrays and mappings do not count."""
+    return not isinstance(thing, np.ndarray) and (hasattr(thing, "columns") or hasattr(thing, "column_names"))
 
 
 def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mapping[str, Any]:
-    """See a table of any library as a mapping of names to vectors; `only` limits what lazy tables must compute."""
-    if isinstance(table, Frame):
-        return table
-    if isinstance(table, Mapping):
-        unique(list(table), where)
-        return {str(name): values for name, values in table.items()}
-    if isinstance(table, np.ndarray):
-        if not table.dtype.names:
-            got = f"got an array of shape {table.shape}"
-            raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
-        return Frame(table.dtype.names, table)
-    if library_of(table) == "pyarrow" and type(table).__name__ == "RecordBatch":
-        import pyarrow as pa
+    """A table of any library as a mapping of names to vectors; `only` limits what lazy tables must compute.
 
-        table = pa.Table.from_batches([table])
+    The columns are taken out now: what the user replaces later does not change what was validated.
+    """
     names = names_of(table, where)
     unique(names, where)
-    if library_of(table) == "pandas":
-        # Taken out now, so that columns which the user replaces later do not change what was validated.
+    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) == "pandas" or _is_arrow(table):
         return {str(name): table[name] for name in names}
-    if library_of(table) == "pyarrow" and type(table).__name__ == "Table":
-        return Frame(names, table)
     import narwhals as nw
 
     try:
         frame = nw.from_native(table)
         if isinstance(frame, nw.LazyFrame):
             frame = (frame if only is None else frame.select(*only)).collect("pyarrow")
-            names = list(frame.columns)
     except Exception as error:  # foreign code: any table library may fail in its own way while it computes
         message = str(error).strip().splitlines() or [""]
         raise refusal("cannot be read as a table", where=where, got=f"{type(error).__name__}: {message[0]}") from error
-    return Frame(names, frame)
+    return {name: frame[name].to_native() for name in frame.columns}
+
+
+def _is_arrow(table: Any) -> bool:
+    return library_of(table) == "pyarrow" and type(table).__name__ in ("Table", "RecordBatch")
 
 
 def named_columns(table: Any, where: str) -> Mapping[str, Any]:
@@ -92,16 +68,20 @@ def names_of(table: Any, where: str) -> list[Any]:
         return names_of(table.to_native(), where)
     if isinstance(table, Mapping):
         return list(table)
+    if isinstance(table, np.ndarray):
+        if not table.dtype.names:
+            got = f"got an array of shape {table.shape}"
+            raise refusal("must name its columns", where=where, got=got, hint="pass a dict: {'age': ages, ...}")
+        return list(table.dtype.names)
     if library_of(table) == "polars" and hasattr(table, "collect_schema"):
         return list(table.collect_schema().names())
     names = getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
     if names is None or callable(names):
-        got = "nothing (None)" if table is None else f"an object of type {type(table).__name__}"
         raise refusal(
             "must be a table with named columns",
             where=where,
-            got=f"got {got}",
+            got=f"got {described(table)}",
             hint="a frame, or a dict of name: values",
         )
     return list(names)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import first_null, first_row, is_missing, plain, row_refusal, span
+from miscal.data.checks import inside, is_missing, plain, refuse_rows, shown
 from miscal.data.errors import nearest, refusal, warn
-from miscal.data.levels import factorise
-from miscal.data.vectors import Vector, numpy_of
+from miscal.data.vectors import Vector, factorise, numpy_of
 
 Array = npt.NDArray[Any]
 Classes = tuple[Any, ...]
@@ -32,24 +31,21 @@ def encode(
         order = _from_positive(codes, found, positive, n_classes, where)
     index = [_place(label, order) for label in found]
     if None in index:
-        _refuse_unknown(codes, index.index(None), found, order, where)
+        code = index.index(None)
+        what, hint = f"must be one of the {len(order)} classes", nearest(str(found[code]), map(str, order))
+        refuse_rows(codes == code, what, where, hint=hint, words=lambda _: shown(found[code]))
     return np.array(index, dtype=np.uint8 if n_classes < 256 else np.int64)[codes], order
 
 
 def refuse_missing(vector: Vector, where: str, hint: str = MISSING_HINT) -> None:
     """Refuse a label that is null, NaN or not a time."""
-    row, total = -1, 0
     if not isinstance(vector, np.ndarray):
         if vector.null_count:
-            row, total = first_null(vector), vector.null_count
-    elif vector.dtype.kind == "f" and vector.size and np.isnan(vector.min()):
-        row, total = first_row(vector.size, lambda i, j: np.isnan(vector[i:j]))
-    elif vector.dtype.kind in "Mm":
-        row, total = first_row(vector.size, lambda i, j: np.isnat(vector[i:j]))
+            refuse_rows(vector.is_null().to_numpy(zero_copy_only=False), "must not be missing", where, hint=hint)
     elif vector.dtype.kind == "c":
         raise refusal("must hold labels", where=where, got=f"its dtype is {vector.dtype} (row 0 has {vector[0]})")
-    if total:
-        raise row_refusal("must not be missing", where, row, None, total, hint)
+    elif vector.dtype.kind in "fMm":
+        refuse_rows(np.isnan(vector), "must not be missing", where, hint=hint)
 
 
 def _indices(vector: Vector, n_classes: int, where: str) -> Array:
@@ -66,27 +62,11 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
         _refuse_words(vector, n_classes, where)
     if vector.dtype == np.bool_:
         return np.ascontiguousarray(vector).view(np.uint8)
-    if vector.size == 0:
-        return np.zeros(0, dtype=np.uint8)
-    if vector.dtype.kind == "f":
-        _check_whole(vector, n_classes, where)
-        return np.asarray(vector.astype(np.int64))
-    vector = np.ascontiguousarray(vector)
-    low, high = span(vector)
-    if low < 0 or high >= n_classes:
-        row, total = first_row(vector.size, lambda i, j: (vector[i:j] < 0) | (vector[i:j] >= n_classes))
-        raise row_refusal(_allowed(n_classes), where, row, vector[row], total, _labels_hint(vector, n_classes, where))
+    whole = vector.dtype.kind != "f" or bool(np.all(vector == np.floor(vector)))
+    if not whole or not inside(vector, 0, n_classes - 1):
+        bad = ~((vector >= 0) & (vector < n_classes) & (vector == np.floor(vector)))
+        refuse_rows(bad, _allowed(n_classes), where, vector, _labels_hint(vector, n_classes, where))
     return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
-
-
-def _check_whole(values: Array, n_classes: int, where: str) -> None:
-    def bad(i: int, j: int) -> Array:
-        part = values[i:j]
-        return np.asarray(~((part >= 0) & (part < n_classes) & (part == np.floor(part))))
-
-    row, total = first_row(values.size, bad)
-    if total:
-        raise row_refusal(_allowed(n_classes), where, row, values[row], total, _labels_hint(values, n_classes, where))
 
 
 def _allowed(n_classes: int) -> str:
@@ -95,36 +75,32 @@ def _allowed(n_classes: int) -> str:
     return f"must be a class index, a whole number from 0 to {n_classes - 1}"
 
 
-def _found(vector: Vector, where: str, most: int = 6) -> tuple[str, int]:
-    labels = factorise(vector, where=where)[1]
-    shown = ", ".join(repr(label) for label in labels[:most])
-    return shown + (", ..." if len(labels) > most else ""), len(labels)
+def _listed(labels: list[Any], most: int = 6) -> str:
+    return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
 
 
 def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
-    shown, number = _found(vector, where)
-    if n_classes == 2 and number <= 2:
-        return f"name the event: positive=LABEL; labels found: {shown}"
-    if n_classes == 2 and number > 2:
-        return f"only two classes are possible with one column of probabilities; labels found: {shown}"
-    return f"name the classes in the order of the columns: classes=[...]; labels found: {shown}"
+    labels = factorise(vector, where=where)[1]
+    if n_classes > 2:
+        hint = "name the classes in the order of the columns: classes=[...]"
+    elif len(labels) > 2:
+        hint = "only two classes are possible with one column of probabilities"
+    else:
+        hint = "name the event: positive=LABEL"
+    return f"{hint}; labels found: {_listed(labels)}"
 
 
 def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    shown, _ = _found(vector, where)
-    if n_classes == 2:
-        what, hint = (
-            "holds words, so the event must be named",
-            f"pass positive=LABEL, or give 0 and 1; labels found: {shown}",
-        )
-    else:
-        what = "holds words, so the classes must be named"
+    named, hint = "event", "pass positive=LABEL, or give 0 and 1"
+    if n_classes > 2:
+        named = "classes"
         hint = (
             "give the number of each row's column of probabilities, such as numpy.searchsorted(model.classes_, y), or "
-            f"name the columns with Predictions(..., classes=[...]); labels found: {shown}"
+            "name the columns with Predictions(..., classes=[...])"
         )
+    hint += f"; labels found: {_listed(factorise(vector, where=where)[1])}"
     value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
-    raise refusal(what, where=where, got=f"row 0 has {value!r}", hint=hint)
+    raise refusal(f"holds words, so the {named} must be named", where=where, got=f"row 0 has {value!r}", hint=hint)
 
 
 def _classes(classes: Sequence[Any], n_classes: int) -> Classes:
@@ -166,12 +142,11 @@ def _refuse_third(codes: Array, found: list[Any], positive: Any, where: str) -> 
     number = np.bincount(codes, minlength=len(found))
     number[[i for i, label in enumerate(found) if _same(label, positive)]] = len(codes) + 1
     rarest = int(np.argmin(number))
-    row = first_row(codes.size, lambda i, j: codes[i:j] == rarest)[0]
-    shown = ", ".join(repr(label) for label in found[:6]) + (", ..." if len(found) > 6 else "")
+    row = int(np.argmax(codes == rarest))
     raise refusal(
         "must have two labels",
         where=where,
-        got=f"it has {len(found):,}: {shown}; row {row} has {found[rarest]!r} (rows are counted from 0)",
+        got=f"it has {len(found):,}: {_listed(found)}; row {row} has {found[rarest]!r} (rows are counted from 0)",
         hint="a spelling? map the labels to 0 and 1 yourself, or give one probability column for each class",
     )
 
@@ -188,20 +163,13 @@ def _place(label: Any, order: Classes) -> int | None:
     return next((i for i, known in enumerate(order) if _same(label, known)), None)
 
 
-def _refuse_unknown(codes: Array, code: int, found: list[Any], order: Classes, where: str) -> None:
-    row, total = first_row(codes.size, lambda i, j: codes[i:j] == code)
-    hint = nearest(str(found[code]), [str(label) for label in order])
-    raise row_refusal(f"must be one of the {len(order)} classes", where, row, found[code], total, hint)
-
-
 def warn_single(outcome: Array, classes: Classes, where: str) -> None:
     """Warn when only one class occurs: allowed, and often a finding."""
     head = outcome[:4096]
     if head.min() != head.max():
         return  # the usual case, without another pass over all rows
-    low, high = span(outcome)
-    if low == high:
-        warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[low]!r}")
+    if outcome.min() == outcome.max():
+        warn(f"{where} has a single class: all {len(outcome):,} rows are {classes[outcome[0]]!r}")
 
 
 def place_of(positive: Any, classes: Sequence[Any]) -> int:
@@ -221,8 +189,3 @@ def are_words(vector: Vector) -> bool:
 
     kind = vector.type.value_type if pa.types.is_dictionary(vector.type) else vector.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def labels_of(vector: Vector) -> list[Any]:
-    """Distinct labels, sorted."""
-    return factorise(vector)[1]

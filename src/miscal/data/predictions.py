@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data import checks, door
+from miscal.data import checks, outcomes
 from miscal.data.columns import Columns
-from miscal.data.door import METRIC, PARAMETERS, Names, Raw, selected
 from miscal.data.errors import refusal
-from miscal.data.vectors import Vector, flat, locked
+from miscal.data.frames import frame_of, to_arrow
+from miscal.data.vectors import Vector, encoded, flat, locked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +23,36 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+ROWS = ("outcome", "probability", "weight", "count", "cluster")  # what every row has as numbers
+
+
+@dataclass(frozen=True)
+class Names:
+    """How messages name each input: the user's parameter, or the column of the user's table."""
+
+    outcome: str = "'y_true'"
+    probability: str = "'y_prob'"
+    weight: str = "'weight'"
+    count: str = "'count'"
+    cluster: str = "'cluster'"
+    id: str = "'id'"
+
+
+@dataclass
+class Raw:
+    """What the user brought, before validation."""
+
+    y_true: Any
+    y_prob: Any
+    weight: Any = None
+    count: Any = None
+    cluster: Any = None
+    id: Any = None
+    columns: Any = None
+    classes: Sequence[Any] | None = None
+    positive: Any = None
+    names: Names = Names()
+    part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -93,13 +123,12 @@ class Predictions:
         classes: Sequence[Any] | None = None,
         positive: Any = None,
     ) -> None:
-        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)
-        self.__dict__.update(door.validated(raw, PARAMETERS))
+        self.__dict__.update(_validated(Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)))
 
     @classmethod
-    def validated(cls, raw: Raw, names: Names) -> Predictions:
+    def validated(cls, raw: Raw) -> Predictions:
         """Validate what was brought, with messages that name it in the user's words."""
-        return cls._of(door.validated(raw, names))
+        return cls._of(_validated(raw))
 
     @classmethod
     def _of(cls, fields: dict[str, Any]) -> Predictions:
@@ -126,8 +155,7 @@ class Predictions:
         >>> Predictions([0, 1, 1], [0.1, 0.8, 0.9]).take([2, 0]).probability
         array([0.9, 0.1])
         """
-        rows = _row_indices(indices, len(self))
-        return Predictions._of(selected(self.__dict__, rows))
+        return Predictions._of(_selected(self.__dict__, _row_indices(indices, len(self))))
 
     def with_probability(self, y_prob: Any) -> Predictions:
         """Return the same rows with other probabilities of the same shape, such as repaired ones.
@@ -135,7 +163,7 @@ class Predictions:
         >>> Predictions([0, 1], [0.1, 0.8]).with_probability([0.2, 0.7]).probability
         array([0.2, 0.7])
         """
-        probability, _ = checks.probability_matrix(y_prob, PARAMETERS.probability)
+        probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
         if self.n_classes == 2 and probability.ndim == 2 and probability.shape[1] == 2:
             probability = np.ascontiguousarray(probability[:, 1])
         if probability.shape != self.probability.shape:
@@ -146,8 +174,6 @@ class Predictions:
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
-        from miscal.data.frames import to_arrow
-
         return to_arrow(self)
 
     def __repr__(self) -> str:
@@ -171,7 +197,7 @@ class Predictions:
     @cached_property
     def _digest(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for name in ("outcome", "probability", "weight", "count", "cluster"):
+        for name in ROWS:
             values = getattr(self, name)
             if values is not None:
                 kind = np.int64 if name == "outcome" else values.dtype
@@ -188,7 +214,7 @@ class Predictions:
 
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None) -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
-    return Predictions.validated(Raw(y_true, y_prob, sample_weight), METRIC)
+    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=Names(weight="'sample_weight'")))
 
 
 def _row_indices(indices: Any, rows: int) -> Array:
@@ -200,9 +226,9 @@ def _row_indices(indices: Any, rows: int) -> Array:
         raise refusal("must hold row numbers or truth values", where="'indices'")
     if chosen.size == 0:
         raise refusal("must choose at least one row", where="'indices'", got="it is empty")
-    low, high = checks.span(chosen)
-    if low < -rows or high >= rows:
-        raise refusal(f"must lie in 0..{rows - 1}", where="'indices'", got=f"got {high if high >= rows else low}")
+    if not checks.inside(chosen, -rows, rows - 1):
+        got = chosen.max() if chosen.max() >= rows else chosen.min()
+        raise refusal(f"must lie in 0..{rows - 1}", where="'indices'", got=f"got {got}")
     return chosen
 
 
@@ -210,3 +236,121 @@ def _row_weight(p: Predictions) -> Array | None:
     if p.count is None:
         return p.weight
     return p.count if p.weight is None else p.weight * p.count
+
+
+def _validated(raw: Raw) -> dict[str, Any]:
+    """Check everything and return the fields of a `Predictions`."""
+    names = raw.names
+    probability, named = checks.probability_matrix(raw.y_prob, names.probability)
+    labels = flat(raw.y_true, names.outcome)
+    weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names.weight, part=raw.part)
+    fields: dict[str, Any] = {"weight": weight, "cluster": _cluster(raw), "id": _id(raw), "count": None}
+    extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
+    checks.check_lengths(
+        {names.outcome: len(labels), names.probability: len(probability)}
+        | {getattr(names, role): len(values) for role, values in fields.items() if values is not None}
+        | {f"column '{name}'": _length(values, name) for name, values in extras.items()}
+    )
+    fields |= {"columns": Columns(extras), "ignored": zeros}
+    fields |= _labelled(raw, labels, probability, named) if raw.count is None else _counted(raw, labels, probability)
+    fields |= {name: locked(fields[name]) for name in ROWS if fields[name] is not None}
+    if zeros:
+        fields = _selected(fields, np.flatnonzero(fields["weight"]))
+    if raw.count is not None:
+        fields = _unfolded(fields)
+    if not raw.part:
+        outcomes.warn_single(fields["outcome"], fields["classes"], names.outcome)
+    return fields
+
+
+def _length(values: Any, name: str) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        return len(flat(values, f"column '{name}'"))
+
+
+def _id(raw: Raw) -> Vector | None:
+    if raw.id is None:
+        return None
+    vector = flat(raw.id, raw.names.id)
+    outcomes.refuse_missing(vector, raw.names.id, "every row needs its id, or leave it out")
+    return vector
+
+
+def _cluster(raw: Raw) -> Integers | None:
+    if raw.cluster is None:
+        return None
+    where = raw.names.cluster
+    vector = flat(raw.cluster, where)
+    outcomes.refuse_missing(vector, where, "every row needs its cluster: give rows that stand alone one each")
+    return encoded(vector, None, where)[0].astype(np.int64)
+
+
+def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:
+    """Outcome, probability and classes of rows that have a label each."""
+    n_classes = 2 if probability.ndim == 1 else probability.shape[1]
+    classes, event = raw.classes, 1
+    if n_classes == 2 and raw.positive is not None and classes is not None:
+        event = outcomes.place_of(raw.positive, classes)
+        classes = tuple(classes) if event == 1 else tuple(classes)[::-1]
+    if named is not None and classes is None and raw.positive is None and outcomes.are_words(labels):
+        classes = named
+    positive = raw.positive if classes is None else None
+    outcome, classes = outcomes.encode(labels, n_classes, classes, positive, raw.names.outcome)
+    if probability.ndim == 2 and n_classes == 2:
+        probability = probability[:, event]
+    return {"outcome": outcome, "classes": classes, "probability": probability}
+
+
+def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
+    """Events, count, probability and classes of aggregated rows."""
+    names = raw.names
+    if probability.ndim == 2:
+        if probability.shape[1] > 2:
+            raise refusal("needs a binary outcome", where=names.count, got=f"there are {probability.shape[1]} classes")
+        probability = probability[:, 1]
+    if raw.classes is not None or raw.positive is not None:
+        given = "'classes'" if raw.classes is not None else "'positive'"
+        raise refusal(
+            f"cannot go with {names.count}", where=given, hint=f"{names.outcome} holds numbers of events, not labels"
+        )
+    count = checks.whole_numbers(raw.count, names.count, "must hold whole numbers of trials, 0 or more")
+    checks.check_lengths({names.outcome: len(labels), names.count: len(count)})
+    events = checks.whole_numbers(
+        labels, names.outcome, f"must hold whole numbers of events (because of {names.count})"
+    )
+    checks.refuse_rows(
+        events > count,
+        f"must not exceed {names.count}",
+        names.outcome,
+        words=lambda row: f"{events[row]} events in {count[row]} trials",
+    )
+    if not raw.part and not count.any():
+        raise refusal("must not all be zero", where=names.count, got=f"all {len(count):,} rows have no trials")
+    return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}
+
+
+def _unfolded(fields: dict[str, Any]) -> dict[str, Any]:
+    """Split each aggregated row into its events and its non-events; parts of no trials are left out."""
+    events, count = fields["outcome"], fields["count"]
+    both = np.stack([events, count - events], axis=1).reshape(-1)  # row 0's events, row 0's rest, row 1's events, ...
+    kept = np.flatnonzero(both)
+    return _selected(fields, kept >> 1) | {
+        "outcome": locked((1 - (kept & 1)).astype(np.uint8)),
+        "count": locked(both[kept]),
+        "ignored": fields["ignored"] + int(np.count_nonzero(count == 0)),
+    }
+
+
+def _selected(fields: Mapping[str, Any], rows: Array) -> dict[str, Any]:
+    """Take some rows of every field."""
+    chosen = {name: value for name, value in fields.items() if not name.startswith("_")}
+    for name in ROWS:
+        if fields[name] is not None:
+            chosen[name] = locked(fields[name][rows])
+    if fields["id"] is not None:
+        chosen["id"] = fields["id"][rows] if isinstance(fields["id"], np.ndarray) else fields["id"].take(rows)
+    if fields["columns"]:
+        chosen["columns"] = fields["columns"].take(rows)
+    return chosen

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Vector: TypeAlias = "np.ndarray[Any, Any] | pa.Array"
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
 def numpy_of(array: Any) -> np.ndarray[Any, Any]:
@@ -73,7 +75,7 @@ def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
         raise refusal(
             "must be an array, a list or a series",
             where=where,
-            got=f"got {_described(thing)}",
+            got=f"got {described(thing)}",
             hint="one value a row, such as list(...)",
         )
     try:
@@ -82,16 +84,22 @@ def _as_array(thing: Any, where: str) -> np.ndarray[Any, Any]:
         raise refusal("cannot be turned into an array", where=where, got=f"{type(error).__name__}: {error}") from error
 
 
-def _described(thing: Any) -> str:
+def described(thing: Any) -> str:
+    """What a thing that cannot be used is, in a message."""
     return "nothing (None)" if thing is None else f"an object of type {type(thing).__name__}"
+
+
+def unmasked(array: Any, where: str) -> np.ndarray[Any, Any]:
+    """An array without its mask, refused where that hides a value."""
+    if np.ma.is_masked(array):
+        row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
+        raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
+    return np.asarray(array)
 
 
 def _from_numpy(array: np.ndarray[Any, Any], where: str) -> Vector:
     if isinstance(array, np.ma.MaskedArray):
-        if np.ma.is_masked(array):
-            row = int(np.argmax(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1)))
-            raise refusal("must have no masked value", where=where, got=f"row {row} is masked")
-        array = array.data
+        array = unmasked(array, where)
     if array.ndim != 1:
         raise refusal("must be one-dimensional", where=where, got=f"it has shape {array.shape}")
     kind = array.dtype.kind
@@ -114,16 +122,12 @@ def _from_pandas(series: Any, where: str) -> Vector:
         return flat(series.dt.to_timestamp(), where)
     if name.startswith(("interval", "period")):
         return _from_objects(series.astype(str), where)
-    if name == "category" and not _plain_categories(series.dtype.categories):
-        series = (series.cat if hasattr(series, "cat") else series).rename_categories(
-            [*map(str, series.dtype.categories)]
-        )
+    if name == "category":
+        held = series.dtype.categories
+        if held.dtype.kind not in "biufM" and getattr(held, "inferred_type", "") != "string":
+            # Intervals and pairs are taken as text.
+            series = (series.cat if hasattr(series, "cat") else series).rename_categories([*map(str, held)])
     return _from_objects(series, where)
-
-
-def _plain_categories(categories: Any) -> bool:
-    """Whether the categories are text, numbers, truth values or times; intervals and pairs are taken as text."""
-    return categories.dtype.kind in "biufM" or getattr(categories, "inferred_type", "") == "string"
 
 
 def _from_list(values: list[Any] | tuple[Any, ...] | range, where: str) -> Vector:
@@ -217,3 +221,66 @@ def locked(values: np.ndarray) -> np.ndarray:
     view = np.ascontiguousarray(values).view()
     view.flags.writeable = False
     return view
+
+
+def factorise(vector: Vector, order: list[Any] | None = None, where: str = "the labels") -> tuple[Codes, list[Any]]:
+    """Return int32 codes and the sorted levels that occur; -1 where missing.
+
+    The levels are sorted (or in the stated order), never in order of appearance: codes are the same for any row order.
+    """
+    codes, dictionary = encoded(vector, order, where)
+    try:
+        return codes, dictionary.to_pylist()
+    except (OverflowError, ValueError) as error:  # a time that Python cannot express
+        raise refusal("holds values that cannot be shown", where=where, got=str(error)) from error
+
+
+def encoded(vector: Vector, order: list[Any] | None, where: str) -> tuple[Codes, Any]:
+    """Return codes as `factorise` does, with the levels as an Arrow array."""
+    import pyarrow as pa
+
+    try:
+        return _encoded(pa.array(vector, from_pandas=True) if isinstance(vector, np.ndarray) else vector, order)
+    except (pa.ArrowException, OverflowError) as error:
+        got = str(error).splitlines()[0]
+        raise refusal("holds values that cannot be told apart", where=where, got=got) from error
+
+
+def _encoded(array: Any, order: list[Any] | None) -> tuple[Codes, Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    if made is array and len(pc.unique(made.dictionary)) < len(made.dictionary):
+        made = made.dictionary_decode().dictionary_encode()
+    dictionary = made.dictionary
+    codes = made.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.bincount(codes + 1, minlength=len(dictionary) + 1)[1:] > 0
+    if dictionary.null_count:  # a null inside the dictionary is a missing value too
+        used &= dictionary.is_valid().to_numpy(zero_copy_only=False)
+    place = {level: i for i, level in enumerate(order)} if order else {}
+    levels = dictionary.to_pylist() if order else []
+    if levels and all(level in place for level in levels):
+        sequence = np.array(sorted(range(len(levels)), key=lambda i: place[levels[i]]), dtype=np.int64)
+    else:
+        sequence = pc.array_sort_indices(dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
+    sequence = sequence[used[sequence]]
+    rank = np.full(len(dictionary) + 1, -1, dtype=np.int32)  # the last entry serves code -1
+    rank[sequence] = np.arange(len(sequence), dtype=np.int32)
+    return rank[codes], dictionary.take(pa.array(sequence))
+
+
+def sigmoid(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow, both ends accurate.
+
+    >>> sigmoid(np.array([-800.0, 0.0, 800.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+
+
+def logit(probability: Floats, edge: float) -> Floats:
+    """ln(p / (1 - p)) of probabilities held within [edge, 1 - edge]."""
+    held = np.clip(probability, edge, 1.0 - edge)
+    return np.asarray(np.log(held) - np.log1p(-held))

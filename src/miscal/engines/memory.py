@@ -11,8 +11,7 @@ from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells
-from miscal.pooling.poolings import BinPooling, Pooling
+from miscal.pooling.cells import BinPooling, Cells, Pooling
 
 NO_WEIGHT = locked(np.empty(0, np.float64))
 NO_COUNT = locked(np.empty(0, np.int64))

@@ -8,9 +8,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
-from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, MixedTypes, check_named, nearest, refusal, warn
-from miscal.data.files import SUFFIXES, TableFile, kind_of
+from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.frames import frame_of, names_of, unique
 from miscal.data.vectors import flat, library_of
 

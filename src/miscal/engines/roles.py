@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data import sources
 from miscal.data.columns import Column, column
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.predictions import Predictions
-from miscal.data.sources import read, read_part
 from miscal.data.vectors import locked, numpy_of, settled
 from miscal.pairs import Pair, pair
 
@@ -34,25 +33,8 @@ class Chunk:
     row: int = 0
 
 
-@dataclass(frozen=True)
-class Roles:
-    """Which columns are what."""
-
-    outcome: str
-    probability: Any
-    weight: str | None = None
-    count: str | None = None
-    cluster: str | None = None
-    id: str | None = None
-    positive: Any = None
-    logit: bool = False
-    clip: float = 0.0
-
-    @property
-    def probabilities(self) -> list[str]:
-        """Columns of the probabilities, in the order given."""
-        named = self.probability
-        return list(named.values()) if isinstance(named, dict) else [named] if isinstance(named, str) else list(named)
+class Roles(sources.Roles):
+    """Which columns are what, for passes over a table."""
 
     @property
     def columns(self) -> list[str]:
@@ -60,23 +42,9 @@ class Roles:
         beside = [name for name in (self.weight, self.count) if name]
         return list(dict.fromkeys([self.outcome, *self.probabilities, *beside]))
 
-    @property
-    def names(self) -> list[str]:
-        """All columns that play a part."""
-        return list(dict.fromkeys([*self.columns, *(name for name in (self.cluster, self.id) if name)]))
-
     def and_columns(self, names: Iterable[str]) -> list[str]:
         """Columns that are compared and weighed, then others, each once."""
         return list(dict.fromkeys([*self.columns, *names]))
-
-    def read(self, table: Any, columns: Iterable[str] | None) -> Predictions:
-        """Read a whole table."""
-        kept = None if columns is None else list(columns)
-        return read(table, cluster=self.cluster, id=self.id, columns=kept, **self._options())
-
-    def _options(self) -> dict[str, Any]:
-        names = ("outcome", "probability", "weight", "count", "positive", "logit", "clip")
-        return {name: getattr(self, name) for name in names}
 
     def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
         """Validate a batch; None where no row is left. A refusal names the place and the row in it."""
@@ -94,7 +62,7 @@ class Roles:
 
             table = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
             columns = [ROW]
-        found = read_part(table, where=chunk.place, columns=columns, **self._options())
+        found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
         kept = found.columns[ROW].values.astype(np.int64) if columns else None
         if found.rows == 0:
             return Batch(None, chunk, kept, found.classes, found.ignored)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import queue
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from miscal.data.csv_files import TypesChanged
+from miscal.data.checks import memory_bytes
 from miscal.data.errors import refusal
+from miscal.data.files import TypesChanged
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import library_of
 from miscal.engines.readers import BATCH_ROWS, Reader, reader_of
@@ -29,10 +29,8 @@ from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
-LEAST = 384 * MEGABYTE
 MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
-PREFIXES = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 Packed = dict[str, np.ndarray]
 Progress = Callable[[str, int, int], None]
 
@@ -59,22 +57,6 @@ class Job(Protocol):
 
     def start(self) -> State:
         """An empty state."""
-
-
-def memory_bytes(text: Any) -> int:
-    """A ceiling such as "600MB" or "1GB" in bytes.
-
-    >>> memory_bytes("600MB")
-    600000000
-    """
-    given = str(text).strip().upper().replace(" ", "")
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([KMGT]?)(I?)B?", given)
-    if found is None:
-        raise refusal("must be a size such as 600MB or 1GB", where="'memory'", got=f"it is {text!r}")
-    size = float(found[1]) * (1024 if found[3] else 1000) ** PREFIXES[found[2]]
-    if not size >= LEAST:
-        raise refusal("must be at least 403MB (384MiB)", where="'memory'", got=f"it is {text!r}")
-    return int(size)
 
 
 def rows_of_batch(memory: int, columns: int, threads: int) -> int:

@@ -23,9 +23,8 @@ from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
-from miscal.pooling.cells import Cells, Ranges
+from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
-from miscal.pooling.poolings import Pooling
 from miscal.results import Result, Table
 
 FEWEST_DRAWS = 99

@@ -26,9 +26,8 @@ from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.result import score_result
 from miscal.metrics.variable.result import variable_result
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.levels import Nested
-from miscal.pooling.poolings import LevelPooling
+from miscal.pooling.cells import LevelPooling, Levels, Ranges
+from miscal.pooling.columns import Nested
 from miscal.results import Result
 
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for

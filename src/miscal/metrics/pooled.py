@@ -26,8 +26,7 @@ from miscal.inference.walks import kuiper_p_value, walk_rows
 from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.norms import Norm, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells, Levels, Ranges
-from miscal.pooling.poolings import LevelPooling, Pooling
+from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
 from miscal.results import Result, Table
 
 Null = Literal["bernoulli", "residual"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.data.writing import write_whole
+from miscal.data.outputs import write_whole
 from miscal.page.reading import checked
 
 

@@ -1,14 +1,19 @@
-"""What the cells of a tally are: ranges of a number, levels of a field, or products of such."""
+"""What the cells of a tally are: ranges of a number, levels of a field, or products of such; and the cell of each row.
+
+Rows find their cell block by block, so that no array of codes as long as the data is needed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, Protocol
 
 import numpy as np
+
+from miscal.pooling.bins import bin_index
 
 MISSING = "(missing)"
 
@@ -30,10 +35,6 @@ def fingerprint(cells: Cells) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
 @dataclass(frozen=True)
 class Ranges:
     """Right-closed ranges between increasing edges, with one more cell for missing values if `missing`."""
@@ -49,7 +50,7 @@ class Ranges:
     def labels(self) -> list[str]:
         single = self.edges[0] == np.nextafter(self.edges[1], -np.inf)  # the lowest range holds one value
         given = self.edges[1:] if single else self.edges
-        edges = [_number(edge) for edge in given]
+        edges = [f"{edge:.6g}" for edge in given]
         if len(set(edges)) < len(edges):
             edges = [repr(float(edge)) for edge in given]
         edges = [edges[0], *edges] if single else edges
@@ -86,11 +87,24 @@ class Levels:
 
 
 @dataclass(frozen=True)
+class Numbered:
+    """Levels known by number alone; places that no row has are empty cells, missing values have the last."""
+
+    count: int
+    missing: bool = False
+
+    def labels(self) -> list[str]:
+        return [str(number) for number in range(self.count)]
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "numbered", "name": "", "count": self.count}
+
+
+@dataclass(frozen=True)
 class Product:
     """Every combination of the parts' cells, the last part running fastest."""
 
     parts: tuple[Cells, ...]
-    separator: str = field(default=" and ", compare=False)
 
     @property
     def count(self) -> int:
@@ -98,7 +112,7 @@ class Product:
 
     def labels(self) -> list[str]:
         named = [[f"{part.describe()['name']} {label}".strip() for label in part.labels()] for part in self.parts]
-        return [self.separator.join(labels) for labels in product(*named)]
+        return [" and ".join(labels) for labels in product(*named)]
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "product", "name": "", "parts": [part.describe() for part in self.parts]}
@@ -113,3 +127,66 @@ def cells_from(description: dict[str, Any]) -> Cells:
     if kind == "levels":
         return Levels(tuple(description["names"]), description["missing"], description["name"])
     return Product(tuple(cells_from(part) for part in description["parts"]))
+
+
+class Pooling(Protocol):
+    """Cells, and the cell of each row in a block."""
+
+    @property
+    def cells(self) -> Cells: ...
+
+    def codes(self, start: int, stop: int) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class BinPooling:
+    """Rows pooled by the range their value lies in; missing values (NaN) in the last cell."""
+
+    values: np.ndarray
+    ranges: Ranges
+    width: tuple[float, float] | None = None  # (low, high) when the edges are equally wide: a quicker index
+
+    @property
+    def cells(self) -> Ranges:
+        return self.ranges
+
+    def codes(self, start: int, stop: int) -> np.ndarray:
+        values = self.values[start:stop]
+        codes = bin_index(values, self.ranges.edges)
+        if self.ranges.missing:
+            codes[np.isnan(values)] = self.ranges.count - 1
+        return codes
+
+
+@dataclass(frozen=True)
+class LevelPooling:
+    """Rows pooled by the level of a field, given as codes; -1 is missing and goes to the last cell."""
+
+    level_codes: np.ndarray
+    levels: Levels | Numbered
+
+    @property
+    def cells(self) -> Levels | Numbered:
+        return self.levels
+
+    def codes(self, start: int, stop: int) -> np.ndarray:
+        codes = self.level_codes[start:stop]
+        return np.where(codes < 0, self.levels.count - 1, codes) if self.levels.missing else codes
+
+
+@dataclass(frozen=True)
+class ProductPooling:
+    """Rows pooled by a combination of poolings, the last running fastest."""
+
+    parts: tuple[Pooling, ...]
+
+    @property
+    def cells(self) -> Product:
+        return Product(tuple(part.cells for part in self.parts))
+
+    def codes(self, start: int, stop: int) -> np.ndarray:
+        codes = self.parts[0].codes(start, stop).astype(np.int64)
+        for part in self.parts[1:]:
+            codes *= part.cells.count
+            codes += part.codes(start, stop)
+        return codes

@@ -1,22 +1,35 @@
-"""From a column to a pooling: numbers into ranges, levels as they are, several columns crossed."""
+"""From columns to cells: numbers into ranges, levels as they are, several columns crossed or nested.
+
+A `Column` has named levels. A field of which only sums are wanted has levels known by number: whole numbers that are
+small and not negative are their own codes, and nothing is sorted, hashed or copied.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
+from miscal.data.checks import check_lengths, inside
+from miscal.data.columns import Column, column
+from miscal.data.errors import MixedTypes, check_named, refusal
+from miscal.data.frames import frame_of, is_table
+from miscal.data.vectors import Vector, flat
 from miscal.pooling.bins import edges_for, quantile_edges
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.poolings import BinPooling, LevelPooling, Pooling, ProductPooling
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, ProductPooling, Ranges
+
+Bins = int | Sequence[float] | np.ndarray
+Integers = npt.NDArray[np.int64]
+SPARE = 4  # codes may leave so many places unused for each row before they are made dense
+LEAST = 1 << 16
 
 
 def range_pooling(
     column: Column,
-    bins: int | Sequence[float] | np.ndarray = 10,
+    bins: Bins = 10,
     strategy: str = "quantile",
     *,
     weight: np.ndarray | None = None,
@@ -35,42 +48,34 @@ def range_pooling(
     some = bool(missing.any())
     if missing.all():
         return LevelPooling(np.full(values.size, -1, np.int32), Levels((), missing=True, name=column.name))
+    weight, count = (each[~missing] if some and each is not None else each for each in (weight, count))
     known = values[~missing] if some else values
-    weight = weight[~missing] if some and weight is not None else weight
-    count = count[~missing] if some and count is not None else count
-    edges = value_edges(known, bins, strategy, weight, count, separate_common=separate_common)
+    edges = _value_edges(known, weight, count, bins, strategy, separate_common)
     return BinPooling(values, Ranges(edges, missing=some, name=column.name))
 
 
-def value_edges(
+def _value_edges(
     known: np.ndarray,
-    bins: int | Sequence[float] | np.ndarray,
-    strategy: str,
     weight: np.ndarray | None,
     count: np.ndarray | None,
-    *,
-    separate_common: bool = True,
+    bins: Bins,
+    strategy: str,
+    separate_common: bool,
 ) -> np.ndarray:
     """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
-    if isinstance(bins, (int, np.integer)) and strategy == "quantile" and not isinstance(bins, bool) and bins >= 1:
-        from miscal.kernels.buckets import distinct_up_to
-
-        if distinct_up_to(known, int(bins) + 1) <= bins:
-            distinct = np.unique(known) + 0.0
-            return np.append(distinct[0], distinct) if distinct.size == 1 else _between(distinct)
-    low, high = float(known.min()), float(known.max())
-    if not (isinstance(bins, (int, np.integer)) and strategy == "quantile" and bins >= 1):
+    low, high = float(known.min()) + 0.0, float(known.max())
+    number = int(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else 0
+    if number < 1 or strategy != "quantile":
         return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
-    edges = quantile_edges(known, int(bins), weight, count)
-    if separate_common and edges.size <= bins and np.mean(known == low) >= 1.0 / int(bins):
-        edges = np.concatenate([[np.nextafter(low, -np.inf)], edges])
-    return edges
+    from miscal.kernels.buckets import distinct_up_to
 
-
-def _between(distinct: np.ndarray) -> np.ndarray:
-    """Edges such that each distinct value has a right-closed range of its own, ending at the value."""
-    below = np.nextafter(distinct[0], -np.inf)
-    return np.concatenate([[below], distinct])
+    below = np.nextafter(low, -np.inf)
+    if distinct_up_to(known, number + 1) <= number:
+        distinct = np.unique(known) + 0.0
+        return np.append(low if distinct.size == 1 else below, distinct)
+    edges = quantile_edges(known, number, weight, count)
+    common = separate_common and edges.size <= number and np.mean(known == low) >= 1.0 / number
+    return np.append(below, edges) if common else edges
 
 
 def level_pooling(column: Column) -> LevelPooling:
@@ -101,3 +106,176 @@ def named_columns(columns: Any, names: str | Sequence[str]) -> list[Column]:
     wanted = [names] if isinstance(names, str) else list(names)
     check_named(wanted, columns, "the data", columns)
     return [columns[name] for name in wanted]
+
+
+def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") -> LevelPooling:
+    """Levels of one field, or of several crossed: a list of arrays, a table, or an (n, d) array.
+
+    Parameters
+    ----------
+    field : (n,) values of any kind; or a list of such arrays, a frame, or an (n, d) array
+    bins : ranges into which numeric fields are cut (a number of equal-support ranges, or edges); None: each distinct
+        number is a level
+
+    Examples
+    --------
+    >>> field_pooling(["b", "a", None]).codes(0, 3).tolist()
+    [1, 0, 2]
+    >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).cells.count  # u and x, u and y, v and x, (v and y: empty)
+    4
+    """
+    parts = [_level_codes(part, bins, name) for name, part in several(field, where)]
+    made = parts[0]
+    for part in parts[1:]:
+        made = _crossed(made, part)
+    return made
+
+
+def several(field: Any, where: str) -> list[tuple[str, Any]]:
+    """The fields one by one with how messages name them; a list of scalars is one field, a list of arrays several."""
+    if isinstance(field, (list, tuple)):
+        nested = [hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in field]
+        if any(nested) and not all(nested):
+            raise refusal("must hold one value a row, or one array a field", where=where, got="it mixes both")
+        if any(nested):
+            named = {f"{where} number {place}": item for place, item in enumerate(field)}
+            check_lengths({name: len(item) for name, item in named.items()})
+            return list(named.items())
+    elif isinstance(field, np.ndarray) and field.ndim == 2 and field.shape[1] > 0:
+        return [(f"{where} column {place}", field[:, place]) for place in range(field.shape[1])]
+    elif is_table(field) and (frame := frame_of(field, where)):
+        return [(f"{where} column '{name}'", values) for name, values in frame.items()]
+    return [(where, field)]
+
+
+def _numbered(codes: np.ndarray, count: int, missing: bool = False) -> LevelPooling:
+    return LevelPooling(codes, Numbered(count, missing))
+
+
+def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
+    """Levels of one field."""
+    if bins is not None:
+        made = column(where.strip("'"), values, where=where)
+        pooling = range_pooling(made, bins)
+        return _numbered(pooling.codes(0, len(made)), pooling.cells.count)
+    if not isinstance(values, Column):
+        try:
+            values = flat(values, where)
+            quick = _own_codes(values)
+        except MixedTypes:
+            quick = None  # `column` takes them as text and says so
+        if quick is not None:
+            return quick
+    levels = column(where.strip("'"), values, where=where).as_levels()
+    missing = bool((levels.values < 0).any())
+    return _numbered(levels.values, len(levels.levels) + missing, missing)
+
+
+def _own_codes(vector: Vector) -> LevelPooling | None:
+    """The codes that a vector already has: whole numbers that are small, or the indices of an Arrow dictionary."""
+    if not isinstance(vector, np.ndarray):
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(vector.type):
+            return _dictionary(vector)
+        if not pa.types.is_integer(vector.type) or vector.null_count:
+            return None
+        vector = vector.to_numpy(zero_copy_only=False)
+    if vector.dtype.kind not in "iu" or not vector.size or not inside(vector, 0, max(LEAST, SPARE * vector.size) - 1):
+        return None
+    kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
+    return _numbered(np.ascontiguousarray(vector, dtype=kind), int(vector.max()) + 1)
+
+
+def _dictionary(vector: Any) -> LevelPooling | None:
+    """Indices of an Arrow dictionary without nulls or repeated entries; unused entries are empty cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    entries = vector.dictionary
+    text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
+    if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
+        return None
+    return _numbered(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), len(entries))
+
+
+def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
+    """Combinations of two fields' levels."""
+    rows, count = len(one.level_codes), one.cells.count * two.cells.count
+    if count >= 1 << 62:
+        one = _dense(one.codes(0, rows))
+        count = one.cells.count * two.cells.count
+    codes = ProductPooling((one, two)).codes(0, rows)
+    return _numbered(codes, count) if count <= max(LEAST, SPARE * rows) else _dense(codes)
+
+
+def _dense(codes: np.ndarray) -> LevelPooling:
+    import pyarrow as pa
+
+    made = pa.array(codes).dictionary_encode()
+    return _numbered(made.indices.to_numpy(zero_copy_only=False), len(made.dictionary))
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Levels with their ancestors: for each height, from the nearest up, the ancestor's code and name of each level."""
+
+    pooling: Pooling
+    ancestors: tuple[Integers, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[tuple[str, ...], ...] = ()  # of crossed fields: each level's part by part
+
+
+def nested_levels(columns: Sequence[Column], parents: Sequence[Column] = (), bins: Bins | None = None) -> Nested:
+    """Levels of crossed fields, nested in parents given from the outermost to the nearest.
+
+    Examples
+    --------
+    >>> made = nested_levels([column("campaign", [1, 2, 1])], [column("advertiser", ["b", "b", "a"])])
+    >>> made.pooling.cells.labels()
+    ['a > 1', 'b > 1', 'b > 2']
+    """
+    own, above = (
+        [level_pooling(column) if bins is None else range_pooling(column, bins) for column in each]
+        for each in (columns, parents)
+    )
+    if len(own) == 1 and not above:
+        return Nested(own[0])
+    rows = len(columns[0])
+    heights: list[Integers] = []  # codes of rows: the outermost ancestor, the next within it, ..., the level
+    for parts in [*([part] for part in above), own]:
+        codes = heights[-1] if heights else np.zeros(rows, np.int64)
+        for part in parts:
+            codes = np.unique(codes * part.cells.count + part.codes(0, rows), return_inverse=True)[1].astype(np.int64)
+        heights.append(codes)
+    row = np.unique(heights[-1], return_index=True)[1]  # one row of each level
+    mine = [_texts(part, row) for part in own]
+    ancestors: list[Integers] = []
+    names: list[tuple[str, ...]] = []
+    path = [""] * row.size
+    for part, codes in zip(above, heights, strict=False):
+        texts = _texts(part, row)
+        path = [f"{one} > {two}" if one else two for one, two in zip(path, texts, strict=True)]
+        ancestors.insert(0, codes[row])
+        names.insert(0, tuple(path))
+    full = _joined([column.name for column in columns], mine)
+    full = [f"{one} > {two}" if one else two for one, two in zip(path, full, strict=True)]
+    levels = Levels(tuple(full), name=" and ".join(column.name for column in [*parents, *columns]))
+    crossed = tuple(tuple(part) for part in mine) if len(own) > 1 else ()
+    return Nested(LevelPooling(heights[-1], levels), tuple(ancestors), tuple(names), crossed)
+
+
+def _texts(part: Pooling, rows: Integers) -> list[str]:
+    """Names of a part's levels at some rows."""
+    labels = part.cells.labels()
+    return [labels[code] for code in part.codes(0, int(rows.max()) + 1)[rows].tolist()]
+
+
+def _joined(names: Sequence[str], texts: Sequence[Sequence[str]]) -> list[str]:
+    """'state CA and sex f' for crossed fields, 'CA' for one."""
+    if len(texts) == 1:
+        return list(texts[0])
+    return [
+        " and ".join(f"{name} {text}".strip() for name, text in zip(names, row, strict=True))
+        for row in zip(*texts, strict=True)
+    ]

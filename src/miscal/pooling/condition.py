@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
+from miscal.data.errors import refusal
 
 FULL = "full population"
 SHOWN_LEVELS = 6
@@ -25,6 +26,8 @@ MICROSECONDS = 86_400_000_000  # of a day
 WORDS = {"in", "is", "and", "or", "not"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+DIALECTS = ("duckdb", "sqlite", "postgres")
+LARGEST = float(np.finfo(np.float64).max)
 Level = str | float
 
 
@@ -63,11 +66,7 @@ class Condition:
 
     def rows(self, columns: Mapping[str, Column]) -> np.ndarray:
         """Truth value at each row."""
-        find = getattr(columns, "find", columns.__getitem__)
-        return self.rows_of(find(self.column))
-
-    def rows_of(self, column: Column) -> np.ndarray:
-        """Truth value at each row of its column."""
+        column = getattr(columns, "find", columns.__getitem__)(self.column)
         if column.nominal:
             names = [str(level) for level in column.levels]
             return np.asarray(np.append(self.slots(names), self.missing)[column.values])
@@ -158,9 +157,9 @@ class Condition:
 
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""
-        from miscal.pooling.sql import clause
-
-        return clause(self, dialect)
+        if dialect not in DIALECTS:
+            raise refusal("must be 'duckdb', 'sqlite' or 'postgres'", where="'dialect'", got=f"it is {dialect!r}")
+        return _Sql(self, dialect).clause()
 
     def both(self, other: Condition) -> Condition | None:
         """One condition on the same column that says what both say together; None where none does."""
@@ -330,3 +329,56 @@ def level_text(level: Level) -> str:
 def _as_numbers(levels: tuple[Level, ...]) -> np.ndarray:
     found = [number_of(level) if isinstance(level, str) else level for level in levels]
     return np.array([number for number in found if number is not None], np.float64)
+
+
+@dataclass(frozen=True)
+class _Sql:
+    """A condition as a clause of SQL that is true, or not true, for every row."""
+
+    condition: Condition
+    dialect: str
+
+    @property
+    def name(self) -> str:
+        return '"' + self.condition.column.replace('"', '""') + '"'
+
+    def clause(self) -> str:
+        one = self.condition
+        if one.levels == ():
+            return f"({self.absent()})" if one.missing else "FALSE"
+        known = self.known()
+        return f"({known} OR {self.absent()})" if one.missing else f"({known})"
+
+    def known(self) -> str:
+        """What holds for values that are not missing, and for no missing ones."""
+        one = self.condition
+        parts = []
+        if one.low is not None:
+            sign, text = end_words(one.low, ("<", "<="), one.kind, None)
+            parts.append(f"{self.name} {MIRROR[sign]} {self.number(text)}")
+        if one.high is not None or one.kind == "numeric":  # NaN is above all numbers there
+            sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
+            parts.append(f"{self.name} {sign} {self.number(text)}")
+        for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
+            if levels:
+                parts.append(f"{self.name} {words} ({', '.join(map(self.level, levels))})")
+        return " AND ".join([f"{self.name} IS NOT NULL", *parts])
+
+    def absent(self) -> str:
+        if self.condition.kind != "numeric" or self.dialect == "sqlite":
+            return f"{self.name} IS NULL"
+        kind = "DOUBLE" if self.dialect == "duckdb" else "DOUBLE PRECISION"
+        return f"{self.name} IS NULL OR {self.name} = CAST('NaN' AS {kind})"
+
+    def level(self, level: Level) -> str:
+        if not isinstance(level, str):
+            return self.number(number_text(level, self.condition.kind))
+        if self.condition.kind == "boolean":
+            return level.upper()
+        return "'" + level.replace("'", "''") + "'"
+
+    def number(self, text: str) -> str:
+        if self.condition.kind == "date":
+            moment = moment_of(number_of(text) or 0.0) or text
+            return f"'{moment.replace('T', ' ')}'" if self.dialect == "sqlite" else f"TIMESTAMP '{moment}'"
+        return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal

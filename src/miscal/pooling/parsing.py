@@ -55,10 +55,6 @@ def parse(text: str, columns: Mapping[str, Any], *, strict: bool = False) -> Con
     return Conjunction.of(_Reader(text, columns, strict).read())
 
 
-def _bad(text: str, got: str, hint: str = "such as: age < 31 and state in {CA, NV}") -> MiscalError:
-    return refusal("cannot be understood", where=f"the expression {text!r}", got=got, hint=hint)
-
-
 @dataclass
 class _Reader:
     """Text to conditions."""
@@ -81,7 +77,8 @@ class _Reader:
             at = found.end()
 
     def bad(self, got: str) -> MiscalError:
-        return _bad(self.text, got)
+        hint = "such as: age < 31 and state in {CA, NV}"
+        return refusal("cannot be understood", where=f"the expression {self.text!r}", got=got, hint=hint)
 
     def look(self, ahead: int = 0) -> tuple[str, str]:
         place = self.place + ahead

@@ -14,7 +14,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import refusal
-from miscal.pooling.condition import FULL, NOMINAL, SHOWN_LEVELS, Condition, just_below
+from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,9 @@ def lumped(one: Covariate, most: int | None) -> Covariate:
 
 
 @dataclass(frozen=True)
-class Definition:
+class Definition(Conjunction):
     """Which rows belong: a conjunction of conditions, or a name that the user gave."""
 
-    conditions: tuple[Condition, ...] = ()
     given: str | None = None
     short: str | None = None  # the name, where it is known already
 
@@ -142,14 +141,7 @@ class Definition:
 
     def words(self, shown: int | None = None) -> str:
         """All of it; `pooling.parsing` reads it back."""
-        if self.given is not None:
-            return self.given
-        return " and ".join(condition.words(shown) for condition in self.conditions) or FULL
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns it speaks of."""
-        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
+        return super().words(shown) if self.given is None else self.given
 
 
 def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray | None = None) -> Condition:

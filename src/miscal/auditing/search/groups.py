@@ -16,9 +16,8 @@ from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
-from miscal.pooling.cells import Levels
+from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
-from miscal.pooling.poolings import LevelPooling
 
 Box = tuple[tuple[int, int], ...]
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters

@@ -80,7 +80,7 @@ def fine_part(column: Column, weight: np.ndarray | None = None, count: np.ndarra
     """A column as finely as it is looked at: all levels; up to 30 ranges; days, weeks or months of a date."""
     if column.nominal:
         pooling = level_pooling(column)
-        labels = tuple(pooling.cells.names)
+        labels = tuple(map(str, column.as_levels().levels))
         return Part(column, _small(pooling.codes(0, len(column)), len(labels) + 1), labels, None, pooling.cells.missing)
     bins: Any = date_edges(column.values) if column.kind == "date" else FINE
     pooling_: Any = range_pooling(column, bins, weight=weight, count=count)

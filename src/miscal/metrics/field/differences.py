@@ -22,7 +22,7 @@ from miscal.inference.sums import CellRows
 from miscal.metrics.norms import Norm, norm_power
 from miscal.metrics.pooled import Pooled
 from miscal.pairs import Pair
-from miscal.pooling.poolings import Pooling
+from miscal.pooling.cells import Pooling
 
 Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 16

@@ -15,7 +15,8 @@ from miscal.metrics.norms import Norm, aggregate, norm_power
 from miscal.metrics.score.binned import Bins
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for
-from miscal.pooling.fields import CodePooling, Numbered, field_pooling
+from miscal.pooling.cells import LevelPooling, Numbered
+from miscal.pooling.columns import field_pooling
 
 
 def field_calibration_error(
@@ -131,11 +132,11 @@ def _level_tally(
     return mean_tally(given.pair(target), given_levels(given, field, bins))
 
 
-def given_levels(given: Given, field: Any, bins: Bins | None = None) -> CodePooling:
+def given_levels(given: Given, field: Any, bins: Bins | None = None) -> LevelPooling:
     """Levels of the rows that were given a weight."""
     pooling = field_pooling(field, bins)
     codes = given._kept_rows(pooling.level_codes, "'field'")  # noqa: SLF001
-    return CodePooling(codes, pooling.count, pooling.missing)
+    return LevelPooling(codes, pooling.cells)
 
 
 @dataclass(frozen=True)

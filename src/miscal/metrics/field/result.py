@@ -17,8 +17,7 @@ from miscal.metrics.norms import Norm
 from miscal.metrics.pooled import DRAWS, Pooled, pooled, worst_cell
 from miscal.metrics.score.binned import Bins
 from miscal.pairs import pair
-from miscal.pooling.columns import named_columns
-from miscal.pooling.levels import Nested, nested_levels
+from miscal.pooling.columns import Nested, named_columns, nested_levels
 from miscal.results import Result, Table
 
 MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do

@@ -13,7 +13,7 @@ from miscal.metrics.field.errors import given_levels, probability_error, relativ
 from miscal.metrics.norms import aggregate
 from miscal.metrics.score.binned import Bins
 from miscal.metrics.score.losses import pooled_scores
-from miscal.pooling.fields import CodePooling
+from miscal.pooling.cells import LevelPooling, Numbered
 from miscal.results import Table
 
 COLUMNS = (
@@ -64,7 +64,7 @@ def field_table(
     if not named:
         raise refusal("must hold at least one method", where="'y_prob'", got="it is empty")
     rows: dict[str, list[Any]] = {name: [] for name in ("method", *COLUMNS)}
-    levels: CodePooling | None = None
+    levels: LevelPooling | None = None
     for name, probability in named.items():
         given = Given(y_true, probability, sample_weight)
         levels = given_levels(given, field, bins) if levels is None else levels
@@ -85,7 +85,7 @@ def field_table(
     return Table(rows)
 
 
-def _everything(rows: int) -> CodePooling:
+def _everything(rows: int) -> LevelPooling:
     import numpy as np
 
-    return CodePooling(np.broadcast_to(np.int64(0), rows), 1)
+    return LevelPooling(np.broadcast_to(np.int64(0), rows), Numbered(1))

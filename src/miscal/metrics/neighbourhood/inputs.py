@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_lengths, first_row, numbers, probability_matrix, row_refusal
+from miscal.data.checks import check_lengths, numbers, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
@@ -25,14 +25,16 @@ def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
     table = _table(features, where)
     stacked = _numbers(table, where) if isinstance(table, np.ndarray) else _number_columns(table, where)
     matrix = np.ascontiguousarray(stacked, dtype=np.float64)
-    row, total = first_row(len(matrix), lambda i, j: np.asarray(~(np.abs(matrix[i:j]) <= LARGEST).all(axis=1)))
-    if total:
-        place = int(np.argmax(~(np.abs(matrix[row]) <= LARGEST)))
+    bad = ~(np.abs(matrix) <= LARGEST)
+    if bad.any():
+        rows = np.asarray(bad.any(axis=1))
+        row = int(np.argmax(rows))
+        place = int(np.argmax(bad[row]))
         name = str(place) if isinstance(table, np.ndarray) else f"'{list(table)[place]}'"
-        value = matrix[row, place]
-        what = "must not be missing" if np.isnan(value) else "must be finite numbers below 1e150"
-        hint = "fill in the missing values, or leave these rows out" if np.isnan(value) else ""
-        raise row_refusal(what, f"{where} column {name}", row, value, total, hint)
+        missing = bool(np.isnan(matrix[row, place]))
+        what = "must not be missing" if missing else "must be finite numbers below 1e150"
+        hint = "fill in the missing values, or leave these rows out" if missing else ""
+        refuse_rows(rows, what, f"{where} column {name}", matrix[:, place], hint)
     return matrix
 
 

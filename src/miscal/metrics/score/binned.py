@@ -17,8 +17,7 @@ from miscal.metrics.arrays import Given
 from miscal.metrics.norms import Norm, aggregate, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, warn_of_merged
-from miscal.pooling.cells import Levels, Ranges
-from miscal.pooling.poolings import BinPooling, LevelPooling, ProductPooling
+from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
 
 Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)

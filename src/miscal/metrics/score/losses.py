@@ -133,8 +133,7 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
 
 def _tally_mean(pair: Pair, name: str) -> float:
     from miscal.engines.memory import tally
-    from miscal.pooling.cells import Ranges
-    from miscal.pooling.poolings import BinPooling
+    from miscal.pooling.cells import BinPooling, Ranges
 
     one = tally(pair, BinPooling(pair.predicted, Ranges(np.array([0.0, 1.0]))))
     return float(getattr(one, name)[0] / one.weight[0])

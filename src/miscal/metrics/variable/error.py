@@ -15,8 +15,8 @@ from miscal.metrics.norms import Norm, norm_power
 from miscal.metrics.score.binned import tally_error
 from miscal.pairs import Pair
 from miscal.pooling.bins import uniform_edges
+from miscal.pooling.cells import Pooling
 from miscal.pooling.columns import crossed, range_pooling
-from miscal.pooling.poolings import Pooling
 
 Bins = int | Sequence[float] | np.ndarray
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
-from miscal.data.odds import sigmoid
+from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.columns import Column, Columns
-from miscal.data.odds import logit, sigmoid
+from miscal.data.vectors import logit, sigmoid
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.by_columns.forest import Forest, Growth, by_lightgbm, by_sklearn, chosen_engine
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers

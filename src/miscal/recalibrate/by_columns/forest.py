@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import MissingExtra
-from miscal.data.odds import sigmoid
+from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Floats
 from miscal.recalibrate.by_columns.variable_tree import Integers, Tree
 

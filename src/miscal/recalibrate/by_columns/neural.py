@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
-from miscal.data.odds import logit, sigmoid
+from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from miscal.data.columns import Columns
 from miscal.data.errors import MiscalWarning, refusal
-from miscal.data.odds import sigmoid
+from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.data.odds import sigmoid
+from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting import parameters
