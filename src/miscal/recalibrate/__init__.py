@@ -31,8 +31,8 @@ _KINDS = {
     "Augmentation": "by_columns.augmentation",
     "LocalRecalibration": "by_columns.local",
     "NeuralCalibration": "by_columns.neural",
-    "Chain": "compose.chain",
-    "Blend": "compose.blend",
+    "Chain": "compose.combined",
+    "Blend": "compose.combined",
 }
 _HOMES = _KINDS | {
     "Recalibrator": "base",

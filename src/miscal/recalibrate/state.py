@@ -7,6 +7,7 @@ Numbers are written in the shortest form that reads back to the same bits. The d
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 Array = npt.NDArray[Any]
+Kind = Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,22 @@ class Field:
     lists; "inner" a list of recalibrators.
     """
 
-    kind: Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
+    kind: Kind
     shape: tuple[int | str, ...] = ()
     low: float = -LARGEST
     high: float = LARGEST
+
+
+def state(
+    kind: Kind, *shape: int | str, low: float = -LARGEST, high: float = LARGEST, init: Literal[False] = False
+) -> Any:
+    """Declare a fitted attribute of a recalibrator: JSON carries it, and what is read is checked against it."""
+    return dataclasses.field(init=init, metadata={"state": Field(kind, shape, low, high)})
+
+
+def state_of(kind: type[Recalibrator]) -> dict[str, Field]:
+    """The fitted attributes of a class, those of its bases first."""
+    return {each.name: each.metadata["state"] for each in dataclasses.fields(kind) if "state" in each.metadata}
 
 
 def dumps(recalibrator: Recalibrator) -> str:
@@ -139,10 +153,7 @@ def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, A
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     if not isinstance(given, dict) or set(given) != set(known):
         raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
-    made = {}
-    for name, value in given.items():
-        made[name] = _parameter(value, depth)
-    return made
+    return {name: _parameter(value, depth) for name, value in given.items()}
 
 
 def _parameter(value: Any, depth: int) -> Any:

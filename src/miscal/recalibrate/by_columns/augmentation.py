@@ -13,9 +13,15 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design
+from miscal.recalibrate.fitting.parameters import parameter, truth, whole
 from miscal.recalibrate.fitting.tables import chosen_names
+
+
+def _check_classifier(name: str, given: Any) -> None:
+    if not (hasattr(given, "fit") and hasattr(given, "predict_proba")):
+        hint = "such as DecisionTreeClassifier(max_depth=4)"
+        raise refusal("must be a classifier with predict_proba", where=f"'{name}'", got=f"got {given!r}", hint=hint)
 
 
 class Augmentation(Recalibrator):
@@ -57,24 +63,9 @@ class Augmentation(Recalibrator):
         "calibrated": "trees of the score are coarse",
     }
 
-    design_: Design
-    estimators_: list[Any]
-
-    def __init__(self, estimator: Any = None, rounds: int = 3, fresh: bool = False) -> None:
-        self.estimator = estimator
-        self.rounds = rounds
-        self.fresh = fresh
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        given = self.estimator
-        if given is not None and not (hasattr(given, "fit") and hasattr(given, "predict_proba")):
-            hint = "such as DecisionTreeClassifier(max_depth=4)"
-            raise refusal(
-                "must be a classifier with predict_proba", where="'estimator'", got=f"got {given!r}", hint=hint
-            )
-        parameters.whole("rounds", self.rounds, 1, 1000)
-        parameters.truth("fresh", self.fresh)
+    estimator: Any = parameter(_check_classifier, default=None)
+    rounds: int = parameter(whole, 1, 1000, default=3)
+    fresh: bool = parameter(truth, default=False)
 
     def _fit(self, sample: Sample) -> None:
         self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)

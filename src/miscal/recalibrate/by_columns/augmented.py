@@ -12,11 +12,11 @@ from miscal.data.errors import refusal, warn
 from miscal.data.odds import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.design import Design, DesignFit
 from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import label_array, state
 
 MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
@@ -26,47 +26,27 @@ class _Augmented(Recalibrator):
     """A logistic regression on features of the score and on columns."""
 
     uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "means_": Field("float", ("any",), -np.inf, np.inf),
-        "offsets_": Field("float", ("any",), -np.inf, np.inf),
-        "spreads_": Field("float", ("any",), 1e-300, np.inf),
-        "missing_": Field("bool", ("any",)),
-        "centres_": Field("float", ("any",)),
-        "kept_": Field("bool", ("maps",)),
-        "coefficients_": Field("float", ("maps", "any")),
-        "intercepts_": Field("float", ("maps",)),
-    }
 
-    degree: int
-    columns: Any
-    l2: float
-
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    means_: Floats
-    offsets_: Floats
-    spreads_: Floats
-    missing_: Array
-    centres_: Floats
-    kept_: Array
-    coefficients_: Floats
-    intercepts_: Floats
+    columns: Any = parameter(check_chosen, default=None)
+    degree: int = parameter(whole, 1, 10, default=1)
+    names_: Array = state("labels")
+    nominal_: Array = state("bool", "any")
+    levels_: list[list[Any]] = state("levels")
+    means_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    offsets_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
+    missing_: Array = state("bool", "any")
+    centres_: Floats = state("float", "any")
+    kept_: Array = state("bool", "maps")
+    coefficients_: Floats = state("float", "maps", "any")
+    intercepts_: Floats = state("float", "maps")
 
     def _features(self) -> Features:
         raise NotImplementedError
 
-    def _positive(self) -> bool:
-        return False
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        check_chosen(self.columns)
-        parameters.whole("degree", self.degree, 1, 10)
-        parameters.number("l2", self.l2, 0.0)
+    def _rules(self) -> tuple[float, bool]:
+        """The penalty, and whether the coefficients of the score must not be negative."""
+        raise NotImplementedError
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
@@ -79,8 +59,8 @@ class _Augmented(Recalibrator):
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
-        design = Design.learned(sample, names, int(self.degree), raw=self.l2 > 0)
+        names, (l2, positive) = chosen_names(sample.columns, self.columns), self._rules()
+        design = Design.learned(sample, names, int(self.degree), raw=l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
@@ -97,8 +77,8 @@ class _Augmented(Recalibrator):
         for k, rows in enumerate(problems):
             if rows is None:
                 continue
-            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), float(self.l2))
-            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=self._positive())
+            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), l2)
+            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=positive)
             if separated:
                 warn(SEPARATED)
 
@@ -202,19 +182,14 @@ class AugmentedLogistic(_Augmented):
     array([[1., 2.]])
     """
 
-    def __init__(self, columns: Any = None, degree: int = 1, on: str = "logit", l2: float = 0.0) -> None:
-        self.columns = columns
-        self.degree = degree
-        self.on = on
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        super().check_parameters()
-        parameters.one_of("on", self.on, ("logit", "probability"))
+    on: str = parameter(one_of, ("logit", "probability"), default="logit")
+    l2: float = parameter(number, 0.0, default=0.0)
 
     def _features(self) -> Features:
         return Features(self.on)
+
+    def _rules(self) -> tuple[float, bool]:
+        return float(self.l2), False
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -261,26 +236,15 @@ class AugmentedBeta(_Augmented):
     array([[1. , 0.9, 2. ]])
     """
 
-    def __init__(
-        self, columns: Any = None, degree: int = 1, constraint: str = "none", l2: float = 0.0, clip: float = 1e-4
-    ) -> None:
-        self.columns = columns
-        self.degree = degree
-        self.constraint = constraint
-        self.l2 = l2
-        self.clip = clip
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        super().check_parameters()
-        parameters.one_of("constraint", self.constraint, ("positive", "none"))
-        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+    constraint: str = parameter(one_of, ("positive", "none"), default="none")
+    l2: float = parameter(number, 0.0, default=0.0)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
 
-    def _positive(self) -> bool:
-        return self.constraint == "positive"
+    def _rules(self) -> tuple[float, bool]:
+        return float(self.l2), self.constraint == "positive"
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003

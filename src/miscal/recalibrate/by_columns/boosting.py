@@ -14,9 +14,9 @@ from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, norma
 from miscal.recalibrate.by_columns.forest import Forest, Growth, by_lightgbm, by_sklearn, chosen_engine
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
 from miscal.recalibrate.fitting.tables import Coding, chosen_names
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
@@ -89,6 +89,11 @@ def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
     return scale
 
 
+def _check_rounds(name: str, value: Any) -> None:
+    if value != "auto":
+        whole(name, value, 0, 10_000)
+
+
 class MulticalibrationBoost(CutColumns):
     """Gradient boosting on the logit, with the score as a feature and as the offset (after Tax and others, MCGrad).
 
@@ -138,41 +143,19 @@ class MulticalibrationBoost(CutColumns):
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
-        "rounds_": Field("int", (), 0),
-        "gain_": Field("float"),
-        "scales_": Field("float", ("any",), 0.0),
-        "ends_": Field("int", ("any",), 0),
-        "node_value_": Field("float", ("any",)),
-        "roots_": Field("int", ("any",), 0),
-        "inner_": Field("inner"),
-    }
 
-    rounds_: int
-    gain_: float
-    scales_: Floats
-    ends_: Integers
-    node_value_: Floats
-    roots_: Integers
-    inner_: list[Recalibrator | None]
-
-    def __init__(
-        self, rounds: Any = "auto", engine: str = "auto", random_state: int = 0, leaves: int = 5, min_rows: int = 50
-    ) -> None:
-        self.rounds = rounds
-        self.engine = engine
-        self.random_state = random_state
-        self.leaves = leaves
-        self.min_rows = min_rows
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        if self.rounds != "auto":
-            parameters.whole("rounds", self.rounds, 0, 10_000)
-        parameters.one_of("engine", self.engine, ("auto", "lightgbm", "sklearn"))
-        parameters.whole("random_state", self.random_state, 0, 2**31 - 1)
-        parameters.whole("leaves", self.leaves, 2, 1000)
-        parameters.whole("min_rows", self.min_rows, 1)
+    rounds: Any = parameter(_check_rounds, default="auto")
+    engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
+    random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    leaves: int = parameter(whole, 2, 1000, default=5)
+    min_rows: int = parameter(whole, 1, default=50)
+    rounds_: int = state("int", low=0)
+    gain_: float = state("float")
+    scales_: Floats = state("float", "any", low=0.0)
+    ends_: Integers = state("int", "any", low=0)
+    node_value_: Floats = state("float", "any")
+    roots_: Integers = state("int", "any", low=0)
+    inner_: list[Any] = state("inner")
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -266,12 +249,8 @@ class MulticalibrationBoost(CutColumns):
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if self.inner_:
-            single = [
-                one._map_beside(np.ascontiguousarray(probability[:, k]), columns)[:, 1]  # noqa: SLF001
-                for k, one in enumerate(self.inner_)
-                if isinstance(one, MulticalibrationBoost)
-            ]
-            return normalised(np.stack(single, axis=1), probability)
+            each = zip(np.ascontiguousarray(probability.T), self.inner_, strict=True)
+            return normalised(np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
         numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0

@@ -20,10 +20,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.classes.softmax import logs_of, softmax
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time
 LEAST_HELD = 200  # rows below which none are held out
@@ -82,6 +82,28 @@ class Inputs:
 
 def _coding(name: str, nominal: bool, levels: list[Any]) -> Coding:
     return Coding(name, True, levels, MISSING - FIRST, OTHER - FIRST) if nominal else Coding(name, False, [])
+
+
+def _check_widths(name: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple)):
+        raise refusal("must be a sequence of widths", where=f"'{name}'", got=f"got {value!r}")
+    for width in value:
+        whole(name, width, 1, 1 << 16)
+
+
+def _check_device(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise refusal("must be 'auto', 'cpu', 'cuda', ...", where=f"'{name}'", got=f"got {value!r}")
+
+
+def _check_progress(name: str, value: Any) -> None:
+    if value not in ("auto", True, False):
+        raise refusal("must be 'auto', True or False", where=f"'{name}'", got=f"got {value!r}")
+
+
+def _check_module(name: str, value: Any) -> None:
+    if not callable(value):
+        raise refusal("must be a torch.nn.Module", where=f"'{name}'", got=f"got {value!r}")
 
 
 class NeuralCalibration(Recalibrator):
@@ -143,79 +165,31 @@ class NeuralCalibration(Recalibrator):
         "repetition": "batches are drawn of rows",
         "order": "batches are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "centre_": Field("float", ("any",)),
-        "scale_": Field("float", ("any",)),
-        "knots_": Field("float", ("any",)),
-        "weights_": Field("labels"),
-        "losses_": Field("float", ("any",)),
-        "held_losses_": Field("float", ("any",)),
-    }
-
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    centre_: Floats
-    scale_: Floats
-    knots_: Floats
-    weights_: Array  # each tensor's float32 as base64
-    losses_: Floats
-    held_losses_: Floats
-
-    def __init__(
-        self,
-        embedding: int = 16,
-        hidden: Any = (200, 200),
-        epochs: int = 20,
-        learning_rate: float = 1e-3,
-        batch: int = 1024,
-        patience: int = 3,
-        module: Any = None,
-        device: str = "auto",
-        random_state: int = 0,
-        columns: Any = None,
-        nominal: Any = None,
-        hold_out: str = "random",
-        progress: Any = "auto",
-    ) -> None:
-        self.embedding = embedding
-        self.hidden = hidden
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch = batch
-        self.patience = patience
-        self.module = module
-        self.device = device
-        self.random_state = random_state
-        self.columns = columns
-        self.nominal = nominal
-        self.hold_out = hold_out
-        self.progress = progress
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        for name, most in (("embedding", 4096), ("epochs", 100_000), ("batch", 1 << 30), ("patience", 100_000)):
-            parameters.whole(name, getattr(self, name), 1, most)
-        parameters.number("learning_rate", self.learning_rate, 0.0, 10.0, above=True)
-        parameters.whole("random_state", self.random_state, 0, 2**32 - 1)
-        if not isinstance(self.hidden, (list, tuple)):
-            raise refusal("must be a sequence of widths", where="'hidden'", got=f"got {self.hidden!r}")
-        for width in self.hidden:
-            parameters.whole("hidden", width, 1, 1 << 16)
-        if not isinstance(self.device, str):
-            raise refusal("must be 'auto', 'cpu', 'cuda', ...", where="'device'", got=f"got {self.device!r}")
-        check_chosen(self.columns)
-        check_chosen(self.nominal)
-        parameters.one_of("hold_out", self.hold_out, ("random", "last"))
-        if self.progress not in ("auto", True, False):
-            raise refusal("must be 'auto', True or False", where="'progress'", got=f"got {self.progress!r}")
-        if self.module is not None and not callable(self.module):
-            raise refusal("must be a torch.nn.Module", where="'module'", got=f"got {self.module!r}")
 
     # ------------------------------------------------------------------------------------------------------- fit
+    embedding: int = parameter(whole, 1, 4096, default=16)
+    hidden: Any = parameter(_check_widths, default=(200, 200))
+    epochs: int = parameter(whole, 1, 100_000, default=20)
+    learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
+    batch: int = parameter(whole, 1, 1 << 30, default=1024)
+    patience: int = parameter(whole, 1, 100_000, default=3)
+    module: Any = parameter(_check_module, default=None)
+    device: str = parameter(_check_device, default="auto")
+    random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
+    columns: Any = parameter(check_chosen, default=None)
+    nominal: Any = parameter(check_chosen, default=None)
+    hold_out: str = parameter(one_of, ("random", "last"), default="random")
+    progress: Any = parameter(_check_progress, default="auto")
+    names_: Array = state("labels")
+    nominal_: Array = state("bool", "any")
+    levels_: list[list[Any]] = state("levels")
+    centre_: Floats = state("float", "any")
+    scale_: Floats = state("float", "any")
+    knots_: Floats = state("float", "any")
+    weights_: Array = state("labels")  # each tensor's float32 as base64
+    losses_: Floats = state("float", "any")
+    held_losses_: Floats = state("float", "any")
+
     def _fit(self, sample: Sample) -> None:
         network = _networks()
         names = chosen_names(sample.columns, self.columns)

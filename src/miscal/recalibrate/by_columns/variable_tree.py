@@ -7,17 +7,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
 from miscal.recalibrate.classes.scaling import DirichletCalibration
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import label_array, state
 
 Integers = npt.NDArray[np.int64]
 
@@ -138,26 +137,16 @@ class CutColumns(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "ranges_": Field("float", ("any", 2), -np.inf, np.inf),  # of a category: places of missing and unseen levels
-        "node_column_": Field("int", ("any",)),
-        "node_threshold_": Field("float", ("any",), -np.inf, np.inf),
-        "node_left_": Field("int", ("any",), -1),
-        "node_right_": Field("int", ("any",), -1),
-    }
     more_columns: ClassVar[int] = 0  # that trees cut besides
 
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    ranges_: Floats
-    node_column_: Integers
-    node_threshold_: Floats
-    node_left_: Integers
-    node_right_: Integers
+    names_: Array = state("labels")
+    nominal_: Array = state("bool", "any")
+    levels_: list[list[Any]] = state("levels")
+    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: places of missing and unseen
+    node_column_: Integers = state("int", "any")
+    node_threshold_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    node_left_: Integers = state("int", "any", low=-1)
+    node_right_: Integers = state("int", "any", low=-1)
 
     def check_state(self) -> None:
         """Refuse columns that differ in number, and trees that are none."""
@@ -179,6 +168,19 @@ class CutColumns(Recalibrator):
     def _codings(self) -> list[Coding]:
         described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
         return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+
+
+def _check_leaf(name: str, leaf: Any) -> None:
+    if not isinstance(leaf, Recalibrator) or leaf.uses_columns:
+        hint = "such as BetaCalibration()"
+        raise refusal("must be a recalibrator of the score", where=f"'{name}'", got=f"got {leaf!r}", hint=hint)
+
+
+def _check_smallest(name: str, value: Any) -> None:
+    if is_whole(value):
+        whole(name, value, 1)
+    else:
+        number(name, value, 0.0, 0.5, above=True)
 
 
 class VariableTree(CutColumns):
@@ -219,36 +221,12 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {"leaves_": Field("inner")}
-
-    leaves_: list[Recalibrator | None]
-
-    def __init__(
-        self,
-        columns: Any = None,
-        leaf: Recalibrator | None = None,
-        max_depth: int = 3,
-        min_leaf: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
-        self.columns = columns
-        self.leaf = leaf
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.random_state = random_state
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        check_chosen(self.columns)
-        if self.leaf is not None and (not isinstance(self.leaf, Recalibrator) or self.leaf.uses_columns):
-            hint = "such as BetaCalibration()"
-            raise refusal("must be a recalibrator of the score", where="'leaf'", got=f"got {self.leaf!r}", hint=hint)
-        parameters.whole("max_depth", self.max_depth, 1, 64)
-        if parameters.is_whole(self.min_leaf):
-            parameters.whole("min_leaf", self.min_leaf, 1)
-        else:
-            parameters.number("min_leaf", self.min_leaf, 0.0, 0.5, above=True)
-        parameters.whole("random_state", self.random_state, 0, 2**32 - 1)
+    columns: Any = parameter(check_chosen, default=None)
+    leaf: Recalibrator | None = parameter(_check_leaf, default=None)
+    max_depth: int = parameter(whole, 1, 64, default=3)
+    min_leaf: float = parameter(_check_smallest, default=0.1)
+    random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
+    leaves_: list[Recalibrator | None] = state("inner")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -292,7 +270,7 @@ class VariableTree(CutColumns):
             while len(np.unique(sample.outcome[rows[source]])) < 2 and parents[source] >= 0:
                 source = int(parents[source])
             part = sample.take(np.sort(rows[source]))
-            made[node] = clone(leaf).fit(part.probability, part.outcome, sample_weight=part.weight)
+            made[node] = leaf.fitted_on(part)
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

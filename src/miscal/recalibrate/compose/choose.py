@@ -14,9 +14,9 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.compose.blend import Blend, fitted_on
+from miscal.recalibrate.compose.combined import Blend
 from miscal.recalibrate.compose.cross_fit import Judged, difference, judge, mean_of, measure, mixed, table_of
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import whole
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.score.identity import Identity
 from miscal.results import Table
@@ -82,7 +82,7 @@ def choose(
     >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
     True
     """
-    parameters.whole("cv", cv, 2)
+    whole("cv", cv, 2)
     rows = check_arrays(y, y_prob, sample_weight)
     kept = None if not rows.ignored else np.flatnonzero(np.asarray(sample_weight, dtype=float) > 0)
     columns = columns_of(X, rows.rows + rows.ignored, "choose") if X is not None else Columns({})
@@ -110,7 +110,7 @@ def choose(
     winner, reason = _choice(table, judged, rows, clusters)
     if not winner.weights:
         return _finished(winner.recalibrator, winner.name, table, reason, sample)
-    members = [fitted_on(named[name], sample) for name in winner.weights]
+    members = [named[name].quietly_fitted_on(sample) for name in winner.weights]
     blend = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
     blend.name, blend.table, blend.reason = winner.name, table, reason
     return blend
@@ -223,6 +223,6 @@ def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]
 
 
 def _finished(each: Recalibrator, name: str, table: Table, reason: str, sample: Sample) -> Recalibrator:
-    fitted = fitted_on(each, sample)
+    fitted = each.quietly_fitted_on(sample)
     fitted.name, fitted.table, fitted.reason = name, table, reason
     return fitted

@@ -19,7 +19,7 @@ from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample
 from miscal.recalibrate.classes.softmax import logs_of, softmax
-from miscal.recalibrate.compose.blend import blend_weights, fitted_on, predicted
+from miscal.recalibrate.compose.combined import blend_weights
 from miscal.recalibrate.score.identity import Identity
 from miscal.results import Table
 
@@ -51,10 +51,10 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarr
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             start = time.perf_counter()
-            fitted = fitted_on(recalibrator, sample.take(train))
+            fitted = recalibrator.quietly_fitted_on(sample.take(train))
             done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = predicted(fitted, sample.take(test))
+            held_out[test] = fitted.predict_proba(sample.probability[test], sample.columns.take(test))
     except MiscalError as error:
         done.failure = str(error).splitlines()[0]
         return done

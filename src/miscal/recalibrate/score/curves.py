@@ -14,10 +14,10 @@ from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, fit_curve
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
 
@@ -27,13 +27,8 @@ Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of t
 class _Curve(OneVsRest):
     """A logistic regression on features of the score."""
 
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
-        "coefficients_": Field("float", ("maps", "any")),
-        "intercepts_": Field("float", ("maps",)),
-    }
-
-    coefficients_: Floats
-    intercepts_: Floats
+    coefficients_: Floats = state("float", "maps", "any")
+    intercepts_: Floats = state("float", "maps")
 
     def _features(self) -> Features:
         raise NotImplementedError
@@ -88,14 +83,8 @@ class PlattScaling(_Curve):
 
     candidate_for_two: ClassVar[bool] = True
 
-    def __init__(self, on: str = "logit", l2: float = 0.0) -> None:
-        self.on = on
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("on", self.on, ("logit", "probability"))
-        parameters.number("l2", self.l2, 0.0)
+    on: str = parameter(one_of, ("logit", "probability"), default="logit")
+    l2: float = parameter(number, 0.0, default=0.0)
 
     def _features(self) -> Features:
         return Features(self.on)
@@ -147,16 +136,9 @@ class BetaCalibration(_Curve):
 
     candidate_for_two: ClassVar[bool] = True
 
-    def __init__(self, constraint: str = "positive", l2: float = 0.0, clip: float = 1e-4) -> None:
-        self.constraint = constraint
-        self.l2 = l2
-        self.clip = clip
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("constraint", self.constraint, ("positive", "none"))
-        parameters.number("l2", self.l2, 0.0)
-        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+    constraint: str = parameter(one_of, ("positive", "none"), default="positive")
+    l2: float = parameter(number, 0.0, default=0.0)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
@@ -197,9 +179,7 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
-    fields: ClassVar[dict[str, Field]] = {"inverse_temperature_": Field("float", (), 1e-300)}
-
-    inverse_temperature_: float
+    inverse_temperature_: float = state("float", low=1e-300)
 
     @property
     def temperature_(self) -> float:

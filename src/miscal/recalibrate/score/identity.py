@@ -9,7 +9,7 @@ import numpy as np
 
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Each, Formula, Probability, Ratio
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import number, parameter
 
 
 class Identity(Recalibrator):
@@ -55,12 +55,7 @@ class SamplingCorrection(Recalibrator):
     two_classes_only: ClassVar[bool] = True
     broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
 
-    def __init__(self, rate: float = 1.0) -> None:
-        self.rate = rate
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.number("rate", self.rate, 0.0, 1.0, above=True)
+    rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
     def _fit(self, sample: Sample) -> None:
         pass

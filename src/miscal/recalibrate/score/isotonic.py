@@ -9,10 +9,10 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Floats
 from miscal.recalibrate.export.formula import Line, Probability
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary
+from miscal.recalibrate.fitting.parameters import one_of, parameter
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 
 class IsotonicCalibration(OneVsRest):
@@ -42,20 +42,10 @@ class IsotonicCalibration(OneVsRest):
 
     candidate_for_two: ClassVar[bool] = True
     in_blends: ClassVar[bool] = False
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
-        "knots_": Field("ragged", (), 0.0, 1.0),
-        "values_": Field("ragged", (), 0.0, 1.0),
-    }
 
-    knots_: list[Floats]
-    values_: list[Floats]
-
-    def __init__(self, out_of_bounds: str = "clip") -> None:
-        self.out_of_bounds = out_of_bounds
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("out_of_bounds", self.out_of_bounds, ("clip", "raise"))
+    out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
+    knots_: list[Floats] = state("ragged", low=0.0, high=1.0)
+    values_: list[Floats] = state("ragged", low=0.0, high=1.0)
 
     def check_state(self) -> None:
         """Refuse knots that do not increase, and values that fall."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from miscal.data.odds import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, binaries, fit_curve
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter
 from miscal.recalibrate.score.curves import powered
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
 STEEPEST = 10.0  # |log of the inverse temperature| at most
@@ -51,18 +49,9 @@ class KernelCalibration(Recalibrator):
     array([0.82])
     """
 
-    fields: ClassVar[dict[str, Field]] = {"coefficients_": Field("float", ("any", 2))}
-
-    coefficients_: Floats
-
-    def __init__(self, base: str = "temperature", weight: float = 1.0) -> None:
-        self.base = base
-        self.weight = weight
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("base", self.base, ("temperature", "platt"))
-        parameters.number("weight", self.weight, 0.0)
+    base: str = parameter(one_of, ("temperature", "platt"), default="temperature")
+    weight: float = parameter(number, 0.0, default=1.0)
+    coefficients_: Floats = state("float", "any", 2)
 
     def check_state(self) -> None:
         """Refuse a wrong number of maps."""

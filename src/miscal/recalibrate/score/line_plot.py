@@ -14,10 +14,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate.base import Floats
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
 SETTLED = 1e-13  # of the loss: what one more step would gain
@@ -66,25 +66,13 @@ class IsotonicLinePlotScaling(OneVsRest):
 
     candidate_for_two: ClassVar[bool] = True
     in_blends: ClassVar[bool] = False
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {"knots_": Field("ragged"), "values_": Field("ragged")}
 
-    knots_: list[Floats]
-    values_: list[Floats]
-
-    def __init__(
-        self, knots: int = 100, placement: str = "probability", outside: str = "slope", l2: float = 0.0
-    ) -> None:
-        self.knots = knots
-        self.placement = placement
-        self.outside = outside
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.whole("knots", self.knots, 2, 10_000)
-        parameters.one_of("placement", self.placement, ("probability", "quantile"))
-        parameters.one_of("outside", self.outside, ("slope", "clamp"))
-        parameters.number("l2", self.l2, 0.0)
+    knots: int = parameter(whole, 2, 10_000, default=100)
+    placement: str = parameter(one_of, ("probability", "quantile"), default="probability")
+    outside: str = parameter(one_of, ("slope", "clamp"), default="slope")
+    l2: float = parameter(number, 0.0, default=0.0)
+    knots_: list[Floats] = state("ragged")
+    values_: list[Floats] = state("ragged")
 
     def check_state(self) -> None:
         """Refuse knots that do not increase, and values that fall."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
 from miscal.recalibrate.export.formula import Each, Formula, Node, Probability
 from miscal.recalibrate.fitting.logistic import Binary, binaries
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state, state_of
 
 
 class OneVsRest(Recalibrator):
@@ -26,12 +26,10 @@ class OneVsRest(Recalibrator):
         Which maps are the identity because their class does not occur; one map when binary, else K.
     """
 
-    fields: ClassVar[dict[str, Field]] = {"kept_": Field("bool", ("maps",))}
-
-    kept_: npt.NDArray[np.bool_]
+    kept_: npt.NDArray[np.bool_] = state("bool", "maps")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        """Fit one map; what it learned, in the order of `fields` after kept_."""
+        """Fit one map; what it learned, in the order of the fitted attributes after kept_."""
         raise NotImplementedError
 
     def _unlearned(self) -> tuple[Any, ...]:
@@ -50,10 +48,9 @@ class OneVsRest(Recalibrator):
         learned = [self._unlearned() if rows is None else self._fit_one(rows) for rows in binaries(sample)]
         found = sample.class_weights()
         self.kept_ = np.array([False]) if sample.n_classes == 2 else (found <= 0) | (found >= found.sum())
-        names = [name for name in self.fields if name != "kept_"]
-        for name, values in zip(names, zip(*learned, strict=True), strict=True):
-            ragged = self.fields[name].kind == "ragged"
-            setattr(self, name, list(values) if ragged else np.array(values))
+        fields = {name: field for name, field in self.all_fields().items() if name not in state_of(OneVsRest)}
+        for (name, field), values in zip(fields.items(), zip(*learned, strict=True), strict=True):
+            setattr(self, name, list(values) if field.kind == "ragged" else np.array(values))
 
     def _map(self, probability: Floats) -> Floats:
         if probability.ndim == 1:
