@@ -15,7 +15,7 @@ from miscal.data import checks
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal, warn
 from miscal.data.predictions import check_arrays
-from miscal.recalibrate.export.formula import Each, Formula, Probability, Softmax, no_formula
+from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
 from miscal.recalibrate.fitting.parameters import check_all, parameter
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
@@ -271,7 +271,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
         self.check_fitted()
         if self.identity_:
-            return Probability() if self.n_classes_ == 2 else Each((Probability(),) * self.n_classes_)
+            return untouched(self.n_classes_)
         found = self._formula()
         if self.n_classes_ > 2 and not isinstance(found, (Softmax, Each)):
             got = f"this {type(self).__name__} has {self.n_classes_}"

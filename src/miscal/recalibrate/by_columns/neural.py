@@ -18,10 +18,10 @@ from miscal.data.errors import MissingExtra, refusal
 from miscal.data.odds import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.classes.softmax import logs_of, softmax
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
+from miscal.recalibrate.fitting.softmax import logs_of, softmax
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
 from miscal.recalibrate.state import label_array, state
 

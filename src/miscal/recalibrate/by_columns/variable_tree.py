@@ -11,11 +11,11 @@ import numpy.typing as npt
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
-from miscal.recalibrate.classes.scaling import DirichletCalibration
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
+from miscal.recalibrate.score.scaling import DirichletCalibration
 from miscal.recalibrate.state import label_array, state
 
 Integers = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from miscal.recalibrate.compose.combined import Blend
 from miscal.recalibrate.compose.cross_fit import Judged, difference, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.fitting.parameters import whole
 from miscal.recalibrate.fitting.tables import columns_of
-from miscal.recalibrate.score.identity import Identity
+from miscal.recalibrate.score.curves import Identity
 from miscal.results import Table
 
 LEAST_ROWS = 50

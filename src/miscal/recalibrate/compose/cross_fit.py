@@ -18,9 +18,9 @@ from miscal.metrics.score.losses import pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.classes.softmax import logs_of, softmax
 from miscal.recalibrate.compose.combined import blend_weights
-from miscal.recalibrate.score.identity import Identity
+from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.score.curves import Identity
 from miscal.results import Table
 
 TWO_SIDED = 1.959963984540054

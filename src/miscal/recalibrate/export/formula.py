@@ -352,6 +352,11 @@ class Each:
 Formula = Node | Softmax | Each
 
 
+def untouched(n_classes: int) -> Probability | Each:
+    """The formula of a map that changes nothing."""
+    return Probability() if n_classes == 2 else Each((Probability(),) * n_classes)
+
+
 def no_formula(name: str, why: str, instead: str) -> MiscalError:
     """The refusal of a recalibrator that has no formula."""
     return refusal("has no formula", where=name, got=f"it {why}", hint=instead)
