@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator, clone
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
+from miscal.data.door import METRIC, Raw
 from miscal.data.errors import MiscalWarning, refusal, warn
-from miscal.data.predictions import check_arrays
+from miscal.data.predictions import Predictions
 from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
 from miscal.recalibrate.fitting.parameters import check_all, parameter
 from miscal.recalibrate.fitting.tables import columns_of
@@ -293,14 +294,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
 
     def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
-        checked = check_arrays(y, y_prob, sample_weight)
-        columns = Columns({})
-        if self.uses_columns:
-            columns = columns_of(X, checked.rows + checked.ignored, type(self).__name__)
-            if checked.ignored:
-                columns = columns.take(np.flatnonzero(np.asarray(checks.weights(sample_weight, "'sample_weight'")[0])))
-        sample = Sample(checked.probability, checked.outcome, checked.weight, columns, checked.n_classes)
-        return sample, label_array(checked.classes)
+        columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
+        p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns), METRIC)
+        return Sample(p.probability, p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""

@@ -17,12 +17,13 @@ from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.design import Design, DesignFit
 from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth, whole
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import label_array, state
 
 MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
+A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 
 
 class _Augmented(Recalibrator):
@@ -256,10 +257,8 @@ class AugmentedBeta(_Augmented):
         return dict(made) if names else {}
 
 
-def _check_classifier(name: str, given: Any) -> None:
-    if not (hasattr(given, "fit") and hasattr(given, "predict_proba")):
-        hint = "such as DecisionTreeClassifier(max_depth=4)"
-        raise refusal("must be a classifier with predict_proba", where=f"'{name}'", got=f"got {given!r}", hint=hint)
+def _classifies(given: Any) -> bool:
+    return hasattr(given, "fit") and hasattr(given, "predict_proba")
 
 
 class Augmentation(Recalibrator):
@@ -301,7 +300,7 @@ class Augmentation(Recalibrator):
         "calibrated": "trees of the score are coarse",
     }
 
-    estimator: Any = parameter(_check_classifier, default=None)
+    estimator: Any = parameter(such, _classifies, "must be a classifier with predict_proba", A_TREE, default=None)
     rounds: int = parameter(whole, 1, 1000, default=3)
     fresh: bool = parameter(truth, default=False)
 

@@ -190,21 +190,24 @@ class GroupWise(Recalibrator):
         names, width = tuple(str(name) for name in self.names_), len(self.names_)
         keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
         levels = [sorted(each, key=lambda level: level is None) for each in self.levels_]  # missing, if any, is last
-        nothing, inside = nodes.Linear((), 0.0), []
+        identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = self.whole_[0].formula()
         for depth in self._depths(width):
             at = [i for i, key in enumerate(keys) if key[depth - 1] != ANY and all(c == ANY for c in key[depth:])]
-            inside = [tuple(levels[j][keys[i][j]] for j in range(depth)) for i in at]
-            own = {key: self.maps_[i].formula() for key, i in zip(inside, at, strict=True)}
-            share = {key: nodes.Linear((), float(shares[i])) for key, i in zip(inside, at, strict=True)}
+            parent, own = nodes.Name(f"parent_{depth}"), {}
+            for i in at:
+                terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
+                own[tuple(levels[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
-                part = nodes.Match(names[:depth], share, nothing), nodes.Match(names[:depth], own, nothing)
-                out = nodes.Mixed(*part, out)
-        if self.handle_unknown == "identity":
-            known = nodes.Match(names, {key: nodes.Linear((), 1.0) for key in inside}, nothing)
-            out = nodes.Mixed(known, out, nodes.Probability()) if inside else nodes.Probability()
+                inside = nodes.Match(names[:depth], own, nodes.Probability() if identity else parent)
+                out = nodes.Named(parent.name, out, inside)
+            elif identity:
+                out = nodes.Probability()
         if self.handle_unknown == "error":
-            out = nodes.Known(tuple((name, tuple(each)) for name, each in zip(names, levels, strict=True)), out)
+            for name, each in zip(names, levels, strict=True):
+                places = {level: 0.0 for level in each if level is not None}
+                known = nodes.Level(name, places, 0.0 if None in each else 1.0, 1.0)
+                out = nodes.Cut(known, 0.5, out, nodes.Refused())
         return out
 
     @classmethod

@@ -20,7 +20,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
 from miscal.recalibrate.fitting.softmax import logs_of, softmax
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
 from miscal.recalibrate.state import label_array, state
@@ -91,19 +91,8 @@ def _check_widths(name: str, value: Any) -> None:
         whole(name, width, 1, 1 << 16)
 
 
-def _check_device(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise refusal("must be 'auto', 'cpu', 'cuda', ...", where=f"'{name}'", got=f"got {value!r}")
-
-
-def _check_progress(name: str, value: Any) -> None:
-    if value not in ("auto", True, False):
-        raise refusal("must be 'auto', True or False", where=f"'{name}'", got=f"got {value!r}")
-
-
-def _check_module(name: str, value: Any) -> None:
-    if not callable(value):
-        raise refusal("must be a torch.nn.Module", where=f"'{name}'", got=f"got {value!r}")
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 class NeuralCalibration(Recalibrator):
@@ -173,13 +162,13 @@ class NeuralCalibration(Recalibrator):
     learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
     batch: int = parameter(whole, 1, 1 << 30, default=1024)
     patience: int = parameter(whole, 1, 100_000, default=3)
-    module: Any = parameter(_check_module, default=None)
-    device: str = parameter(_check_device, default="auto")
+    module: Any = parameter(such, callable, "must be a torch.nn.Module", default=None)
+    device: str = parameter(such, _is_text, "must be 'auto', 'cpu', 'cuda', ...", default="auto")
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
     columns: Any = parameter(check_chosen, default=None)
     nominal: Any = parameter(check_chosen, default=None)
     hold_out: str = parameter(one_of, ("random", "last"), default="random")
-    progress: Any = parameter(_check_progress, default="auto")
+    progress: Any = parameter(such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto")
     names_: Array = state("labels")
     nominal_: Array = state("bool", "any")
     levels_: list[list[Any]] = state("levels")
@@ -202,20 +191,13 @@ class NeuralCalibration(Recalibrator):
         self.knots_ = _knots(outputs)
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample.probability, sample.columns, sample.outcome, sample.weight)
-        with network.own_stream(int(self.random_state)), network.Told(self.progress) as told:
+        with network.own_stream(int(self.random_state)), network.telling(self.progress) as told:
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
             model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
-            how = network.Training(
-                int(self.epochs),
-                float(self.learning_rate),
-                int(self.batch),
-                int(self.patience),
-                device,
-                int(self.random_state),
-                told,
-            )
+            rate, seed = float(self.learning_rate), int(self.random_state)
+            how = network.Training(int(self.epochs), rate, int(self.batch), int(self.patience), device, seed, told)
             with network.threads(model, how):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), how)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, whole
+from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
 from miscal.recalibrate.score.scaling import DirichletCalibration
@@ -74,14 +73,6 @@ class Tree(NamedTuple):
             waiting.append((int(self.right[node]), here[~goes_left]))
             waiting.append((int(self.left[node]), here[goes_left]))
 
-    def parents(self) -> Integers:
-        """Parent of each node, -1 for the root."""
-        made = np.full(len(self.left), -1)
-        inner = np.flatnonzero(self.left >= 0)
-        made[self.left[inner]] = inner
-        made[self.right[inner]] = inner
-        return made
-
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         size, inner = len(self.left), np.flatnonzero(self.left >= 0)
@@ -96,8 +87,8 @@ class Tree(NamedTuple):
 
 def grow(
     sample: Sample, codings: list[Coding], *, max_depth: int, min_leaf: float, random_state: Any
-) -> tuple[Tree, list[Floats]]:
-    """Grow a classification tree (Gini) on the columns; also the columns as numbers.
+) -> tuple[Tree, Any]:
+    """Grow a classification tree (Gini) on the columns; also which nodes each row passes, (rows, nodes), sparse.
 
     The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
     single precision; cuts lie halfway between neighbouring values.
@@ -116,6 +107,7 @@ def grow(
         smallest = {"min_weight_fraction_leaf": min_leaf}
     grower = DecisionTreeClassifier(max_depth=max_depth, random_state=random_state, **smallest)
     grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
+    paths = grower.decision_path(ranks)
     inner = grown.children_left >= 0
     threshold = np.zeros(grown.node_count)
     for node in np.flatnonzero(inner):
@@ -125,7 +117,7 @@ def grow(
         threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
     column = np.where(inner, grown.feature, 0).astype(np.int64)
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
-    return Tree(column, threshold, left, right), numbers
+    return Tree(column, threshold, left, right), paths
 
 
 class CutColumns(Recalibrator):
@@ -170,10 +162,8 @@ class CutColumns(Recalibrator):
         return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
 
 
-def _check_leaf(name: str, leaf: Any) -> None:
-    if not isinstance(leaf, Recalibrator) or leaf.uses_columns:
-        hint = "such as BetaCalibration()"
-        raise refusal("must be a recalibrator of the score", where=f"'{name}'", got=f"got {leaf!r}", hint=hint)
+def _of_the_score(leaf: Any) -> bool:
+    return isinstance(leaf, Recalibrator) and not leaf.uses_columns
 
 
 def _check_smallest(name: str, value: Any) -> None:
@@ -222,7 +212,9 @@ class VariableTree(CutColumns):
     """
 
     columns: Any = parameter(check_chosen, default=None)
-    leaf: Recalibrator | None = parameter(_check_leaf, default=None)
+    leaf: Recalibrator | None = parameter(
+        such, _of_the_score, "must be a recalibrator of the score", "such as BetaCalibration()", default=None
+    )
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
@@ -251,25 +243,21 @@ class VariableTree(CutColumns):
         target = (sample.outcome == favourite).astype(np.float64)
         codings = [coded(sample.columns.find(name), target, weight) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, numbers = grow(sample, codings, min_leaf=self.min_leaf, **options)
+        tree, paths = grow(sample, codings, min_leaf=self.min_leaf, **options)
         self._keep_trees(codings, tree)
-        self.leaves_ = self._fitted_leaves(sample, tree, dict(tree.parts(numbers, sample.rows)))
+        self.leaves_ = self._fitted_leaves(sample, tree, paths)
 
-    def _fitted_leaves(self, sample: Sample, tree: Tree, parts: dict[int, Integers]) -> list[Recalibrator | None]:
+    def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
+        """Each leaf's own, or with one class only that of its nearest ancestor with two; parents come first."""
         leaf = self.leaf
         if leaf is None:
             leaf = BetaCalibration() if sample.n_classes == 2 else DirichletCalibration()
-        parents = tree.parents()
-        rows = dict(parts)
-        for node in range(len(tree.left) - 1, -1, -1):  # children come after their parents
-            if tree.left[node] >= 0:
-                rows[node] = np.concatenate([rows[int(tree.left[node])], rows[int(tree.right[node])]])
+        inside = paths.tocsc()
         made: list[Recalibrator | None] = [None] * len(tree.left)
-        for node in parts:
-            source = node
-            while len(np.unique(sample.outcome[rows[source]])) < 2 and parents[source] >= 0:
-                source = int(parents[source])
-            part = sample.take(np.sort(rows[source]))
+        for node in np.flatnonzero(tree.left < 0):
+            above = paths[inside[:, [node]].indices[0]].indices
+            rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
+            part = next(sample.take(each) for each in rows if len(np.unique(sample.outcome[each])) > 1)
             made[node] = leaf.fitted_on(part)
         return made
 

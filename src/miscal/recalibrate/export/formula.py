@@ -246,29 +246,11 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """share · inside + (1 - share) · outside."""
+class Refused:
+    """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
 
-    share: Node
-    inside: Node
-    outside: Node
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        share = self.share(p, row, at)
-        return share * self.inside(p, row, at) + (1.0 - share) * self.outside(p, row, at)
-
-
-@dataclass(frozen=True)
-class Known:
-    """`inside` where every column has one of its levels (None: missing), else nothing: the policy is an error."""
-
-    levels: tuple[tuple[str, tuple[Any, ...]], ...]
-    inside: Node
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        if any(row[name] not in levels for name, levels in self.levels):
-            raise General  # the table's way refuses, and says which level
-        return self.inside(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        raise General
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +311,7 @@ class Name:
 
 Node = (
     Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-    | Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
+    | Number | Level | Cut | Polynomial | Match | Refused | Network | Named | Name
 )  # fmt: skip
 
 

@@ -219,28 +219,13 @@ class Graph:
         keys = list(node.cases)
         place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node.names, keys))
         values = [node.otherwise, *node.cases.values()]
-        constants = [value.intercept for value in values if isinstance(value, nodes.Linear) and not value.terms]
-        if len(constants) == len(values):
-            return self.looked_up(np.array(constants), place)
         last = self.constant(np.array([1], dtype=np.int64))
         wide = [self.add("Unsqueeze", [_each_row(self, value, p), last]) for value in values]
         all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, last])
         return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), last])
 
-    def _mixed(self, node: nodes.Mixed, p: str) -> str:
-        share = self.write(node.share, p)
-        inside = self.add("Mul", [share, self.write(node.inside, p)])
-        rest = self.add("Sub", [self.constant(1.0), share])
-        return self.add("Add", [inside, self.add("Mul", [rest, self.write(node.outside, p)])])
-
-    def _known(self, node: nodes.Known, p: str) -> str:
-        out = self.write(node.inside, p)
-        for name, levels in node.levels:
-            least = MISSING if None in levels else FIRST
-            codes = _codes(self, name, levels)
-            table = np.array([False, least == MISSING] + [True] * sum(level is not None for level in levels))
-            out = self.add("Where", [self.looked_up(table, codes), out, self.constant(math.nan)])
-        return out
+    def _refused(self, node: nodes.Refused, p: str) -> str:  # noqa: ARG002
+        return self.constant(math.nan)
 
     def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
         last = self.constant(np.array([1], dtype=np.int64))

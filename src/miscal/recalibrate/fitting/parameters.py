@@ -30,6 +30,12 @@ def check_all(owner: Any) -> None:
             check(each.name, value, *limits, **more)
 
 
+def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: str = "") -> None:
+    """Refuse what `fine` says no to."""
+    if not fine(value):
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
+
+
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
     """Refuse a word that is not an option."""
     if not isinstance(value, str) or value not in options:

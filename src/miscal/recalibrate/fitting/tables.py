@@ -16,15 +16,15 @@ from miscal.data.frames import named_columns
 Array = npt.NDArray[Any]
 
 
-def columns_of(X: Any, rows: int, who: str) -> Columns:
-    """See X as named columns; those of a plain array are named '0', '1', ..."""
+def columns_of(X: Any, rows: int | None, who: str) -> Columns:
+    """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
         raise refusal(
             f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
         )
     named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
     made = Columns(named)
-    for name in made:
+    for name in made if rows is not None else ():
         length = len(named[name])
         if length != rows:
             got = f"{length:,} against {rows:,}"

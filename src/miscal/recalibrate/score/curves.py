@@ -20,6 +20,16 @@ from miscal.recalibrate.fitting.parameters import number, one_of, parameter
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import state
 
+LOGIT = Features("logit")
+LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
+BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
+STEEPEST = 10.0  # |log of the inverse temperature| at most
+GRID = 33
+LEAST = 1e-12
+RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
+
+Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+
 
 class Identity(Recalibrator):
     """Leave probabilities as they are (keeps the ranking).
@@ -82,12 +92,6 @@ class SamplingCorrection(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         return [cls(rate=0.5)]
-
-
-LOGIT = Features("logit")
-LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
-
-Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
 
 
 class _Curve(OneVsRest):
@@ -338,13 +342,6 @@ def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[floa
             return power, False
         power = wanted
     return power, False
-
-
-BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
-STEEPEST = 10.0  # |log of the inverse temperature| at most
-GRID = 33
-LEAST = 1e-12
-RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
 
 
 class KernelCalibration(Recalibrator):

@@ -20,6 +20,9 @@ from miscal.recalibrate.fitting.parameters import number, one_of, parameter, who
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import state
 
+RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
+SETTLED = 1e-13  # of the loss: what one more step would gain
+
 
 class _Rising(OneVsRest):
     """Base of maps through knots whose values never decrease."""
@@ -108,10 +111,6 @@ class IsotonicCalibration(_Rising):
 
     def _summary(self) -> str:
         return f"{sum(len(knots) for knots in self.knots_)} knots"
-
-
-RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
-SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
 class IsotonicLinePlotScaling(_Rising):
