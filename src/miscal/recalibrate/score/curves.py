@@ -103,14 +103,8 @@ class _Curve(OneVsRest):
     def _features(self) -> Features:
         raise NotImplementedError
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.ones(self._features().count), 0.0
-
     def _map_one(self, score: Floats, which: int) -> Floats:
-        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))
 
     def _formula_of(self, which: int) -> nodes.Sigmoid:
         return nodes.curve(self._features(), self.coefficients_[which].tolist(), float(self.intercepts_[which]))

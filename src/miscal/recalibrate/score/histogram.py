@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.recalibrate.base import Floats
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
 from miscal.recalibrate.fitting.parameters import bins_or_edges, one_of, parameter, truth, whole
@@ -74,12 +74,9 @@ class HistogramBinning(_Binned):
         events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(edges) - 1)
         return edges, np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.empty(0), np.empty(0)
-
     def _map_one(self, score: Floats, which: int) -> Floats:
         found = self.values_[which][bin_index(score, self.edges_[which])]
-        return np.where(found == EMPTY_BIN, score, found)
+        return pairs(np.where(found == EMPTY_BIN, score, found))
 
     def _formula_of(self, which: int) -> nodes.Steps:
         return nodes.steps(nodes.Probability(), self.edges_[which], self.values_[which])
@@ -126,13 +123,9 @@ class ScalingBinning(_Binned):
         sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(edges) - 1)
         return edges, np.clip(sums / total, 0.0, 1.0), coefficients, intercept
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.empty(0), np.empty(0), np.ones(1), 0.0
-
     def _map_one(self, score: Floats, which: int) -> Floats:
         scaled = Features("logit").map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
-        values: Floats = self.values_[which][bin_index(np.ascontiguousarray(scaled), self.edges_[which])]
-        return values
+        return pairs(self.values_[which][bin_index(np.ascontiguousarray(scaled), self.edges_[which])])
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return super()._joined(values, probability) if self.renormalise else values

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export.formula import Each, Formula, Node, Probability
 from miscal.recalibrate.fitting.logistic import Binary, binaries
 from miscal.recalibrate.state import state, state_of
@@ -32,12 +32,8 @@ class OneVsRest(Recalibrator):
         """Fit one map; what it learned, in the order of the fitted attributes after kept_."""
         raise NotImplementedError
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        """What stands in the state of a map that was not fitted."""
-        raise NotImplementedError
-
     def _map_one(self, score: Floats, which: int) -> Floats:
-        """Apply one map to one column of probabilities."""
+        """Apply one map to one column of probabilities, (n, 2): that it does not happen, and that it does."""
         raise NotImplementedError
 
     def _formula_of(self, which: int) -> Node:
@@ -45,24 +41,25 @@ class OneVsRest(Recalibrator):
         raise NotImplementedError
 
     def _fit(self, sample: Sample) -> None:
-        learned = [self._unlearned() if rows is None else self._fit_one(rows) for rows in binaries(sample)]
+        learned = [None if rows is None else self._fit_one(rows) for rows in binaries(sample)]
         found = sample.class_weights()
         self.kept_ = np.array([False]) if sample.n_classes == 2 else (found <= 0) | (found >= found.sum())
         fields = {name: field for name, field in self.all_fields().items() if name not in state_of(OneVsRest)}
-        for (name, field), values in zip(fields.items(), zip(*learned, strict=True), strict=True):
-            setattr(self, name, list(values) if field.kind == "ragged" else np.array(values))
+        for at, (name, field) in enumerate(fields.items()):
+            parts = [np.asarray(each[at]) for each in learned if each is not None]
+            # A map that was not fitted has slope 1 and intercept 0, or no knots.
+            blank = np.empty(0) if field.kind == "ragged" else np.full(parts[0].shape, float(parts[0].ndim > 0))
+            filled = [blank if each is None else each[at] for each in learned]
+            setattr(self, name, filled if field.kind == "ragged" else np.array(filled))
 
     def _map(self, probability: Floats) -> Floats:
         if probability.ndim == 1:
-            return self._map_pairs(probability)
+            return self._map_one(probability, 0)
         out = np.empty_like(probability)
         for k in range(self.n_classes_):
             score = np.ascontiguousarray(probability[:, k])
-            out[:, k] = score if self.kept_[k] else self._map_one(score, k)
+            out[:, k] = score if self.kept_[k] else self._map_one(score, k)[:, 1]
         return self._joined(out, probability)
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return pairs(self._map_one(probability, 0))
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return normalised(values, probability)

@@ -13,7 +13,7 @@ from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
-from miscal.recalibrate.base import Floats
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
@@ -41,9 +41,6 @@ class _Rising(OneVsRest):
                 raise ValueError("'knots_' and 'values_' differ in length or are too few")
             if (np.diff(knots) <= 0).any() or (np.diff(values) < 0).any():
                 raise ValueError("'knots_' must increase and 'values_' must not decrease")
-
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.empty(0), np.empty(0)
 
     def _keeps_ranking(self) -> bool:
         return not self.is_fitted() or self.n_classes_ == 2
@@ -101,7 +98,7 @@ class IsotonicCalibration(_Rising):
                 what = f"must lie in [{knots[0]:g}, {knots[-1]:g}], the scores seen in fit"
                 got = f"got {low if low < knots[0] else high:g}"
                 raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
-        return np.interp(score, knots, values)
+        return pairs(np.interp(score, knots, values))
 
     def _formula_of(self, which: int) -> nodes.Line:
         if self.out_of_bounds == "raise":
@@ -179,12 +176,6 @@ class IsotonicLinePlotScaling(_Rising):
         return np.asarray(made)
 
     def _map_one(self, score: Floats, which: int) -> Floats:
-        return self._pairs(score, which)[:, 1]
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return self._pairs(probability, 0)
-
-    def _pairs(self, score: Floats, which: int) -> Floats:
         line = Line.of(score, self.knots_[which], clamp=self.outside == "clamp")
         out = np.empty((len(score), 2))
         values = locked(self.values_[which])
