@@ -352,3 +352,27 @@ def normalised(values: Floats, fallback: Floats) -> Floats:
     off = np.abs(sums - 1.0) > 1e-12
     values[off] /= sums[off, None]
     return values
+
+
+class ByColumns(Recalibrator):
+    """Base of recalibrators that remember columns: their names, which are categories, and the levels of these."""
+
+    uses_columns: ClassVar[bool] = True
+
+    names_: Array = state("labels")
+    nominal_: Array = state("bool", "any")
+    levels_: list[list[Any]] = state("levels")
+
+    def _remember(self, names: Sequence[str], nominal: Any, levels: list[list[Any]]) -> None:
+        self.names_, self.nominal_, self.levels_ = label_array(names), np.array(nominal, dtype=np.bool_), levels
+
+    def _described(self) -> list[tuple[str, bool, list[Any]]]:
+        """Name, whether it is a category, and levels of each column."""
+        names = [str(name) for name in self.names_]
+        return list(zip(names, self.nominal_.tolist(), self.levels_, strict=True))
+
+    def _check_columns(self, *beside: Any) -> None:
+        """Refuse parts of a state, one entry a column, that differ in number."""
+        count = len(self.names_)
+        if not count or any(len(part) != count for part in [self.nominal_, self.levels_, *beside]):
+            raise ValueError("the columns differ in number")

@@ -12,30 +12,25 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.odds import sigmoid
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.design import Design, DesignFit
 from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.state import state
 
 MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 
 
-class _Augmented(Recalibrator):
+class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
-
-    uses_columns: ClassVar[bool] = True
 
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
-    names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
-    levels_: list[list[Any]] = state("levels")
     means_: Floats = state("float", "any", low=-np.inf, high=np.inf)
     offsets_: Floats = state("float", "any", low=-np.inf, high=np.inf)
     spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
@@ -54,10 +49,7 @@ class _Augmented(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        count = len(self.names_)
-        parts = (self.nominal_, self.levels_, self.means_, self.offsets_, self.spreads_, self.missing_)
-        if not count or any(len(part) != count for part in parts):
-            raise ValueError("the columns differ in number")
+        self._check_columns(self.means_, self.offsets_, self.spreads_, self.missing_)
         width = self._design().width
         if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
             raise ValueError("the coefficients do not belong to the columns")
@@ -68,8 +60,7 @@ class _Augmented(Recalibrator):
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
-        self.names_ = label_array(design.names)
-        self.nominal_, self.levels_ = np.array(design.nominal), design.levels
+        self._remember(design.names, design.nominal, design.levels)
         self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
         self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
         self.centres_, scales = design.moments(sample)
@@ -88,8 +79,8 @@ class _Augmented(Recalibrator):
 
     def _design(self) -> Design:
         numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
-        names, nominal, missing = [str(n) for n in self.names_], self.nominal_.tolist(), self.missing_.tolist()
-        return Design(names, nominal, self.levels_, *numbers, missing, int(self.degree))
+        names, nominal, levels = map(list, zip(*self._described(), strict=True))
+        return Design(names, nominal, levels, *numbers, self.missing_.tolist(), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), self._features(), self.centres_

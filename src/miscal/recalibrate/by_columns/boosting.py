@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,16 +181,13 @@ class MulticalibrationBoost(CutColumns):
         if sample.n_classes > 2:
             self._fit_classes(sample)
             return
-        growth = self._growth()
-        self.gain_ = 0.0
+        growth = Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
+        self.gain_, self.inner_ = 0.0, []
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, growth)
         boosted = _Boosted(sample, growth)
         for _ in range(int(rounds)):
             boosted.grow()
         self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
-
-    def _growth(self) -> Growth:
-        return Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
 
     def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
         tree, self.node_value_, self.roots_ = forest.arrays()
@@ -197,25 +195,16 @@ class MulticalibrationBoost(CutColumns):
         self.rounds_ = len(ends)
         self.scales_ = np.array(scales, dtype=np.float64)
         self.ends_ = np.array(ends, dtype=np.int64)
-        self.inner_ = []
 
     def _fit_classes(self, sample: Sample) -> None:
         """Each class against the rest, by maps of their own."""
-        made: list[MulticalibrationBoost] = []
-        columns = {name: sample.columns[name] for name in sample.columns}
-        for k in range(sample.n_classes):
-            one = MulticalibrationBoost(**self.get_params())
-            outcome = (sample.outcome == k).astype(np.int64)
-            some = 0 < outcome.sum() < sample.rows
-            one.rounds = self.rounds if some else 0
-            flat = np.ascontiguousarray(sample.probability[:, k])
-            one._fit(Sample(flat, outcome, sample.weight, Columns(columns), 2))
-            one.rounds = self.rounds
-            one.classes_, one.identity_, one.n_rows_ = np.array([0, 1]), False, sample.rows
-            made.append(one)
-        self._keep(made[0]._codings(), Forest(), [], [])  # noqa: SLF001
+        flat = np.ascontiguousarray(sample.probability.T)
+        outcomes = [sample.outcome == k for k in range(sample.n_classes)]
+        parts = [replace(sample, probability=p, outcome=y, n_classes=2) for p, y in zip(flat, outcomes, strict=True)]
+        self.inner_ = [self.quietly_fitted_on(part) for part in parts]
+        some = next(one for one in self.inner_ if not one.identity_)
+        self._keep(some._codings(), Forest(), [], [])  # noqa: SLF001
         self.gain_ = 0.0
-        self.inner_ = list(made)
 
     def _chosen_rounds(self, sample: Sample, growth: Growth) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,15 @@ from miscal.data.columns import Columns
 from miscal.metrics.neighbourhood.features import TABULAR, NearnessMap, check_reduction, components
 from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.score.histogram import check_bins
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.state import state
 
 
-class LocalRecalibration(Recalibrator):
+class LocalRecalibration(ByColumns):
     r"""Replace each probability by the kernel-weighted observed rate of rows in the same bin (LoRe, Luo et al.).
 
     .. math:: \hat p'(x) = \frac{\sum_{i \in B(x)} w_i\,k(x, x_i)\,y_i}{\sum_{i \in B(x)} w_i\,k(x, x_i)}, \qquad
@@ -56,8 +56,6 @@ class LocalRecalibration(Recalibrator):
     array([1.   , 0.378])
     """
 
-    uses_columns: ClassVar[bool] = True
-
     bandwidth: float = 0.2
     bins: Any = parameter(bins_or_edges, default=15)
     kernel: Any = "laplacian"
@@ -67,9 +65,6 @@ class LocalRecalibration(Recalibrator):
     scale: str | None = parameter(one_of, ("standard",), default=None)
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
-    names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
-    levels_: list[list[Any]] = state("levels")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
     missing_: Array = state("bool", "any")
@@ -94,10 +89,8 @@ class LocalRecalibration(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
+        self._check_columns(self.means_, self.spreads_, self.missing_)
         count, rows = len(self.names_), len(self.features_)
-        parts = (self.nominal_, self.levels_, self.means_, self.spreads_, self.missing_)
-        if not count or any(len(part) != count for part in parts):
-            raise ValueError("the columns differ in number")
         if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
             raise ValueError("the rows differ in number")
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1), kept=False)
@@ -119,7 +112,7 @@ class LocalRecalibration(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
         learned = NearnessMap.learned(sample.columns, names, sample.weight, self.scale, group=self.kernel == "group")
-        self.names_, self.nominal_, self.levels_ = label_array(names), learned.nominal, learned.levels
+        self._remember(names, learned.nominal, learned.levels)
         self.means_, self.spreads_, self.missing_ = learned.means, learned.spreads, learned.missing
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, observed = _scored(sample, top=self.top_)

@@ -17,7 +17,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.odds import logit, sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
@@ -95,7 +95,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-class NeuralCalibration(Recalibrator):
+class NeuralCalibration(ByColumns):
     """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
 
     ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments, 100 knots
@@ -149,7 +149,6 @@ class NeuralCalibration(Recalibrator):
     True
     """
 
-    uses_columns: ClassVar[bool] = True
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "batches are drawn of rows",
         "order": "batches are drawn by the rows' places",
@@ -169,9 +168,6 @@ class NeuralCalibration(Recalibrator):
     nominal: Any = parameter(check_chosen, default=None)
     hold_out: str = parameter(one_of, ("random", "last"), default="random")
     progress: Any = parameter(such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto")
-    names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
-    levels_: list[list[Any]] = state("levels")
     centre_: Floats = state("float", "any")
     scale_: Floats = state("float", "any")
     knots_: Floats = state("float", "any")
@@ -184,8 +180,7 @@ class NeuralCalibration(Recalibrator):
         names = chosen_names(sample.columns, self.columns)
         nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
         inputs = Inputs.learned(sample.columns, names, nominal)
-        self.names_, self.nominal_ = label_array(names), np.array([coding.nominal for coding in inputs.codings])
-        self.levels_ = [coding.levels for coding in inputs.codings]
+        self._remember(names, [c.nominal for c in inputs.codings], [c.levels for c in inputs.codings])
         self.centre_, self.scale_ = inputs.centre, inputs.scale
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         self.knots_ = _knots(outputs)
@@ -290,7 +285,7 @@ class NeuralCalibration(Recalibrator):
         if parts is None:
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
-        described = list(zip(map(str, self.names_), self.nominal_, self.levels_, strict=True))
+        described = self._described()
         words = [(name, tuple(levels)) for name, nominal, levels in described if nominal]
         embedded = tuple((*word, table) for word, table in zip(words, tables, strict=True))
         names = [name for name, nominal, _ in described if not nominal]
@@ -304,8 +299,7 @@ class NeuralCalibration(Recalibrator):
         return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
-        described = zip(self.names_, self.nominal_, self.levels_, strict=True)
-        return Inputs([_coding(str(n), bool(c), levels) for n, c, levels in described], self.centre_, self.scale_)
+        return Inputs([_coding(*each) for each in self._described()], self.centre_, self.scale_)
 
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
@@ -335,9 +329,9 @@ class NeuralCalibration(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
-        count = len(self.names_)
-        numeric = count - int(np.count_nonzero(self.nominal_))
-        if not (count == len(self.nominal_) == len(self.levels_) and numeric == len(self.centre_) == len(self.scale_)):
+        self._check_columns()
+        numeric = int(np.count_nonzero(~self.nominal_))
+        if not numeric == len(self.centre_) == len(self.scale_):
             raise ValueError("the columns differ in number")
         if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
             raise ValueError("'knots_' must increase")

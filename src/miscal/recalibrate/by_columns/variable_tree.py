@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.columns import Column, Columns
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
+from miscal.recalibrate.base import ByColumns, Floats, Recalibrator, Sample
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
 from miscal.recalibrate.score.scaling import DirichletCalibration
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
 
@@ -120,7 +120,7 @@ def grow(
     return Tree(column, threshold, left, right), paths
 
 
-class CutColumns(Recalibrator):
+class CutColumns(ByColumns):
     """Base of recalibrators whose trees cut columns.
 
     Numbers stay numbers, held within the range of fit; missing ones come after the largest. Levels become their place
@@ -128,12 +128,8 @@ class CutColumns(Recalibrator):
     the place of the commonest level.
     """
 
-    uses_columns: ClassVar[bool] = True
     more_columns: ClassVar[int] = 0  # that trees cut besides
 
-    names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
-    levels_: list[list[Any]] = state("levels")
     ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: places of missing and unseen
     node_column_: Integers = state("int", "any")
     node_threshold_: Floats = state("float", "any", low=-np.inf, high=np.inf)
@@ -142,24 +138,19 @@ class CutColumns(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse columns that differ in number, and trees that are none."""
-        count = len(self.names_)
-        if not count or not (len(self.nominal_) == len(self.levels_) == len(self.ranges_) == count):
-            raise ValueError("the columns of the trees differ in number")
-        self._tree().check(count + self.more_columns)
+        self._check_columns(self.ranges_)
+        self._tree().check(len(self.names_) + self.more_columns)
 
     def _tree(self) -> Tree:
         return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
 
     def _keep_trees(self, codings: list[Coding], tree: Tree) -> None:
-        self.names_ = label_array([coding.name for coding in codings])
-        self.nominal_ = np.array([coding.nominal for coding in codings], dtype=np.bool_)
-        self.levels_ = [coding.levels for coding in codings]
+        self._remember([c.name for c in codings], [c.nominal for c in codings], [c.levels for c in codings])
         self.ranges_ = np.array([[coding.low, coding.high] for coding in codings], dtype=np.float64)
         self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
 
     def _codings(self) -> list[Coding]:
-        described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
-        return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+        return [Coding(*each, *ends) for each, ends in zip(self._described(), self.ranges_.tolist(), strict=True)]
 
 
 def _of_the_score(leaf: Any) -> bool:
