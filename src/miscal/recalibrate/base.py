@@ -50,10 +50,6 @@ class Sample:
         """Weights as kernels take them: empty means ones."""
         return np.empty(0) if self.weight is None else self.weight
 
-    def matrix(self) -> Floats:
-        """Probabilities as (n, K)."""
-        return self.probability if self.probability.ndim == 2 else pairs(self.probability)
-
     def class_weights(self) -> Floats:
         """Weight of each class."""
         return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)

@@ -298,7 +298,7 @@ class Augmentation(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
         beside = self._beside(sample.columns)
-        current = sample.matrix()
+        current = _matrix(sample.probability)
         share = np.arange(sample.rows) % self.rounds if self.fresh else None
         self.estimators_ = []
         for done in range(self.rounds):
@@ -328,7 +328,7 @@ class Augmentation(Recalibrator):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not len(probability):  # which a classifier of another library may refuse
             return as_rows(probability)
-        current = probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
+        current = _matrix(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
             current = _scores(fitted, _features(beside, current), current)
@@ -345,6 +345,10 @@ class Augmentation(Recalibrator):
 
     def _summary(self) -> str:
         return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"
+
+
+def _matrix(probability: Floats) -> Floats:
+    return probability if probability.ndim == 2 else pairs(probability)
 
 
 def _features(beside: Floats, current: Floats) -> Floats:

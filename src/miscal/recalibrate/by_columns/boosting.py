@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.odds import logit, sigmoid
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.by_columns.forest import Forest, Growth, by_lightgbm, by_sklearn, chosen_engine
+from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
@@ -36,9 +37,9 @@ def log_losses(logit: Floats, outcome: Floats) -> Floats:
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
-    def __init__(self, sample: Sample, growth: Growth) -> None:
+    def __init__(self, sample: Sample, grower: Callable[..., None]) -> None:
         weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
-        self.outcome, self.weight, self.growth = sample.outcome.astype(np.float64), weight, growth
+        self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
         residual = self.outcome - sample.probability
         names = chosen_names(sample.columns, None)
         self.codings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
@@ -49,9 +50,8 @@ class _Boosted:
 
     def grow(self) -> None:
         """One more round."""
-        grow = by_lightgbm if self.growth.engine == "lightgbm" else by_sklearn
         features = np.vstack([self.numbers, self.logit])
-        grow(self.forest, self.growth, features, self.outcome, self.weight, self.logit)
+        self.grower(self.forest, (features, self.outcome, self.weight, self.logit))
         self.ends.append(len(self.forest.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
@@ -181,10 +181,11 @@ class MulticalibrationBoost(CutColumns):
         if sample.n_classes > 2:
             self._fit_classes(sample)
             return
-        growth = Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
+        options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
+        grown_by = partial(grower(self.engine), **options)
         self.gain_, self.inner_ = 0.0, []
-        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, growth)
-        boosted = _Boosted(sample, growth)
+        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
+        boosted = _Boosted(sample, grown_by)
         for _ in range(int(rounds)):
             boosted.grow()
         self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
@@ -206,13 +207,13 @@ class MulticalibrationBoost(CutColumns):
         self._keep(some._codings(), Forest(), [], [])  # noqa: SLF001
         self.gain_ = 0.0
 
-    def _chosen_rounds(self, sample: Sample, growth: Growth) -> int:
+    def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
         folds = range(FOLDS if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), growth) for fold in folds]
+        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
         numbers = [_numbers(model.codings, part.columns) for model, part in zip(models, held, strict=True)]
         outside = [logit(part.probability, EDGE) for part in held]
@@ -231,7 +232,8 @@ class MulticalibrationBoost(CutColumns):
                 best, best_mean, best_logit = done, mean, logits
             if done - best >= PATIENCE:
                 break
-        if best and refutes(weight * (outcome - sigmoid(first)) * (best_logit - first)):
+        beyond = weight * (outcome - sigmoid(first)) * (best_logit - first)  # of mean 0 if the scores are right
+        if best and float(beyond.sum()) > ONE_SIDED * math.sqrt(float(beyond @ beyond)):
             self.gain_ = best_mean
             return best
         return 0
@@ -298,8 +300,3 @@ def _beyond(coding: Coding) -> float:
 def _numbers(codings: list[Coding], columns: Columns) -> Floats:
     """The columns as finite numbers, (columns, n)."""
     return np.stack(cut_numbers(codings, columns, _beyond))
-
-
-def refutes(parts: Floats) -> bool:
-    """Whether a sum of parts that have mean 0 if the scores are right lies above 0 by more than noise (5%)."""
-    return float(parts.sum()) > ONE_SIDED * math.sqrt(float(parts @ parts))

@@ -286,10 +286,12 @@ class NeuralCalibration(ByColumns):
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
         described = self._described()
-        words = [(name, tuple(levels)) for name, nominal, levels in described if nominal]
-        embedded = tuple((*word, table) for word, table in zip(words, tables, strict=True))
+        places = {name: {w: FIRST + i for i, w in enumerate(levels)} for name, nominal, levels in described if nominal}
+        words = [nodes.Level(name, each, MISSING, OTHER) for name, each in places.items()]
+        embedded = tuple(zip(words, tables, strict=True))
         names = [name for name, nominal, _ in described if not nominal]
-        numbers = tuple(zip(names, self.centre_.tolist(), self.scale_.tolist(), strict=True))
+        whole = [nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, np.nan) for name in names]
+        numbers = tuple(zip(whole, self.centre_.tolist(), self.scale_.tolist(), strict=True))
         line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))

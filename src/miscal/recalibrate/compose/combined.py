@@ -221,13 +221,10 @@ class Blend(Recalibrator):
 
         return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 
-    def shares(self) -> str:
-        """The members with their weights, the largest first, in words."""
+    def _summary(self) -> str:
+        """The members with their weights, the largest first."""
         order = np.argsort(-self.weights_, kind="stable")
         return ", ".join(f"{self.weights_[i]:.0%} {clone(self.members_[i])!r}" for i in order)
-
-    def _summary(self) -> str:
-        return self.shares()
 
 
 def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) -> Floats:

@@ -257,34 +257,25 @@ class Refused:
 class Network:
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
-    embedded : (name, levels, table): rows of the table for unseen levels, missing values, then the levels in order
-    numbers : (name, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
+    embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
+    numbers : (number, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
 
-    embedded: tuple[tuple[str, tuple[Any, ...], Any], ...]
-    numbers: tuple[tuple[str, float, float], ...]
+    embedded: tuple[tuple[Level, Any], ...]
+    numbers: tuple[tuple[Number, float, float], ...]
     furthest: float
     layers: tuple[Any, ...]
 
     def __call__(self, p: float, row: Row, at: Names) -> float:
-        parts = [table[int(level(p, row, at))] for level, table in self.looked_up]
-        found = [Number(name, -LARGEST, LARGEST, math.nan)(p, row, at) for name, _, _ in self.numbers]
-        scaled = [(value - centre) * scale for value, (_, centre, scale) in zip(found, self.numbers, strict=True)]
+        parts = [table[int(level(p, row, at))] for level, table in self.embedded]
+        scaled = [(number(p, row, at) - centre) * scale for number, centre, scale in self.numbers]
         # In single precision, as in training.
         held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
         x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
         for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
             x = np.maximum(weight @ x + bias, 0.0)
         return float((self.layers[-2] @ x + self.layers[-1])[0])
-
-    @cached_property
-    def looked_up(self) -> list[tuple[Level, Any]]:
-        """Each embedded column as the row of its table."""
-        places = [{level: 2.0 + i for i, level in enumerate(levels)} for _, levels, _ in self.embedded]
-        return [
-            (Level(name, own, 1.0, 0.0), table) for (name, _, table), own in zip(self.embedded, places, strict=True)
-        ]
 
 
 @dataclass(frozen=True)

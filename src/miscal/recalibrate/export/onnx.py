@@ -227,12 +227,12 @@ class Graph:
 
     def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
         parts = [
-            self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, name, levels)])
-            for name, levels, table in node.embedded
+            self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level.name, list(level.values))])
+            for level, table in node.embedded
         ]
         values, flags = [], []
-        for name, centre, scale in node.numbers:
-            column = self.input(name, DOUBLE)
+        for number, centre, scale in node.numbers:
+            column = self.input(number.name, DOUBLE)
             absent = self.add("IsNaN", [column])
             off = self.add("Mul", [self.add("Sub", [column, centre]), scale])
             held = self.add("Clip", [off, -node.furthest, node.furthest])
