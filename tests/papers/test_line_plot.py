@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from miscal import MiscalError
 from miscal.recalibrate import IsotonicLinePlotScaling
 from miscal.recalibrate.fitting.logistic import Binary
-from miscal.recalibrate.score.line_plot import RIDGE, LineFit
+from miscal.recalibrate.score.rising import RIDGE, LineFit
 
 
 def eta_twin(x, a, b, outside):  # (9), and its continuation beyond the end knots

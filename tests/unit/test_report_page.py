@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import miscal
 from miscal.auditing.gates import Gates, judge
-from miscal.data import writing
+from miscal.data import outputs
 from miscal.data.errors import MiscalError
 from miscal.page.html import digest, to_html, write_html
 from miscal.page.json import dumps, plain, read_json, write_json, write_text
@@ -265,7 +265,7 @@ def test_a_file_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing.os, "fsync", fail)
+    monkeypatch.setattr(outputs.os, "fsync", fail)
     with pytest.raises(MiscalError, match="No space left"):
         write_html(SAMPLE, path)
     assert path.read_text(encoding="utf-8") == "before"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from miscal.recalibrate import DirichletCalibration
-from miscal.recalibrate.classes import softmax
+from miscal.recalibrate.fitting import softmax
 
 CLASSES = 12
 

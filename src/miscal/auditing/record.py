@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miscal.auditing.findings import Finding, rows_of
-from miscal.carriers.storage import load_arrays, save_arrays
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
+from miscal.data.outputs import load_arrays, save_arrays
 from miscal.page.json import dumps, read_json, write_json
 from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
 from miscal.page.reading import checked

@@ -20,7 +20,7 @@ from miscal.data.sources import read
 from miscal.engines.roles import Chunk
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.choose import choose
-from miscal.recalibrate.in_parts.apply import with_columns
+from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.state import label_array
 
 if TYPE_CHECKING:

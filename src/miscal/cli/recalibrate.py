@@ -101,7 +101,7 @@ def apply(
     model: Path, file: str, probability: tuple[str, ...], logit: bool, column: str, out: Path | None, memory: str | None
 ) -> None:
     """Add recalibrated probabilities to a table, batch by batch."""
-    from miscal.recalibrate.in_parts.apply import apply_to, load_model
+    from miscal.recalibrate.in_parts import apply_to, load_model
 
     out = common.table_path(out or common.table_name(file, column))
     prepared({"--out": out}, model=model, table=file)
@@ -125,7 +125,7 @@ def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: P
     """Fit a recalibrator to a table (a file, folder or pattern) batch by batch, for `miscal apply`."""
     from miscal import recalibrate as package
     from miscal.data.outputs import write_whole
-    from miscal.recalibrate.in_parts.fit import fit_to
+    from miscal.recalibrate.in_parts import fit_to
 
     prepared({"--out": out}, table=file)
     if bins is not None and method not in ("histogram", "scaling-binning"):

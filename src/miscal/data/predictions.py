@@ -38,6 +38,9 @@ class Names:
     id: str = "'id'"
 
 
+METRIC = Names(weight="'sample_weight'")
+
+
 @dataclass
 class Raw:
     """What the user brought, before validation."""
@@ -214,7 +217,7 @@ class Predictions:
 
 def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None) -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
-    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=Names(weight="'sample_weight'")))
+    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC))
 
 
 def _row_indices(indices: Any, rows: int) -> Array:

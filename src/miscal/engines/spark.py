@@ -190,7 +190,7 @@ def _mapping(text: str, names: list[str], made: list[str], logit: bool) -> Calla
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib import import_module
 
-        streamed = import_module("miscal.recalibrate.in_parts.apply")  # above this layer: known by name alone
+        streamed = import_module("miscal.recalibrate.in_parts")  # above this layer: known by name alone
         model = streamed.model_from(text)
         for chunk in _chunks(batches):
             yield from streamed.with_columns(model, chunk, names, made, logit=logit).to_batches()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import refusal, warn
-from miscal.data.predictions import check_arrays
-from miscal.recalibrate.export.formula import Each, Formula, Probability, Softmax, no_formula
+from miscal.data.errors import MiscalWarning, refusal, warn
+from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
+from miscal.recalibrate.fitting.parameters import check_all, parameter
 from miscal.recalibrate.fitting.tables import columns_of
-from miscal.recalibrate.state import Field, dumps, label_array, loads
+from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -47,10 +49,6 @@ class Sample:
         """Weights as kernels take them: empty means ones."""
         return np.empty(0) if self.weight is None else self.weight
 
-    def matrix(self) -> Floats:
-        """Probabilities as (n, K)."""
-        return self.probability if self.probability.ndim == 2 else pairs(self.probability)
-
     def class_weights(self) -> Floats:
         """Weight of each class."""
         return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
@@ -61,11 +59,13 @@ class Sample:
         return Sample(self.probability[rows], self.outcome[rows], weight, self.columns.take(rows), self.n_classes)
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
 class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """Base of all recalibrators.
 
-    A subclass states its fitted attributes in `fields`, and writes `check_parameters`, `_fit`, and `_map` (or, with
-    `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
+    A subclass declares its parameters, each with a default or by `parameter` with its check, and its fitted attributes
+    by `state`: it is a dataclass, and `__init__`, the checks and JSON come from there. It writes `_fit`, and `_map`
+    (or, with `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
     `recalibrate/__init__.py`, and it can be read from JSON, its laws are tested and its line stands in the docs; what
     it may write besides: `_formula` (SQL, ONNX and one row quickly), `_candidates` (of `choose`), `_examples` (for the
     laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
@@ -85,19 +85,19 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     """
 
     others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
-    fields: ClassVar[dict[str, Field]] = {}
     uses_columns: ClassVar[bool] = False  # whether X is looked at
     two_classes_only: ClassVar[bool] = False
     candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
     broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
 
-    classes_: Array
-    identity_: bool
-    n_rows_: int
+    classes_: Array = state("labels")
+    identity_: bool = state("bool")
+    n_rows_: int = state("int", low=1)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False)(cls)
         if not cls.__module__.startswith("miscal.recalibrate."):
             Recalibrator.others[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
@@ -216,16 +216,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------------------- for the subclasses
     def _fit(self, sample: Sample) -> None:
-        """Learn from validated rows of at least two classes and set every attribute in `fields`."""
+        """Learn from validated rows of at least two classes and set every attribute that is declared by `state`."""
         raise NotImplementedError
 
     def _map(self, probability: Floats) -> Floats:
         """Map validated probabilities, (n,) when binary, to (n, K)."""
         raise NotImplementedError
 
-    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        """As `_map`, for recalibrators that use columns."""
-        raise NotImplementedError
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:  # noqa: ARG002
+        """As `_map`, for recalibrators that use columns; of others they are empty."""
+        return self._map(probability)
 
     def _formula(self) -> Formula:
         """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
@@ -243,6 +243,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
+        check_all(self)
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
@@ -266,7 +267,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
         self.check_fitted()
         if self.identity_:
-            return Probability() if self.n_classes_ == 2 else Each((Probability(),) * self.n_classes_)
+            return untouched(self.n_classes_)
         found = self._formula()
         if self.n_classes_ > 2 and not isinstance(found, (Softmax, Each)):
             got = f"this {type(self).__name__} has {self.n_classes_}"
@@ -276,8 +277,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        common = {"classes_": Field("labels"), "identity_": Field("bool"), "n_rows_": Field("int", (), 1)}
-        return common if getattr(self, "identity_", False) else common | self.fields
+        return state_of(Recalibrator if getattr(self, "identity_", False) else type(self))
 
     @property
     def n_classes_(self) -> int:
@@ -289,22 +289,27 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
 
     def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
-        checked = check_arrays(y, y_prob, sample_weight)
-        columns = Columns({})
-        if self.uses_columns:
-            columns = columns_of(X, checked.rows + checked.ignored, type(self).__name__)
-            if checked.ignored:
-                columns = columns.take(np.flatnonzero(np.asarray(checks.weights(sample_weight, "'sample_weight'")[0])))
-        sample = Sample(checked.probability, checked.outcome, checked.weight, columns, checked.n_classes)
-        return sample, label_array(checked.classes)
+        columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
+        p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns, names=METRIC))
+        return Sample(p.probability, p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
         if self.identity_:
             return as_rows(probability)
-        if not self.uses_columns:
-            return self._map(probability)
-        return self._map_beside(probability, columns_of(X, len(probability), type(self).__name__))
+        columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
+        return self._map_beside(probability, columns)
+
+    def fitted_on(self, sample: Sample) -> Self:
+        """A copy fitted on rows."""
+        made: Self = clone(self)
+        return made.fit(sample.probability, sample.outcome, sample.columns, sample.weight)
+
+    def quietly_fitted_on(self, sample: Sample) -> Self:
+        """As `fitted_on`, where what it has to say of the rows is not for the user."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MiscalWarning)
+            return self.fitted_on(sample)
 
     def checked(self, y_prob: Any) -> Floats:
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
@@ -314,6 +319,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             got = f"it has {found}, fit had {self.n_classes_}"
             raise refusal("must have the classes that fit had", where="'y_prob'", got=got)
         return np.ascontiguousarray(probability[:, 1]) if probability.ndim == 2 and found == 2 else probability
+
+
+dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to all others
 
 
 def pairs(probability: Floats) -> Floats:
@@ -339,3 +347,27 @@ def normalised(values: Floats, fallback: Floats) -> Floats:
     off = np.abs(sums - 1.0) > 1e-12
     values[off] /= sums[off, None]
     return values
+
+
+class ByColumns(Recalibrator):
+    """Base of recalibrators that remember columns: their names, which are categories, and the levels of these."""
+
+    uses_columns: ClassVar[bool] = True
+
+    names_: Array = state("labels")
+    nominal_: Array = state("bool", "any")
+    levels_: list[list[Any]] = state("levels")
+
+    def _remember(self, names: Sequence[str], nominal: Any, levels: list[list[Any]]) -> None:
+        self.names_, self.nominal_, self.levels_ = label_array(names), np.array(nominal, dtype=np.bool_), levels
+
+    def _described(self) -> list[tuple[str, bool, list[Any]]]:
+        """Name, whether it is a category, and levels of each column."""
+        names = [str(name) for name in self.names_]
+        return list(zip(names, self.nominal_.tolist(), self.levels_, strict=True))
+
+    def _check_columns(self, *beside: Any) -> None:
+        """Refuse parts of a state, one entry a column, that differ in number."""
+        count = len(self.names_)
+        if not count or any(len(part) != count for part in [self.nominal_, self.levels_, *beside]):
+            raise ValueError("the columns differ in number")

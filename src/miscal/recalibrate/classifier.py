@@ -6,9 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import assert_all_finite, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_method_params,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
 from miscal.data.errors import refusal
 from miscal.recalibrate.base import Recalibrator
@@ -63,13 +72,8 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         params : what the classifier's `fit` takes besides; `groups` goes to a splitter of groups
             With scikit-learn's metadata routing each part gets what it asked for.
         """
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, column_or_1d
-
         X, y = indexable(X, y)
-        _check_table(X)
-        _check_feature_names(self, X, reset=True)
-        _check_n_features(self, X, reset=True)
+        _check_table(self, X, reset=True)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -81,7 +85,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         estimator = self._estimator()
         fit_params, split_params = self._routed(estimator, sample_weight, params)
         if self._prefit(estimator):
-            self.estimator_, held_out = estimator, self._base_probability(estimator, X)
+            self.estimator_, held_out = estimator, _aligned(estimator, X, self.classes_)
         else:
             held_out = self._held_out(estimator, X, y, fit_params, split_params)
             self.estimator_ = clone(estimator).fit(X, y, **fit_params)
@@ -93,10 +97,8 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Recalibrated probabilities, one column a class."""
         check_is_fitted(self)
         (X,) = indexable(X)
-        _check_table(X)
-        _check_feature_names(self, X, reset=False)
-        _check_n_features(self, X, reset=False)
-        base = self._base_probability(self.estimator_, X)
+        _check_table(self, X, reset=False)
+        base = _aligned(self.estimator_, X, self.classes_)
         return np.asarray(self.recalibrator_.predict_proba(base, self._beside(X)))
 
     def predict(self, X: Any) -> np.ndarray:
@@ -108,7 +110,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if self.estimator is not None:
             return self.estimator
         from sklearn.linear_model import LogisticRegression
-        from sklearn.utils.metadata_routing import _routing_enabled
 
         made = LogisticRegression()
         return made.set_fit_request(sample_weight=True) if _routing_enabled() else made
@@ -122,9 +123,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self, estimator: Any, sample_weight: Any, params: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the classifier's `fit` and the splitter's `split` get."""
-        from sklearn.utils.metadata_routing import _routing_enabled
-        from sklearn.utils.validation import has_fit_parameter
-
         if _routing_enabled():
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
             return dict(routed.estimator.fit), dict(routed.splitter.split)
@@ -138,8 +136,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     ) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
         from sklearn.model_selection import check_cv
-        from sklearn.utils import _safe_indexing
-        from sklearn.utils.validation import _check_method_params
 
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
@@ -151,9 +147,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             row = int(np.flatnonzero(np.isnan(held_out).any(axis=1))[0])
             raise refusal("must test every row once", where="'cv'", got=f"row {row} is in no test part")
         return held_out
-
-    def _base_probability(self, estimator: Any, X: Any) -> np.ndarray:
-        return _aligned(estimator, X, self.classes_)
 
     def _beside(self, X: Any) -> Any:
         """The columns the recalibrator may look at, by the names that `fit` saw."""
@@ -176,8 +169,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return router
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import get_tags
-
         tags = super().__sklearn_tags__()
         inner = get_tags(self._estimator())
         tags.input_tags.sparse = inner.input_tags.sparse
@@ -186,8 +177,8 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return tags
 
 
-def _check_table(X: Any) -> None:
-    """Refuse what has no rows or is no table, in the words that scikit-learn's users know."""
+def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
+    """Refuse what has no rows, is no table or has other columns, in the words that scikit-learn's users know."""
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) == 1:
         raise refusal(
@@ -202,6 +193,8 @@ def _check_table(X: Any) -> None:
             f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
         )
         raise refusal(what, where="'X'")
+    _check_feature_names(owner, X, reset=reset)
+    _check_n_features(owner, X, reset=reset)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:

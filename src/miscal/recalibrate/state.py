@@ -7,6 +7,7 @@ Numbers are written in the shortest form that reads back to the same bits. The d
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from miscal import recalibrate
 from miscal.data.errors import MiscalError, nearest, refusal
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 Array = npt.NDArray[Any]
+Kind = Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,22 @@ class Field:
     lists; "inner" a list of recalibrators.
     """
 
-    kind: Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
+    kind: Kind
     shape: tuple[int | str, ...] = ()
     low: float = -LARGEST
     high: float = LARGEST
+
+
+def state(
+    kind: Kind, *shape: int | str, low: float = -LARGEST, high: float = LARGEST, init: Literal[False] = False
+) -> Any:
+    """Declare a fitted attribute of a recalibrator: JSON carries it, and what is read is checked against it."""
+    return dataclasses.field(init=init, metadata={"state": Field(kind, shape, low, high)})
+
+
+def state_of(kind: type[Recalibrator]) -> dict[str, Field]:
+    """The fitted attributes of a class, those of its bases first."""
+    return {each.name: each.metadata["state"] for each in dataclasses.fields(kind) if "state" in each.metadata}
 
 
 def dumps(recalibrator: Recalibrator) -> str:
@@ -62,15 +77,11 @@ def _name_of(kind: type[Recalibrator]) -> str:
 
 
 def _ours(name: str) -> type[Recalibrator] | None:
-    import miscal.recalibrate as package
-
-    return getattr(package, name) if name in package.kinds() else None
+    return getattr(recalibrate, name) if name in recalibrate.kinds() else None
 
 
 def _plain(name: str, value: Any) -> Any:
-    from miscal.recalibrate.base import Recalibrator
-
-    if isinstance(value, Recalibrator):
+    if isinstance(value, recalibrate.Recalibrator):
         return encode(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
         return value.tolist()
@@ -123,12 +134,9 @@ def decode(document: Any, wanted: type[Recalibrator], depth: int) -> Recalibrato
 
 
 def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
-    import miscal.recalibrate as package
-    from miscal.recalibrate.base import Recalibrator
-
-    found = (_ours(name) or Recalibrator.others.get(name)) if isinstance(name, str) else None
+    found = (_ours(name) or recalibrate.Recalibrator.others.get(name)) if isinstance(name, str) else None
     if found is None:
-        known = sorted({*package.kinds(), *Recalibrator.others})
+        known = sorted({*recalibrate.kinds(), *recalibrate.Recalibrator.others})
         raise _bad(f"there is no recalibrator {_shown(name)}", nearest(str(name)[:100], known))
     if not issubclass(found, wanted):
         raise _bad(f"it holds a {found.__name__}, not a {wanted.__name__}")
@@ -139,20 +147,15 @@ def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, A
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
     if not isinstance(given, dict) or set(given) != set(known):
         raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
-    made = {}
-    for name, value in given.items():
-        made[name] = _parameter(value, depth)
-    return made
+    return {name: _parameter(value, depth) for name, value in given.items()}
 
 
 def _parameter(value: Any, depth: int) -> Any:
     """A plain value, a recalibrator, or a list of recalibrators."""
-    from miscal.recalibrate.base import Recalibrator
-
     if isinstance(value, dict):
-        return decode(value, Recalibrator, depth + 1)
+        return decode(value, recalibrate.Recalibrator, depth + 1)
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        return [decode(item, Recalibrator, depth + 1) for item in value]
+        return [decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
     return value
 
 
@@ -196,11 +199,9 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
 
 
 def _inner(name: str, value: Any, depth: int) -> list[Recalibrator | None]:
-    from miscal.recalibrate.base import Recalibrator
-
     if not isinstance(value, list):
         raise _bad(f"'{name}' must be a list of recalibrators")
-    return [None if item is None else decode(item, Recalibrator, depth + 1) for item in value]
+    return [None if item is None else decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
 
 
 _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}

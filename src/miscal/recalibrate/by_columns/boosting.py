@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +13,12 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.vectors import logit, sigmoid
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.by_columns.forest import Forest, Growth, by_lightgbm, by_sklearn, chosen_engine
+from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
 from miscal.recalibrate.fitting.tables import Coding, chosen_names
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
@@ -35,9 +37,9 @@ def log_losses(logit: Floats, outcome: Floats) -> Floats:
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
-    def __init__(self, sample: Sample, growth: Growth) -> None:
+    def __init__(self, sample: Sample, grower: Callable[..., None]) -> None:
         weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
-        self.outcome, self.weight, self.growth = sample.outcome.astype(np.float64), weight, growth
+        self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
         residual = self.outcome - sample.probability
         names = chosen_names(sample.columns, None)
         self.codings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
@@ -48,9 +50,8 @@ class _Boosted:
 
     def grow(self) -> None:
         """One more round."""
-        grow = by_lightgbm if self.growth.engine == "lightgbm" else by_sklearn
         features = np.vstack([self.numbers, self.logit])
-        grow(self.forest, self.growth, features, self.outcome, self.weight, self.logit)
+        self.grower(self.forest, (features, self.outcome, self.weight, self.logit))
         self.ends.append(len(self.forest.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
@@ -87,6 +88,11 @@ def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
         if abs(step) < 1e-10:
             break
     return scale
+
+
+def _check_rounds(name: str, value: Any) -> None:
+    if value != "auto":
+        whole(name, value, 0, 10_000)
 
 
 class MulticalibrationBoost(CutColumns):
@@ -138,41 +144,19 @@ class MulticalibrationBoost(CutColumns):
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {
-        "rounds_": Field("int", (), 0),
-        "gain_": Field("float"),
-        "scales_": Field("float", ("any",), 0.0),
-        "ends_": Field("int", ("any",), 0),
-        "node_value_": Field("float", ("any",)),
-        "roots_": Field("int", ("any",), 0),
-        "inner_": Field("inner"),
-    }
 
-    rounds_: int
-    gain_: float
-    scales_: Floats
-    ends_: Integers
-    node_value_: Floats
-    roots_: Integers
-    inner_: list[Recalibrator | None]
-
-    def __init__(
-        self, rounds: Any = "auto", engine: str = "auto", random_state: int = 0, leaves: int = 5, min_rows: int = 50
-    ) -> None:
-        self.rounds = rounds
-        self.engine = engine
-        self.random_state = random_state
-        self.leaves = leaves
-        self.min_rows = min_rows
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        if self.rounds != "auto":
-            parameters.whole("rounds", self.rounds, 0, 10_000)
-        parameters.one_of("engine", self.engine, ("auto", "lightgbm", "sklearn"))
-        parameters.whole("random_state", self.random_state, 0, 2**31 - 1)
-        parameters.whole("leaves", self.leaves, 2, 1000)
-        parameters.whole("min_rows", self.min_rows, 1)
+    rounds: Any = parameter(_check_rounds, default="auto")
+    engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
+    random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    leaves: int = parameter(whole, 2, 1000, default=5)
+    min_rows: int = parameter(whole, 1, default=50)
+    rounds_: int = state("int", low=0)
+    gain_: float = state("float")
+    scales_: Floats = state("float", "any", low=0.0)
+    ends_: Integers = state("int", "any", low=0)
+    node_value_: Floats = state("float", "any")
+    roots_: Integers = state("int", "any", low=0)
+    inner_: list[Any] = state("inner")
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -197,16 +181,14 @@ class MulticalibrationBoost(CutColumns):
         if sample.n_classes > 2:
             self._fit_classes(sample)
             return
-        growth = self._growth()
-        self.gain_ = 0.0
-        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, growth)
-        boosted = _Boosted(sample, growth)
+        options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
+        grown_by = partial(grower(self.engine), **options)
+        self.gain_, self.inner_ = 0.0, []
+        rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
+        boosted = _Boosted(sample, grown_by)
         for _ in range(int(rounds)):
             boosted.grow()
         self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
-
-    def _growth(self) -> Growth:
-        return Growth(chosen_engine(self.engine), int(self.leaves), int(self.min_rows), int(self.random_state))
 
     def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
         tree, self.node_value_, self.roots_ = forest.arrays()
@@ -214,33 +196,24 @@ class MulticalibrationBoost(CutColumns):
         self.rounds_ = len(ends)
         self.scales_ = np.array(scales, dtype=np.float64)
         self.ends_ = np.array(ends, dtype=np.int64)
-        self.inner_ = []
 
     def _fit_classes(self, sample: Sample) -> None:
         """Each class against the rest, by maps of their own."""
-        made: list[MulticalibrationBoost] = []
-        columns = {name: sample.columns[name] for name in sample.columns}
-        for k in range(sample.n_classes):
-            one = MulticalibrationBoost(**self.get_params())
-            outcome = (sample.outcome == k).astype(np.int64)
-            some = 0 < outcome.sum() < sample.rows
-            one.rounds = self.rounds if some else 0
-            flat = np.ascontiguousarray(sample.probability[:, k])
-            one._fit(Sample(flat, outcome, sample.weight, Columns(columns), 2))
-            one.rounds = self.rounds
-            one.classes_, one.identity_, one.n_rows_ = np.array([0, 1]), False, sample.rows
-            made.append(one)
-        self._keep(made[0]._codings(), Forest(), [], [])  # noqa: SLF001
+        flat = np.ascontiguousarray(sample.probability.T)
+        outcomes = [sample.outcome == k for k in range(sample.n_classes)]
+        parts = [replace(sample, probability=p, outcome=y, n_classes=2) for p, y in zip(flat, outcomes, strict=True)]
+        self.inner_ = [self.quietly_fitted_on(part) for part in parts]
+        some = next(one for one in self.inner_ if not one.identity_)
+        self._keep(some._codings(), Forest(), [], [])  # noqa: SLF001
         self.gain_ = 0.0
-        self.inner_ = list(made)
 
-    def _chosen_rounds(self, sample: Sample, growth: Growth) -> int:
+    def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
         folds = range(FOLDS if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), growth) for fold in folds]
+        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
         numbers = [_numbers(model.codings, part.columns) for model, part in zip(models, held, strict=True)]
         outside = [logit(part.probability, EDGE) for part in held]
@@ -259,19 +232,16 @@ class MulticalibrationBoost(CutColumns):
                 best, best_mean, best_logit = done, mean, logits
             if done - best >= PATIENCE:
                 break
-        if best and refutes(weight * (outcome - sigmoid(first)) * (best_logit - first)):
+        beyond = weight * (outcome - sigmoid(first)) * (best_logit - first)  # of mean 0 if the scores are right
+        if best and float(beyond.sum()) > ONE_SIDED * math.sqrt(float(beyond @ beyond)):
             self.gain_ = best_mean
             return best
         return 0
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if self.inner_:
-            single = [
-                one._map_beside(np.ascontiguousarray(probability[:, k]), columns)[:, 1]  # noqa: SLF001
-                for k, one in enumerate(self.inner_)
-                if isinstance(one, MulticalibrationBoost)
-            ]
-            return normalised(np.stack(single, axis=1), probability)
+            each = zip(np.ascontiguousarray(probability.T), self.inner_, strict=True)
+            return normalised(np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
         numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0
@@ -330,8 +300,3 @@ def _beyond(coding: Coding) -> float:
 def _numbers(codings: list[Coding], columns: Columns) -> Floats:
     """The columns as finite numbers, (columns, n)."""
     return np.stack(cut_numbers(codings, columns, _beyond))
-
-
-def refutes(parts: Floats) -> bool:
-    """Whether a sum of parts that have mean 0 if the scores are right lies above 0 by more than noise (5%)."""
-    return float(parts.sum()) > ONE_SIDED * math.sqrt(float(parts @ parts))

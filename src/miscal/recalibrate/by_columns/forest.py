@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,6 @@ L2 = 5.0
 BINS = 255
 MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
 HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How trees are grown: by whom, how many leaves each has at most, and how many rows each leaf at least."""
-
-    engine: str
-    leaves: int
-    min_rows: int
-    seed: int
 
 
 class Forest:
@@ -59,29 +48,30 @@ class Forest:
         return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
 
 
-def chosen_engine(engine: str) -> str:
-    """The library that grows trees: LightGBM where it is installed, unless one is named."""
+def grower(engine: str) -> Callable[..., None]:
+    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
     if engine == "sklearn":
-        return engine
+        return by_sklearn
     try:
         import lightgbm  # noqa: F401
     except ImportError as error:
         if engine == "lightgbm":
             raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
-        return "sklearn"
-    return "lightgbm"
+        return by_sklearn
+    return by_lightgbm
 
 
 def by_lightgbm(
-    forest: Forest, growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
 ) -> None:
-    """Grow one round of trees on features (columns, n), starting from the offset."""
+    """Grow one round of trees on rows: features (columns, n), outcome, weight, and the offset to start from."""
     import lightgbm
 
+    features, outcome, weight, offset = rows
     options = {
-        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": growth.leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": growth.min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": growth.seed,
+        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
         "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
     }  # fmt: skip
     data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
@@ -97,7 +87,7 @@ def by_lightgbm(
 
 
 def by_sklearn(
-    forest: Forest, growth: Growth, features: Floats, outcome: Floats, weight: Floats, offset: Floats
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
 ) -> None:
     """As `by_lightgbm`, by Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p).
 
@@ -106,6 +96,7 @@ def by_sklearn(
     """
     from sklearn.tree import DecisionTreeRegressor
 
+    features, outcome, weight, offset = rows
     edges = [_edges(values) for values in features]
     codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
     codes = codes.astype(np.float32)
@@ -113,11 +104,9 @@ def by_sklearn(
     for _ in range(TREES):
         probability = sigmoid(logit)
         curvature = np.maximum(probability * (1.0 - probability), 1e-6)
-        grower = DecisionTreeRegressor(
-            max_leaf_nodes=growth.leaves, min_samples_leaf=growth.min_rows, random_state=growth.seed
-        )
-        grower.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
-        tree, place = grower.tree_, grower.apply(codes)
+        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
+        tree, place = regression.tree_, regression.apply(codes)
         mass = np.bincount(place, weight * curvature, tree.node_count)
         step = np.bincount(place, weight * (outcome - probability), tree.node_count) / (mass + L2)
         step[mass < HESSIAN] = 0.0

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal
+from miscal.data.errors import refusal
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, columns_of, levels_in
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import label_array, state
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
 LEAST = 1e-12  # probabilities are held above it in the log loss that chooses the strength
 ANY = -2  # stands for every level of a column in the key of a parent
+
+
+def _check_recalibrator(name: str, given: Any) -> None:
+    if not isinstance(given, Recalibrator):
+        raise refusal("must be a recalibrator, such as PlattScaling()", where=f"'{name}'", got=f"got {given!r}")
+    given.check_parameters()
 
 
 class GroupWise(Recalibrator):
@@ -65,48 +69,19 @@ class GroupWise(Recalibrator):
         "repetition": "min_rows and the strength of pooling count rows",
         "order": "the halves that choose the strength are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "levels_": Field("levels"),
-        "keys_": Field("int", ("any",), ANY),
-        "sizes_": Field("int", ("any",), 1),
-        "maps_": Field("inner"),
-        "whole_": Field("inner"),
-        "strength_": Field("float", (), 0.0),
-    }
 
-    names_: Array
-    levels_: list[list[Any]]
-    keys_: Array
-    sizes_: Array
-    maps_: list[Recalibrator | None]
-    whole_: list[Recalibrator | None]
-    strength_: float
-
-    def __init__(
-        self,
-        recalibrator: Any,
-        columns: Any = None,
-        min_rows: int = 50,
-        handle_unknown: str = "parent",
-        pooling: bool = True,
-    ) -> None:
-        self.recalibrator = recalibrator
-        self.columns = columns
-        self.min_rows = min_rows
-        self.handle_unknown = handle_unknown
-        self.pooling = pooling
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        if not isinstance(self.recalibrator, Recalibrator):
-            got = f"got {self.recalibrator!r}"
-            raise refusal("must be a recalibrator, such as PlattScaling()", where="'recalibrator'", got=got)
-        self.recalibrator.check_parameters()
-        check_chosen(self.columns)
-        parameters.whole("min_rows", self.min_rows, 1)
-        parameters.one_of("handle_unknown", self.handle_unknown, POLICIES)
-        parameters.truth("pooling", self.pooling)
+    recalibrator: Any = parameter(_check_recalibrator)
+    columns: Any = parameter(check_chosen, default=None)
+    min_rows: int = parameter(whole, 1, default=50)
+    handle_unknown: str = parameter(one_of, POLICIES, default="parent")
+    pooling: bool = parameter(truth, default=True)
+    names_: Array = state("labels")
+    levels_: list[list[Any]] = state("levels")
+    keys_: Array = state("int", "any", low=ANY)
+    sizes_: Array = state("int", "any", low=1)
+    maps_: list[Any] = state("inner")
+    whole_: list[Any] = state("inner")
+    strength_: float = state("float", low=0.0)
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
@@ -126,15 +101,14 @@ class GroupWise(Recalibrator):
 
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
-        self._learn(sample, self._coded(sample))
-
-    def _coded(self, sample: Sample) -> Array:
-        """Learn the levels of the columns; each row's codes."""
         names = chosen_names(sample.columns, self.columns)
         found = [sample.columns.find(name) for name in names]
         self.names_ = label_array(names)
         self.levels_ = [[*levels_in(each), *([None] if each.missing.any() else [])] for each in found]
-        return self._codes(sample.columns)
+        codes = self._codes(sample.columns)
+        self.strength_ = self._chosen_strength(sample, codes) if self.pooling else 0.0
+        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows))
+        self.keys_ = keys.reshape(-1)
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
@@ -145,55 +119,37 @@ class GroupWise(Recalibrator):
             made.append(Coding(str(name), True, known, missing, -1).read(columns))
         return np.stack(made, axis=1)
 
-    def _learn(self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None) -> None:
-        """Fit the maps; `times` rows stand at each of the sample's, and `half` says which half each belongs to."""
-        self.strength_ = self._chosen_strength(sample, codes, half, times) if self.pooling else 0.0
-        keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows), times)
-        self.keys_ = keys.reshape(-1)
-
     def _depths(self, depth: int) -> range:
         """How many columns of the keys count, at each stage: parents only where they are asked for."""
         return range(1 if self.handle_unknown in ("parent", "error") else depth, depth + 1)
 
-    def _fitted(
-        self, sample: Sample, codes: Array, least: int, times: Array | None = None
-    ) -> tuple[Array, Array, list[Recalibrator | None], list[Recalibrator | None]]:
+    def _fitted(self, sample: Sample, codes: Array, least: int) -> tuple[Array, Array, list[Any], list[Any]]:
         keys: list[list[int]] = []
         sizes: list[int] = []
-        maps: list[Recalibrator | None] = []
+        maps: list[Any] = []
         for depth in self._depths(codes.shape[1]):
             found, place = np.unique(codes[:, :depth], axis=0, return_inverse=True)
             order = np.argsort(place.reshape(-1), kind="stable")
             counts = np.bincount(place.reshape(-1), minlength=len(found))
             for key, rows in zip(found, np.split(order, np.cumsum(counts)[:-1]), strict=True):
-                size = rows.size if times is None else int(times[rows].sum())
-                if size < least or np.unique(sample.outcome[rows]).size < 2:
+                if rows.size < least or np.unique(sample.outcome[rows]).size < 2:
                     continue
                 keys.append([*key.tolist(), *[ANY] * (codes.shape[1] - depth)])
-                sizes.append(size)
-                maps.append(self._one(sample.take(rows)))
+                sizes.append(rows.size)
+                # What a small group cannot learn is not worth a warning each.
+                maps.append(self.recalibrator.quietly_fitted_on(sample.take(rows)))
         shape = np.array(keys, dtype=np.int64).reshape(-1, codes.shape[1])
-        return shape, np.array(sizes, dtype=np.int64), maps, [self._one(sample)]
+        return shape, np.array(sizes, dtype=np.int64), maps, [self.recalibrator.quietly_fitted_on(sample)]
 
-    def _one(self, part: Sample) -> Recalibrator:
-        made: Recalibrator = clone(self.recalibrator)
-        beside = part.columns if made.uses_columns else None
-        with warnings.catch_warnings():  # what a small group cannot learn is not worth a warning each
-            warnings.simplefilter("ignore", MiscalWarning)
-            return made.fit(part.probability, part.outcome, beside, part.weight)
-
-    def _chosen_strength(
-        self, sample: Sample, codes: Array, half: Array | None = None, times: Array | None = None
-    ) -> float:
+    def _chosen_strength(self, sample: Sample, codes: Array) -> float:
         """The strength with the smallest log loss on the half that was not fitted on."""
-        half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0 if half is None else half
+        half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
             fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
             if np.unique(fitted.outcome).size < 2 or not asked.rows:
                 return STRENGTHS[-1]
-            own_times = None if times is None else times[inside]
-            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2), own_times)
+            keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
             chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
             beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
             weight = np.ones(asked.rows) if asked.weight is None else asked.weight
@@ -231,26 +187,27 @@ class GroupWise(Recalibrator):
         if self.recalibrator.uses_columns:
             got = f"its groups hold {type(self.recalibrator).__name__}"
             raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
-        whole: Any = self.whole_[0]
         names, width = tuple(str(name) for name in self.names_), len(self.names_)
         keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
         levels = [sorted(each, key=lambda level: level is None) for each in self.levels_]  # missing, if any, is last
-        nothing, inside = nodes.Linear((), 0.0), []
-        out: nodes.Node = whole.formula()
+        identity = self.handle_unknown == "identity"  # which has one depth only
+        out: nodes.Node = self.whole_[0].formula()
         for depth in self._depths(width):
             at = [i for i, key in enumerate(keys) if key[depth - 1] != ANY and all(c == ANY for c in key[depth:])]
-            inside = [tuple(levels[j][keys[i][j]] for j in range(depth)) for i in at]
-            maps: list[Any] = [self.maps_[i] for i in at]
-            own = {key: made.formula() for key, made in zip(inside, maps, strict=True)}
-            share = {key: nodes.Linear((), float(shares[i])) for key, i in zip(inside, at, strict=True)}
+            parent, own = nodes.Name(f"parent_{depth}"), {}
+            for i in at:
+                terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
+                own[tuple(levels[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
-                part = nodes.Match(names[:depth], share, nothing), nodes.Match(names[:depth], own, nothing)
-                out = nodes.Mixed(*part, out)
-        if self.handle_unknown == "identity":
-            known = nodes.Match(names, {key: nodes.Linear((), 1.0) for key in inside}, nothing)
-            out = nodes.Mixed(known, out, nodes.Probability()) if inside else nodes.Probability()
+                inside = nodes.Match(names[:depth], own, nodes.Probability() if identity else parent)
+                out = nodes.Named(parent.name, out, inside)
+            elif identity:
+                out = nodes.Probability()
         if self.handle_unknown == "error":
-            out = nodes.Known(tuple((name, tuple(each)) for name, each in zip(names, levels, strict=True)), out)
+            for name, each in zip(names, levels, strict=True):
+                places = {level: 0.0 for level in each if level is not None}
+                known = nodes.Level(name, places, 0.0 if None in each else 1.0, 1.0)
+                out = nodes.Cut(known, 0.5, out, nodes.Refused())
         return out
 
     @classmethod
@@ -299,34 +256,19 @@ def _chain(keys: Array, codes: Array, depths: range) -> list[Array]:
 
 
 def _predicted(
-    maps: list[Recalibrator | None],
-    whole: list[Recalibrator | None],
-    chain: list[Array],
-    probability: Floats,
-    columns: Columns,
+    maps: list[Any], whole: list[Any], chain: list[Array], probability: Floats, columns: Columns
 ) -> list[Floats]:
     """What the map of all rows and then that of each depth predicts; rows without one are left at 0."""
-    everyone = whole[0]
-    assert everyone is not None
-    made = [_apply(everyone, probability, columns, None)]
+    made = [whole[0].mapped(probability, columns)]
     for places in chain:
         out = np.zeros(made[0].shape)
         order = np.argsort(places, kind="stable")
         first = np.searchsorted(places[order], np.arange(len(maps) + 1))
         for group in np.unique(places[places >= 0]):
             rows = order[first[group] : first[group + 1]]
-            chosen = maps[int(group)]
-            assert chosen is not None
-            out[rows] = _apply(chosen, probability[rows], columns, rows)
+            out[rows] = maps[group].mapped(probability[rows], columns.take(rows))
         made.append(out)
     return made
-
-
-def _apply(made: Recalibrator, probability: Floats, columns: Columns, rows: Array | None) -> Floats:
-    beside = None
-    if made.uses_columns:
-        beside = columns if rows is None else columns.take(rows)
-    return made.predict_proba(probability, beside)
 
 
 def _mixed(predicted: list[Floats], chain: list[Array], sizes: Array, strength: float) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,15 @@ from miscal.data.columns import Columns
 from miscal.metrics.neighbourhood.features import TABULAR, NearnessMap, check_reduction, components
 from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.score.histogram import check_bins
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import state
 
 
-class LocalRecalibration(Recalibrator):
+class LocalRecalibration(ByColumns):
     r"""Replace each probability by the kernel-weighted observed rate of rows in the same bin (LoRe, Luo et al.).
 
     .. math:: \hat p'(x) = \frac{\sum_{i \in B(x)} w_i\,k(x, x_i)\,y_i}{\sum_{i \in B(x)} w_i\,k(x, x_i)}, \qquad
@@ -56,84 +56,41 @@ class LocalRecalibration(Recalibrator):
     array([1.   , 0.378])
     """
 
-    uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "means_": Field("float", ("any",)),
-        "spreads_": Field("float", ("any",), 1e-300),
-        "missing_": Field("bool", ("any",)),
-        "features_": Field("float", ("any", "any")),
-        "observed_": Field("int", ("any",), 0, 1),
-        "weight_": Field("float", ("any",), 0.0),
-        "bin_": Field("int", ("any",), 0),
-        "edges_": Field("float", ("any",)),
-        "centre_": Field("float", ("any",)),
-        "components_": Field("float", ("any", "any")),
-        "top_": Field("bool"),
-    }
-
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    means_: Floats
-    spreads_: Floats
-    missing_: Array
-    features_: Floats
-    observed_: Array
-    weight_: Floats
-    bin_: Array
-    edges_: Floats
-    centre_: Floats
-    components_: Floats
-    top_: bool
-
-    def __init__(
-        self,
-        bandwidth: float = 0.2,
-        bins: Any = 15,
-        kernel: Any = "laplacian",
-        reduce: str | None = None,
-        device: str = "auto",
-        columns: Any = None,
-        scale: str | None = None,
-        dimensions: int | None = None,
-        target: str = "auto",
-    ) -> None:
-        self.bandwidth = bandwidth
-        self.bins = bins
-        self.kernel = kernel
-        self.reduce = reduce
-        self.device = device
-        self.columns = columns
-        self.scale = scale
-        self.dimensions = dimensions
-        self.target = target
+    bandwidth: float = 0.2
+    bins: Any = parameter(bins_or_edges, default=15)
+    kernel: Any = "laplacian"
+    reduce: str | None = None
+    device: str = "auto"
+    columns: Any = parameter(check_chosen, default=None)
+    scale: str | None = parameter(one_of, ("standard",), default=None)
+    dimensions: int | None = None
+    target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
+    means_: Floats = state("float", "any")
+    spreads_: Floats = state("float", "any", low=1e-300)
+    missing_: Array = state("bool", "any")
+    features_: Floats = state("float", "any", "any")
+    observed_: Array = state("int", "any", low=0, high=1)
+    weight_: Floats = state("float", "any", low=0.0)
+    bin_: Array = state("int", "any", low=0)
+    edges_: Floats = state("float", "any")
+    centre_: Floats = state("float", "any")
+    components_: Floats = state("float", "any", "any")
+    top_: bool = state("bool")
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
         _, single = bandwidth_array(self.bandwidth)
         if not single:
-            parameters.number("bandwidth", self.bandwidth, 0.0, above=True)
-        if parameters.is_whole(self.bins):
-            parameters.whole("bins", self.bins, 1, 10**7)
-        else:
-            parameters.edges("bins", self.bins)
+            number("bandwidth", self.bandwidth, 0.0, above=True)
+        super().check_parameters()
         check_kernel(self.kernel)
         check_device(self.device)
-        check_chosen(self.columns)
-        if self.scale is not None:
-            parameters.one_of("scale", self.scale, ("standard",))
         check_reduction(self.reduce, self.dimensions)
-        parameters.one_of("target", self.target, ("auto", "positive", "top"))
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
+        self._check_columns(self.means_, self.spreads_, self.missing_)
         count, rows = len(self.names_), len(self.features_)
-        parts = (self.nominal_, self.levels_, self.means_, self.spreads_, self.missing_)
-        if not count or any(len(part) != count for part in parts):
-            raise ValueError("the columns differ in number")
         if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
             raise ValueError("the rows differ in number")
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1), kept=False)
@@ -155,11 +112,11 @@ class LocalRecalibration(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
         learned = NearnessMap.learned(sample.columns, names, sample.weight, self.scale, group=self.kernel == "group")
-        self.names_, self.nominal_, self.levels_ = label_array(names), learned.nominal, learned.levels
+        self._remember(names, learned.nominal, learned.levels)
         self.means_, self.spreads_, self.missing_ = learned.means, learned.spreads, learned.missing
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, observed = _scored(sample, top=self.top_)
-        bins = self.bins if parameters.is_whole(self.bins) else parameters.edges("bins", self.bins)
+        bins = bins_or_edges("bins", self.bins)
         self.edges_ = np.asarray(edges_for(score, bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = observed.astype(np.int64)

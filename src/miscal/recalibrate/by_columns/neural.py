@@ -17,13 +17,13 @@ from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.classes.softmax import logs_of, softmax
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
+from miscal.recalibrate.fitting.softmax import logs_of, softmax
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time
 LEAST_HELD = 200  # rows below which none are held out
@@ -84,7 +84,18 @@ def _coding(name: str, nominal: bool, levels: list[Any]) -> Coding:
     return Coding(name, True, levels, MISSING - FIRST, OTHER - FIRST) if nominal else Coding(name, False, [])
 
 
-class NeuralCalibration(Recalibrator):
+def _check_widths(name: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple)):
+        raise refusal("must be a sequence of widths", where=f"'{name}'", got=f"got {value!r}")
+    for width in value:
+        whole(name, width, 1, 1 << 16)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+class NeuralCalibration(ByColumns):
     """Add a network of all columns to a monotone map of the score (Neural Calibration; Pan and others 2019).
 
     ``q = sigmoid(eta(l) + g(x))``: eta is a non-decreasing line plot of the log-odds l (softplus increments, 100 knots
@@ -138,110 +149,50 @@ class NeuralCalibration(Recalibrator):
     True
     """
 
-    uses_columns: ClassVar[bool] = True
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "batches are drawn of rows",
         "order": "batches are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "centre_": Field("float", ("any",)),
-        "scale_": Field("float", ("any",)),
-        "knots_": Field("float", ("any",)),
-        "weights_": Field("labels"),
-        "losses_": Field("float", ("any",)),
-        "held_losses_": Field("float", ("any",)),
-    }
-
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    centre_: Floats
-    scale_: Floats
-    knots_: Floats
-    weights_: Array  # each tensor's float32 as base64
-    losses_: Floats
-    held_losses_: Floats
-
-    def __init__(
-        self,
-        embedding: int = 16,
-        hidden: Any = (200, 200),
-        epochs: int = 20,
-        learning_rate: float = 1e-3,
-        batch: int = 1024,
-        patience: int = 3,
-        module: Any = None,
-        device: str = "auto",
-        random_state: int = 0,
-        columns: Any = None,
-        nominal: Any = None,
-        hold_out: str = "random",
-        progress: Any = "auto",
-    ) -> None:
-        self.embedding = embedding
-        self.hidden = hidden
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch = batch
-        self.patience = patience
-        self.module = module
-        self.device = device
-        self.random_state = random_state
-        self.columns = columns
-        self.nominal = nominal
-        self.hold_out = hold_out
-        self.progress = progress
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        for name, most in (("embedding", 4096), ("epochs", 100_000), ("batch", 1 << 30), ("patience", 100_000)):
-            parameters.whole(name, getattr(self, name), 1, most)
-        parameters.number("learning_rate", self.learning_rate, 0.0, 10.0, above=True)
-        parameters.whole("random_state", self.random_state, 0, 2**32 - 1)
-        if not isinstance(self.hidden, (list, tuple)):
-            raise refusal("must be a sequence of widths", where="'hidden'", got=f"got {self.hidden!r}")
-        for width in self.hidden:
-            parameters.whole("hidden", width, 1, 1 << 16)
-        if not isinstance(self.device, str):
-            raise refusal("must be 'auto', 'cpu', 'cuda', ...", where="'device'", got=f"got {self.device!r}")
-        check_chosen(self.columns)
-        check_chosen(self.nominal)
-        parameters.one_of("hold_out", self.hold_out, ("random", "last"))
-        if self.progress not in ("auto", True, False):
-            raise refusal("must be 'auto', True or False", where="'progress'", got=f"got {self.progress!r}")
-        if self.module is not None and not callable(self.module):
-            raise refusal("must be a torch.nn.Module", where="'module'", got=f"got {self.module!r}")
 
     # ------------------------------------------------------------------------------------------------------- fit
+    embedding: int = parameter(whole, 1, 4096, default=16)
+    hidden: Any = parameter(_check_widths, default=(200, 200))
+    epochs: int = parameter(whole, 1, 100_000, default=20)
+    learning_rate: float = parameter(number, 0.0, 10.0, above=True, default=1e-3)
+    batch: int = parameter(whole, 1, 1 << 30, default=1024)
+    patience: int = parameter(whole, 1, 100_000, default=3)
+    module: Any = parameter(such, callable, "must be a torch.nn.Module", default=None)
+    device: str = parameter(such, _is_text, "must be 'auto', 'cpu', 'cuda', ...", default="auto")
+    random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
+    columns: Any = parameter(check_chosen, default=None)
+    nominal: Any = parameter(check_chosen, default=None)
+    hold_out: str = parameter(one_of, ("random", "last"), default="random")
+    progress: Any = parameter(such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto")
+    centre_: Floats = state("float", "any")
+    scale_: Floats = state("float", "any")
+    knots_: Floats = state("float", "any")
+    weights_: Array = state("labels")  # each tensor's float32 as base64
+    losses_: Floats = state("float", "any")
+    held_losses_: Floats = state("float", "any")
+
     def _fit(self, sample: Sample) -> None:
         network = _networks()
         names = chosen_names(sample.columns, self.columns)
         nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
         inputs = Inputs.learned(sample.columns, names, nominal)
-        self.names_, self.nominal_ = label_array(names), np.array([coding.nominal for coding in inputs.codings])
-        self.levels_ = [coding.levels for coding in inputs.codings]
+        self._remember(names, [c.nominal for c in inputs.codings], [c.levels for c in inputs.codings])
         self.centre_, self.scale_ = inputs.centre, inputs.scale
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         self.knots_ = _knots(outputs)
         device = network.device_of(self.device)
         rows = self._rows(inputs, sample.probability, sample.columns, sample.outcome, sample.weight)
-        with network.own_stream(int(self.random_state)), network.Told(self.progress) as told:
+        with network.own_stream(int(self.random_state)), network.telling(self.progress) as told:
             g = copy.deepcopy(self.module)
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
             model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
-            how = network.Training(
-                int(self.epochs),
-                float(self.learning_rate),
-                int(self.batch),
-                int(self.patience),
-                device,
-                int(self.random_state),
-                told,
-            )
+            rate, seed = float(self.learning_rate), int(self.random_state)
+            how = network.Training(int(self.epochs), rate, int(self.batch), int(self.patience), device, seed, told)
             with network.threads(model, how):
                 fitted, checked = network.train(model, rows, self._held(sample.rows), how)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
@@ -334,11 +285,13 @@ class NeuralCalibration(Recalibrator):
         if parts is None:
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
-        described = list(zip(map(str, self.names_), self.nominal_, self.levels_, strict=True))
-        words = [(name, tuple(levels)) for name, nominal, levels in described if nominal]
-        embedded = tuple((*word, table) for word, table in zip(words, tables, strict=True))
+        described = self._described()
+        places = {name: {w: FIRST + i for i, w in enumerate(levels)} for name, nominal, levels in described if nominal}
+        words = [nodes.Level(name, each, MISSING, OTHER) for name, each in places.items()]
+        embedded = tuple(zip(words, tables, strict=True))
         names = [name for name, nominal, _ in described if not nominal]
-        numbers = tuple(zip(names, self.centre_.tolist(), self.scale_.tolist(), strict=True))
+        whole = [nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, np.nan) for name in names]
+        numbers = tuple(zip(whole, self.centre_.tolist(), self.scale_.tolist(), strict=True))
         line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
@@ -348,8 +301,7 @@ class NeuralCalibration(Recalibrator):
         return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
-        described = zip(self.names_, self.nominal_, self.levels_, strict=True)
-        return Inputs([_coding(str(n), bool(c), levels) for n, c, levels in described], self.centre_, self.scale_)
+        return Inputs([_coding(*each) for each in self._described()], self.centre_, self.scale_)
 
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
@@ -379,9 +331,9 @@ class NeuralCalibration(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
-        count = len(self.names_)
-        numeric = count - int(np.count_nonzero(self.nominal_))
-        if not (count == len(self.nominal_) == len(self.levels_) and numeric == len(self.centre_) == len(self.scale_)):
+        self._check_columns()
+        numeric = int(np.count_nonzero(~self.nominal_))
+        if not numeric == len(self.centre_) == len(self.scale_):
             raise ValueError("the columns differ in number")
         if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
             raise ValueError("'knots_' must increase")

@@ -40,10 +40,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.outcome)
 
-    def chunk(self, rows: Array, device: torch.device) -> tuple[torch.Tensor, ...]:
-        """Some rows on the device."""
-        made = (self.codes, self.numbers, self.place, self.part, self.outcome, self.weight)
-        return tuple(torch.from_numpy(np.ascontiguousarray(part[rows])).to(device) for part in made)
+    def chunks(self, rows: Array, device: torch.device, batch: int = CHUNK) -> Iterator[tuple[torch.Tensor, ...]]:
+        """Some rows on the device, so many at a time."""
+        arrays = (self.codes, self.numbers, self.place, self.part, self.outcome, self.weight)
+        for start in range(0, rows.size, CHUNK):
+            here = rows[start : start + CHUNK]
+            made = [torch.from_numpy(np.ascontiguousarray(each[here])).to(device) for each in arrays]
+            yield from zip(*(torch.split(each, batch) for each in made), strict=True)
 
 
 class FieldNetwork(nn.Module):  # type: ignore[misc]
@@ -139,31 +142,18 @@ def threads(model: nn.Module, how: Training) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _silent(seen: int, total: int) -> None:
-    """Tell nobody."""
-
-
-class Told:
+@contextmanager
+def telling(progress: Any) -> Iterator[Callable[[int, int], None]]:
     """A bar on the terminal, or nothing."""
+    if progress is not True and not (progress == "auto" and sys.stderr.isatty()):
+        yield lambda seen, total: None  # noqa: ARG005
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(self, progress: Any) -> None:
-        self.asked = progress is True
-        self.shown = self.asked or (progress == "auto" and sys.stderr.isatty())
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        if not self.shown:
-            return _silent
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.bar = Progress(console=Console(stderr=True, force_terminal=self.asked or None), transient=True)
-        self.bar.start()
-        task = self.bar.add_task("Neural Calibration", total=None)
-        return lambda seen, total: self.bar.update(task, completed=seen, total=total)
-
-    def __exit__(self, *error: object) -> None:
-        if self.shown:
-            self.bar.stop()
+    with Progress(console=Console(stderr=True, force_terminal=progress is True or None), transient=True) as bar:
+        task = bar.add_task("Neural Calibration", total=None)
+        yield lambda seen, total: bar.update(task, completed=seen, total=total)
 
 
 @dataclass(frozen=True)
@@ -196,7 +186,7 @@ def train(model: Calibration, rows: Rows, held: Array | None, how: Training) -> 
         model.train()
         total = torch.zeros((), device=how.device)
         seen = epoch * own.size
-        for batch in _batches(rows, rng.permutation(own), how):
+        for batch in rows.chunks(rng.permutation(own), how.device, how.batch):
             optimizer.zero_grad(set_to_none=True)
             loss = (losses(model(*batch[:4]), batch[4]) * batch[5]).mean()
             loss.backward()
@@ -218,19 +208,12 @@ def train(model: Calibration, rows: Rows, held: Array | None, how: Training) -> 
     return fitted, checked
 
 
-def _batches(rows: Rows, order: Array, how: Training) -> Iterator[tuple[torch.Tensor, ...]]:
-    for start in range(0, order.size, CHUNK):
-        chunk = rows.chunk(order[start : start + CHUNK], how.device)
-        yield from zip(*(torch.split(part, how.batch) for part in chunk), strict=True)
-
-
 def mean_loss(model: Calibration, rows: Rows, which: Array, device: torch.device) -> float:
     """Weighted mean loss of some rows."""
     model.eval()
     total = weight = 0.0
     with torch.no_grad():
-        for start in range(0, which.size, CHUNK):
-            chunk = rows.chunk(which[start : start + CHUNK], device)
+        for chunk in rows.chunks(which, device):
             total += float((losses(model(*chunk[:4]), chunk[4]) * chunk[5]).double().sum())
             weight += float(chunk[5].double().sum())
     return total / weight
@@ -239,12 +222,9 @@ def mean_loss(model: Calibration, rows: Rows, which: Array, device: torch.device
 def outputs_of(model: Calibration, rows: Rows, device: torch.device) -> Array:
     """Log-odds of all rows, in chunks."""
     model.to(device).eval()
-    made = []
     with torch.no_grad():
-        for start in range(0, len(rows), CHUNK):
-            chunk = rows.chunk(np.arange(start, min(start + CHUNK, len(rows))), device)
-            made.append(model(*chunk[:4]).double().cpu().numpy())
-    return np.concatenate(made)
+        chunks = rows.chunks(np.arange(len(rows)), device)
+        return np.concatenate([model(*chunk[:4]).double().cpu().numpy() for chunk in chunks])
 
 
 def device_of(name: str) -> torch.device:

@@ -7,17 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import refusal
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
-from miscal.recalibrate.classes.scaling import DirichletCalibration
+from miscal.recalibrate.base import ByColumns, Floats, Recalibrator, Sample
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
 from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.score.scaling import DirichletCalibration
+from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
 
@@ -75,14 +73,6 @@ class Tree(NamedTuple):
             waiting.append((int(self.right[node]), here[~goes_left]))
             waiting.append((int(self.left[node]), here[goes_left]))
 
-    def parents(self) -> Integers:
-        """Parent of each node, -1 for the root."""
-        made = np.full(len(self.left), -1)
-        inner = np.flatnonzero(self.left >= 0)
-        made[self.left[inner]] = inner
-        made[self.right[inner]] = inner
-        return made
-
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
         size, inner = len(self.left), np.flatnonzero(self.left >= 0)
@@ -97,8 +87,8 @@ class Tree(NamedTuple):
 
 def grow(
     sample: Sample, codings: list[Coding], *, max_depth: int, min_leaf: float, random_state: Any
-) -> tuple[Tree, list[Floats]]:
-    """Grow a classification tree (Gini) on the columns; also the columns as numbers.
+) -> tuple[Tree, Any]:
+    """Grow a classification tree (Gini) on the columns; also which nodes each row passes, (rows, nodes), sparse.
 
     The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
     single precision; cuts lie halfway between neighbouring values.
@@ -117,6 +107,7 @@ def grow(
         smallest = {"min_weight_fraction_leaf": min_leaf}
     grower = DecisionTreeClassifier(max_depth=max_depth, random_state=random_state, **smallest)
     grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
+    paths = grower.decision_path(ranks)
     inner = grown.children_left >= 0
     threshold = np.zeros(grown.node_count)
     for node in np.flatnonzero(inner):
@@ -126,10 +117,10 @@ def grow(
         threshold[node] = found[below] if np.isinf(above) else 0.5 * found[below] + 0.5 * above
     column = np.where(inner, grown.feature, 0).astype(np.int64)
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
-    return Tree(column, threshold, left, right), numbers
+    return Tree(column, threshold, left, right), paths
 
 
-class CutColumns(Recalibrator):
+class CutColumns(ByColumns):
     """Base of recalibrators whose trees cut columns.
 
     Numbers stay numbers, held within the range of fit; missing ones come after the largest. Levels become their place
@@ -137,48 +128,40 @@ class CutColumns(Recalibrator):
     the place of the commonest level.
     """
 
-    uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "ranges_": Field("float", ("any", 2), -np.inf, np.inf),  # of a category: places of missing and unseen levels
-        "node_column_": Field("int", ("any",)),
-        "node_threshold_": Field("float", ("any",), -np.inf, np.inf),
-        "node_left_": Field("int", ("any",), -1),
-        "node_right_": Field("int", ("any",), -1),
-    }
     more_columns: ClassVar[int] = 0  # that trees cut besides
 
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    ranges_: Floats
-    node_column_: Integers
-    node_threshold_: Floats
-    node_left_: Integers
-    node_right_: Integers
+    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: places of missing and unseen
+    node_column_: Integers = state("int", "any")
+    node_threshold_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    node_left_: Integers = state("int", "any", low=-1)
+    node_right_: Integers = state("int", "any", low=-1)
 
     def check_state(self) -> None:
         """Refuse columns that differ in number, and trees that are none."""
-        count = len(self.names_)
-        if not count or not (len(self.nominal_) == len(self.levels_) == len(self.ranges_) == count):
-            raise ValueError("the columns of the trees differ in number")
-        self._tree().check(count + self.more_columns)
+        self._check_columns(self.ranges_)
+        self._tree().check(len(self.names_) + self.more_columns)
 
     def _tree(self) -> Tree:
         return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
 
     def _keep_trees(self, codings: list[Coding], tree: Tree) -> None:
-        self.names_ = label_array([coding.name for coding in codings])
-        self.nominal_ = np.array([coding.nominal for coding in codings], dtype=np.bool_)
-        self.levels_ = [coding.levels for coding in codings]
+        self._remember([c.name for c in codings], [c.nominal for c in codings], [c.levels for c in codings])
         self.ranges_ = np.array([[coding.low, coding.high] for coding in codings], dtype=np.float64)
         self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
 
     def _codings(self) -> list[Coding]:
-        described = zip(self.names_, self.nominal_, self.levels_, self.ranges_, strict=True)
-        return [Coding(str(n), bool(c), levels, float(r[0]), float(r[1])) for n, c, levels, r in described]
+        return [Coding(*each, *ends) for each, ends in zip(self._described(), self.ranges_.tolist(), strict=True)]
+
+
+def _of_the_score(leaf: Any) -> bool:
+    return isinstance(leaf, Recalibrator) and not leaf.uses_columns
+
+
+def _check_smallest(name: str, value: Any) -> None:
+    if is_whole(value):
+        whole(name, value, 1)
+    else:
+        number(name, value, 0.0, 0.5, above=True)
 
 
 class VariableTree(CutColumns):
@@ -219,36 +202,14 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
-    fields: ClassVar[dict[str, Field]] = CutColumns.fields | {"leaves_": Field("inner")}
-
-    leaves_: list[Recalibrator | None]
-
-    def __init__(
-        self,
-        columns: Any = None,
-        leaf: Recalibrator | None = None,
-        max_depth: int = 3,
-        min_leaf: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
-        self.columns = columns
-        self.leaf = leaf
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.random_state = random_state
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        check_chosen(self.columns)
-        if self.leaf is not None and (not isinstance(self.leaf, Recalibrator) or self.leaf.uses_columns):
-            hint = "such as BetaCalibration()"
-            raise refusal("must be a recalibrator of the score", where="'leaf'", got=f"got {self.leaf!r}", hint=hint)
-        parameters.whole("max_depth", self.max_depth, 1, 64)
-        if parameters.is_whole(self.min_leaf):
-            parameters.whole("min_leaf", self.min_leaf, 1)
-        else:
-            parameters.number("min_leaf", self.min_leaf, 0.0, 0.5, above=True)
-        parameters.whole("random_state", self.random_state, 0, 2**32 - 1)
+    columns: Any = parameter(check_chosen, default=None)
+    leaf: Recalibrator | None = parameter(
+        such, _of_the_score, "must be a recalibrator of the score", "such as BetaCalibration()", default=None
+    )
+    max_depth: int = parameter(whole, 1, 64, default=3)
+    min_leaf: float = parameter(_check_smallest, default=0.1)
+    random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
+    leaves_: list[Recalibrator | None] = state("inner")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -273,26 +234,22 @@ class VariableTree(CutColumns):
         target = (sample.outcome == favourite).astype(np.float64)
         codings = [coded(sample.columns.find(name), target, weight) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, numbers = grow(sample, codings, min_leaf=self.min_leaf, **options)
+        tree, paths = grow(sample, codings, min_leaf=self.min_leaf, **options)
         self._keep_trees(codings, tree)
-        self.leaves_ = self._fitted_leaves(sample, tree, dict(tree.parts(numbers, sample.rows)))
+        self.leaves_ = self._fitted_leaves(sample, tree, paths)
 
-    def _fitted_leaves(self, sample: Sample, tree: Tree, parts: dict[int, Integers]) -> list[Recalibrator | None]:
+    def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
+        """Each leaf's own, or with one class only that of its nearest ancestor with two; parents come first."""
         leaf = self.leaf
         if leaf is None:
             leaf = BetaCalibration() if sample.n_classes == 2 else DirichletCalibration()
-        parents = tree.parents()
-        rows = dict(parts)
-        for node in range(len(tree.left) - 1, -1, -1):  # children come after their parents
-            if tree.left[node] >= 0:
-                rows[node] = np.concatenate([rows[int(tree.left[node])], rows[int(tree.right[node])]])
+        inside = paths.tocsc()
         made: list[Recalibrator | None] = [None] * len(tree.left)
-        for node in parts:
-            source = node
-            while len(np.unique(sample.outcome[rows[source]])) < 2 and parents[source] >= 0:
-                source = int(parents[source])
-            part = sample.take(np.sort(rows[source]))
-            made[node] = clone(leaf).fit(part.probability, part.outcome, sample_weight=part.weight)
+        for node in np.flatnonzero(tree.left < 0):
+            above = paths[inside[:, [node]].indices[0]].indices
+            rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
+            part = next(sample.take(each) for each in rows if len(np.unique(sample.outcome[each])) > 1)
+            made[node] = leaf.fitted_on(part)
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

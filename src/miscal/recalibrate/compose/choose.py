@@ -11,14 +11,14 @@ import numpy as np
 from miscal import recalibrate
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
-from miscal.data.predictions import Predictions, check_arrays
+from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.compose.blend import Blend, fitted_on
+from miscal.recalibrate.compose.combined import Blend
 from miscal.recalibrate.compose.cross_fit import Judged, difference, judge, mean_of, measure, mixed, table_of
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.fitting.parameters import whole
 from miscal.recalibrate.fitting.tables import columns_of
-from miscal.recalibrate.score.identity import Identity
+from miscal.recalibrate.score.curves import Identity
 from miscal.results import Table
 
 LEAST_ROWS = 50
@@ -82,38 +82,35 @@ def choose(
     >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
     True
     """
-    parameters.whole("cv", cv, 2)
-    rows = check_arrays(y, y_prob, sample_weight)
-    kept = None if not rows.ignored else np.flatnonzero(np.asarray(sample_weight, dtype=float) > 0)
-    columns = columns_of(X, rows.rows + rows.ignored, "choose") if X is not None else Columns({})
-    columns = columns if kept is None else columns.take(kept)
-    clusters = _clusters(cluster, rows.rows + rows.ignored, kept)
-    usable = _named(columns, allowed, "'allowed'")
-    audited = _named(columns, by, "'by'")
-    offered = Columns({name: columns[name] for name in usable})
+    whole("cv", cv, 2)
+    columns = columns_of(X, None, "choose") if X is not None else Columns({})
+    given = Raw(y, y_prob, sample_weight, cluster=_clusters(cluster), columns=columns, names=METRIC)
+    rows = Predictions.validated(given)
+    audited = _named(rows.columns, by, "'by'")
+    offered = Columns({name: rows.columns[name] for name in _named(rows.columns, allowed, "'allowed'")})
     sample = Sample(rows.probability, rows.outcome, rows.weight, offered, rows.n_classes)
     named = _candidates(candidates, rows, offered)
     beside = rows.rows - int(np.bincount(rows.outcome).max())
+    reason = ""
     if rows.rows < LEAST_ROWS or beside < LEAST_EVENTS:
         reason = f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest class."
-        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, sample)
-    if clusters is not None and np.unique(clusters).size < 2:
+    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
         reason = "There is one cluster only, and no rows beside it to judge by."
-        return _finished(Identity(), "Identity", Table({"name": ["Identity"]}), reason, sample)
-    folds = fold_of_rows(rows.rows, cv, cluster=clusters, random_state=random_state)
+    if reason:
+        return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
+    folds = fold_of_rows(rows.rows, cv, cluster=rows.cluster, random_state=random_state)
     judged = [judge(name, each, sample, folds) for name, each in named.items()]
     blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
     judged += [blended] if blended is not None else []
     for each in judged:
-        measure(each, judged[0], rows, columns, audited, clusters)
-    table = table_of(judged, rows, clusters)
-    winner, reason = _choice(table, judged, rows, clusters)
-    if not winner.weights:
-        return _finished(winner.recalibrator, winner.name, table, reason, sample)
-    members = [fitted_on(named[name], sample) for name in winner.weights]
-    blend = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
-    blend.name, blend.table, blend.reason = winner.name, table, reason
-    return blend
+        measure(each, judged[0], rows, audited)
+    table = table_of(judged, rows)
+    winner, reason = _choice(table, judged, rows)
+    fitted = winner.recalibrator.quietly_fitted_on(sample)
+    if winner.weights:
+        members = [named[name].quietly_fitted_on(sample) for name in winner.weights]
+        fitted = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
+    return _told(fitted, winner.name, table, reason)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -151,27 +148,22 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, R
     return found
 
 
-def _clusters(cluster: Any, total: int, kept: np.ndarray | None) -> np.ndarray | None:
-    if cluster is None:
-        return None
+def _clusters(cluster: Any) -> np.ndarray | None:
     try:
-        codes = np.unique(np.asarray(cluster), return_inverse=True)[1]
+        return None if cluster is None else np.unique(np.asarray(cluster), return_inverse=True)[1]
     except TypeError as error:  # labels without an order, such as None beside words
         raise refusal("must have labels of one type, none missing", where="'cluster'", got=str(error)) from error
-    if codes.shape != (total,):
-        raise refusal("must have one label a row", where="'cluster'", got=f"it has {codes.size} for {total} rows")
-    return codes if kept is None else codes[kept]
 
 
-def _choice(table: Table, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> tuple[Judged, str]:
+def _choice(table: Table, judged: list[Judged], rows: Predictions) -> tuple[Judged, str]:
     """The winner and why."""
-    eligible = [each for each in judged[1:] if _helps(each, judged, rows, clusters)]
+    eligible = [each for each in judged[1:] if _helps(each, judged, rows)]
     if not eligible:
         return judged[0], _nothing(table)
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     near = []
     for each in eligible:
-        mean, error = difference(each.loss, best.loss, rows, clusters)
+        mean, error = difference(each.loss, best.loss, rows)
         if each is best or (math.isfinite(mean) and mean <= error):
             near.append(each)
     blends = [each for each in near if each.weights]
@@ -179,13 +171,13 @@ def _choice(table: Table, judged: list[Judged], rows: Predictions, clusters: np.
     return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights)
 
 
-def _helps(each: Judged, judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> bool:
+def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
     """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
     blended = bool(judged[-1].weights)
     singles = max(len(judged) - 1 - blended, 1)
     share = BLEND_SHARE if blended else 0.0
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
-    mean, _ = difference(each.loss, judged[0].loss, rows, clusters)
+    mean, _ = difference(each.loss, judged[0].loss, rows)
     return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
 
 
@@ -222,7 +214,6 @@ def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]
     return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
 
 
-def _finished(each: Recalibrator, name: str, table: Table, reason: str, sample: Sample) -> Recalibrator:
-    fitted = fitted_on(each, sample)
+def _told(fitted: Recalibrator, name: str, table: Table, reason: str) -> Recalibrator:
     fitted.name, fitted.table, fitted.reason = name, table, reason
     return fitted

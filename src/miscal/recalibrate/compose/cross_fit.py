@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from miscal.data.columns import Columns
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.metrics.decision import area_under_curve
@@ -18,28 +18,29 @@ from miscal.metrics.score.losses import pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.classes.softmax import logs_of, softmax
-from miscal.recalibrate.compose.blend import blend_weights, fitted_on, predicted
-from miscal.recalibrate.score.identity import Identity
+from miscal.recalibrate.compose.combined import blend_weights
+from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.score.curves import Identity
 from miscal.results import Table
 
 TWO_SIDED = 1.959963984540054
 LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
 
 
+@dataclass(eq=False)
 class Judged:
     """One candidate's held-out probabilities and what they cost; of a blend also the weights of its members."""
 
-    def __init__(self, name: str, recalibrator: Recalibrator) -> None:
-        self.name, self.recalibrator = name, recalibrator
-        self.weights: dict[str, float] = {}
-        self.held_out = np.empty((0, 0))
-        self.loss = np.empty(0)
-        self.seconds = 0.0
-        self.keeps_ranking = False
-        self.p_value = 1.0
-        self.numbers: dict[str, Any] = {}
-        self.failure = ""
+    name: str
+    recalibrator: Recalibrator
+    weights: dict[str, float] = field(default_factory=dict)
+    held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    seconds: float = 0.0
+    keeps_ranking: bool = False
+    p_value: float = 1.0
+    numbers: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
 
 
 def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
@@ -51,10 +52,10 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarr
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             start = time.perf_counter()
-            fitted = fitted_on(recalibrator, sample.take(train))
+            fitted = recalibrator.quietly_fitted_on(sample.take(train))
             done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = predicted(fitted, sample.take(test))
+            held_out[test] = fitted.predict_proba(sample.probability[test], sample.columns.take(test))
     except MiscalError as error:
         done.failure = str(error).splitlines()[0]
         return done
@@ -83,14 +84,12 @@ def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged 
     return done
 
 
-def measure(
-    done: Judged, alone: Judged, rows: Predictions, columns: Columns, audited: list[str], clusters: np.ndarray | None
-) -> None:
+def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
     """Fill in what a candidate's held-out probabilities cost."""
     if done.held_out.size:
         done.loss = _row_loss(done.held_out, rows)
-        done.p_value = _chance(done, alone, rows, clusters)
-        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, columns, audited)}
+        done.p_value = _chance(done, alone, rows)
+        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, audited)}
 
 
 def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
@@ -99,7 +98,7 @@ def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
         return np.asarray(-np.log(chosen))
 
 
-def _numbers(held_out: np.ndarray, rows: Predictions, columns: Columns, audited: list[str]) -> dict[str, float]:
+def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
     """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
     probability = held_out[:, 1] if rows.n_classes == 2 else held_out
     made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
@@ -115,20 +114,19 @@ def _numbers(held_out: np.ndarray, rows: Predictions, columns: Columns, audited:
     from miscal.engines.memory import mean_tally
 
     for name in audited:
-        column = columns[name]
+        column = rows.columns[name]
         pooling = level_pooling(column) if column.nominal else range_pooling(column, weight=rows.weight)
         tally = mean_tally(compared, pooling)
         found[f"by {name}"] = float(aggregate(np.nan_to_num(tally.gap), tally.weight))
     return found
 
 
-def table_of(judged: list[Judged], rows: Predictions, clusters: np.ndarray | None) -> Table:
+def table_of(judged: list[Judged], rows: Predictions) -> Table:
     """One row a candidate; differences are paired with leaving the probabilities alone."""
     alone = judged[0].loss
     found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
-    losses = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    differences = [difference(each.loss, alone, rows, clusters) for each in judged]
-    found["log_loss"] = losses
+    differences = [difference(each.loss, alone, rows) for each in judged]
+    found["log_loss"] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
     found["log_loss_difference"] = [mean for mean, _ in differences]
     found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
     found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
@@ -146,9 +144,7 @@ def mean_of(loss: np.ndarray, rows: Predictions) -> float:
     return float(np.average(loss, weights=rows.weight))
 
 
-def difference(
-    loss: np.ndarray, other: np.ndarray, rows: Predictions, clusters: np.ndarray | None
-) -> tuple[float, float]:
+def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
     """Mean paired difference and its standard error; both infinite where one loss is."""
     if not loss.size:
         return math.nan, math.nan
@@ -159,11 +155,11 @@ def difference(
     weight = np.ones(rows.rows) if rows.weight is None else rows.weight
     mean = float(np.average(change, weights=weight))
     off = weight * (change - mean)
-    off = off if clusters is None else np.bincount(clusters, off)
+    off = off if rows.cluster is None else np.bincount(rows.cluster, off)
     return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
 
 
-def _chance(each: Judged, alone: Judged, rows: Predictions, clusters: np.ndarray | None) -> float:
+def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
     """One-sided p-value of the gain if the probabilities were right as they are.
 
     Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
@@ -177,6 +173,6 @@ def _chance(each: Judged, alone: Judged, rows: Predictions, clusters: np.ndarray
     own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
     beyond = own - (right * change).sum(axis=1)
     beyond = beyond if rows.weight is None else beyond * rows.weight
-    beyond = beyond if clusters is None else np.bincount(clusters, beyond)
+    beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))
     return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0

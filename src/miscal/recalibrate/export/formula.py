@@ -246,63 +246,36 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """share · inside + (1 - share) · outside."""
+class Refused:
+    """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
 
-    share: Node
-    inside: Node
-    outside: Node
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        share = self.share(p, row, at)
-        return share * self.inside(p, row, at) + (1.0 - share) * self.outside(p, row, at)
-
-
-@dataclass(frozen=True)
-class Known:
-    """`inside` where every column has one of its levels (None: missing), else nothing: the policy is an error."""
-
-    levels: tuple[tuple[str, tuple[Any, ...]], ...]
-    inside: Node
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        if any(row[name] not in levels for name, levels in self.levels):
-            raise General  # the table's way refuses, and says which level
-        return self.inside(p, row, at)
+    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+        raise General
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
-    embedded : (name, levels, table): rows of the table for unseen levels, missing values, then the levels in order
-    numbers : (name, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
+    embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
+    numbers : (number, centre, scale), held within `furthest` after scaling; flags of missing ones come after them
     layers : weight, bias, weight, bias, ...
     """
 
-    embedded: tuple[tuple[str, tuple[Any, ...], Any], ...]
-    numbers: tuple[tuple[str, float, float], ...]
+    embedded: tuple[tuple[Level, Any], ...]
+    numbers: tuple[tuple[Number, float, float], ...]
     furthest: float
     layers: tuple[Any, ...]
 
     def __call__(self, p: float, row: Row, at: Names) -> float:
-        parts = [table[int(level(p, row, at))] for level, table in self.looked_up]
-        found = [Number(name, -LARGEST, LARGEST, math.nan)(p, row, at) for name, _, _ in self.numbers]
-        scaled = [(value - centre) * scale for value, (_, centre, scale) in zip(found, self.numbers, strict=True)]
+        parts = [table[int(level(p, row, at))] for level, table in self.embedded]
+        scaled = [(number(p, row, at) - centre) * scale for number, centre, scale in self.numbers]
         # In single precision, as in training.
         held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
         x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
         for weight, bias in zip(self.layers[0:-2:2], self.layers[1:-2:2], strict=True):
             x = np.maximum(weight @ x + bias, 0.0)
         return float((self.layers[-2] @ x + self.layers[-1])[0])
-
-    @cached_property
-    def looked_up(self) -> list[tuple[Level, Any]]:
-        """Each embedded column as the row of its table."""
-        places = [{level: 2.0 + i for i, level in enumerate(levels)} for _, levels, _ in self.embedded]
-        return [
-            (Level(name, own, 1.0, 0.0), table) for (name, _, table), own in zip(self.embedded, places, strict=True)
-        ]
 
 
 @dataclass(frozen=True)
@@ -329,7 +302,7 @@ class Name:
 
 Node = (
     Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-    | Number | Level | Cut | Polynomial | Match | Mixed | Known | Network | Named | Name
+    | Number | Level | Cut | Polynomial | Match | Refused | Network | Named | Name
 )  # fmt: skip
 
 
@@ -350,6 +323,11 @@ class Each:
 
 
 Formula = Node | Softmax | Each
+
+
+def untouched(n_classes: int) -> Probability | Each:
+    """The formula of a map that changes nothing."""
+    return Probability() if n_classes == 2 else Each((Probability(),) * n_classes)
 
 
 def no_formula(name: str, why: str, instead: str) -> MiscalError:

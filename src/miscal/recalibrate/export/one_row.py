@@ -6,6 +6,7 @@ refuses in words.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from miscal.data.errors import MiscalError, refusal
-from miscal.recalibrate.export.formula import Floats, Formula, General, Row
+from miscal.recalibrate.export.formula import Floats, General, Row
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -53,17 +54,12 @@ def formula_of(recalibrator: Recalibrator) -> Any:
     labels, formula = _formulas.get(recalibrator, (None, None))
     if labels is None or labels is not getattr(recalibrator, "classes_", None):
         recalibrator.check_fitted()
-        labels, formula = _formulas[recalibrator] = recalibrator.classes_, _written(recalibrator)
+        formula = None
+        if recalibrator.n_classes_ == 2:
+            with contextlib.suppress(MiscalError):
+                formula = recalibrator.formula()
+        _formulas[recalibrator] = recalibrator.classes_, formula
     return formula
-
-
-def _written(recalibrator: Recalibrator) -> Formula | None:
-    if recalibrator.n_classes_ > 2:
-        return None
-    try:
-        return recalibrator.formula()
-    except MiscalError:
-        return None
 
 
 def _plain(value: Any) -> Any:

@@ -18,19 +18,20 @@ OPSET = 17
 MOST_KEYS = 1_000_000  # combinations of levels
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
+COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
 def to_onnx(recalibrator: Recalibrator) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
     try:
-        from onnx import TensorProto, checker, helper
+        from onnx import checker, helper
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
     found = recalibrator.formula()
     graph = Graph()
-    wide = graph.add("Cast", ["probability"], to=TensorProto.DOUBLE)
+    wide = graph.add("Cast", ["probability"], to=DOUBLE)
     made = _written(graph, found, wide)
-    graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=TensorProto.FLOAT))
+    graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=FLOAT))
     classes = recalibrator.n_classes_
     rows = ["rows", classes] if classes > 2 else ["rows"]
     model = helper.make_model(
@@ -38,10 +39,10 @@ def to_onnx(recalibrator: Recalibrator) -> bytes:
             graph.nodes,
             "recalibrator",
             [
-                helper.make_tensor_value_info("probability", TensorProto.FLOAT, rows),
+                helper.make_tensor_value_info("probability", FLOAT, rows),
                 *(helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in graph.inputs.items()),
             ],
-            [helper.make_tensor_value_info("recalibrated", TensorProto.FLOAT, ["rows", classes])],
+            [helper.make_tensor_value_info("recalibrated", FLOAT, ["rows", classes])],
             graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)],
@@ -55,25 +56,24 @@ def to_onnx(recalibrator: Recalibrator) -> bytes:
 def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
     """The probabilities of all classes; `p` is the name of the event's, or of several classes' matrix."""
     if isinstance(found, nodes.Softmax):
-        low, high = graph.constant(nodes.LOGIT_CLIP), graph.constant(np.finfo(np.float64).max)
+        low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
         logs = graph.add("Log", [graph.add("Clip", [p, low, high])])
-        scores = graph.add("MatMul", [logs, graph.constant(np.ascontiguousarray(found.slopes.T))])
-        return graph.add("Softmax", [graph.add("Add", [scores, graph.constant(found.shifts)])], axis=1)
+        scores = graph.add("MatMul", [logs, np.ascontiguousarray(found.slopes.T)])
+        return graph.add("Softmax", [graph.add("Add", [scores, found.shifts])], axis=1)
     if isinstance(found, nodes.Each):
         return _each(graph, found, p)
     event = graph.write(found, p)
-    return graph.side_by_side([graph.add("Sub", [graph.constant(1.0), event]), event])
+    return graph.side_by_side([graph.add("Sub", [1.0, event]), event])
 
 
 def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
-    columns = [graph.add("Gather", [p, graph.constant(np.int64(k))], axis=1) for k in range(len(parts.maps))]
+    columns = [graph.add("Gather", [p, np.int64(k)], axis=1) for k in range(len(parts.maps))]
     values = graph.side_by_side([graph.write(node, q) for node, q in zip(parts.maps, columns, strict=True)])
     if not parts.divided:
         return values
-    axis = graph.constant(np.array([1], dtype=np.int64))
-    some = graph.add("Greater", [graph.add("ReduceSum", [values, axis]), graph.constant(0.0)])
+    some = graph.add("Greater", [graph.add("ReduceSum", [values, COLUMNS]), 0.0])
     chosen = graph.add("Where", [some, values, p])
-    return graph.add("Div", [chosen, graph.add("ReduceSum", [chosen, axis])])
+    return graph.add("Div", [chosen, graph.add("ReduceSum", [chosen, COLUMNS])])
 
 
 class Graph:
@@ -88,11 +88,13 @@ class Graph:
         self.inputs: dict[str, int] = {}  # columns, and the kind of each
         self.made: dict[Any, str] = {}  # parts that several others use
 
-    def add(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+    def add(self, kind: str, inputs: list[Any], **attributes: Any) -> str:
+        """One more step; inputs are names, or numbers that become constants."""
         from onnx import helper
 
         name = f"miscal.v{len(self.nodes)}"  # a name that no column has
-        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        self.nodes.append(helper.make_node(kind, names, [name], **attributes))
         return name
 
     def constant(self, value: Any) -> str:
@@ -123,35 +125,32 @@ class Graph:
 
     def side_by_side(self, columns: list[str]) -> str:
         """Columns (n,) as a matrix."""
-        axes = self.constant(np.array([1], dtype=np.int64))
-        return self.add("Concat", [self.add("Unsqueeze", [column, axes]) for column in columns], axis=1)
+        return self.add("Concat", [self.add("Unsqueeze", [column, COLUMNS]) for column in columns], axis=1)
 
     def looked_up(self, values: np.ndarray, place: str) -> str:
         """values[place]."""
-        return self.add("Gather", [self.constant(values), place])
+        return self.add("Gather", [values, place])
 
     def count_below(self, edges: np.ndarray, score: str, kind: str) -> str:
         """How many edges lie below each score ("Greater"), or at or below it ("GreaterOrEqual")."""
-        from onnx import TensorProto
-
-        wide = self.add("Unsqueeze", [score, self.constant(np.array([1], dtype=np.int64))])
-        above = self.add("Cast", [self.add(kind, [wide, self.constant(edges)])], to=TensorProto.INT64)
-        return self.add("ReduceSum", [above, self.constant(np.array([1], dtype=np.int64))], keepdims=0)
+        wide = self.add("Unsqueeze", [score, COLUMNS])
+        above = self.add("Cast", [self.add(kind, [wide, edges])], to=INT64)
+        return self.add("ReduceSum", [above, COLUMNS], keepdims=0)
 
     def _probability(self, node: nodes.Probability, p: str) -> str:  # noqa: ARG002
         return p
 
     def _held(self, node: nodes.Held, p: str) -> str:
-        return self.add("Clip", [self.write(node.inner, p), self.constant(node.low), self.constant(node.high)])
+        return self.add("Clip", [self.write(node.inner, p), node.low, node.high])
 
     def _log(self, node: nodes.Log, p: str) -> str:
         inner = self.write(node.inner, p)
-        return self.add("Log", [self.add("Sub", [self.constant(1.0), inner]) if node.of_rest else inner])
+        return self.add("Log", [self.add("Sub", [1.0, inner]) if node.of_rest else inner])
 
     def _linear(self, node: nodes.Linear, p: str) -> str:
         total = self.constant(node.intercept)
         for factor, inner in node.terms:
-            total = self.add("Add", [total, self.add("Mul", [self.constant(factor), self.write(inner, p)])])
+            total = self.add("Add", [total, self.add("Mul", [factor, self.write(inner, p)])])
         return total
 
     def _sigmoid(self, node: nodes.Sigmoid, p: str) -> str:
@@ -162,16 +161,16 @@ class Graph:
         place = self.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
         values = np.array([-1.0 if value is None else value for value in node.values])
         found = self.looked_up(values, place)
-        empty = self.add("Less", [found, self.constant(0.0)])
+        empty = self.add("Less", [found, 0.0])
         return self.add("Where", [empty, score, found])
 
     def _line(self, node: nodes.Line, p: str) -> str:
         score = self.write(node.inner, p)
         knots, values = np.array(node.knots), np.array(node.values)
         if knots.size == 1:
-            return self.add("Add", [self.add("Mul", [score, self.constant(0.0)]), self.constant(values[0])])
+            return self.add("Add", [self.add("Mul", [score, 0.0]), values[0]])
         if not node.continued:
-            score = self.add("Clip", [score, self.constant(knots[0]), self.constant(knots[-1])])
+            score = self.add("Clip", [score, knots[0], knots[-1]])
         place = self.count_below(knots[1:-1], score, "GreaterOrEqual")
         slope = self.looked_up(np.diff(values) / np.diff(knots), place)
         start = self.add("Sub", [score, self.looked_up(knots[:-1], place)])
@@ -179,7 +178,7 @@ class Graph:
 
     def _ratio(self, node: nodes.Ratio, p: str) -> str:
         inner = self.write(node.inner, p)
-        rest = self.add("Div", [self.add("Sub", [self.constant(1.0), inner]), self.constant(node.rate)])
+        rest = self.add("Div", [self.add("Sub", [1.0, inner]), node.rate])
         return self.add("Div", [inner, self.add("Add", [inner, rest])])
 
     def _then(self, node: nodes.Then, p: str) -> str:
@@ -188,8 +187,8 @@ class Graph:
     def _number(self, node: nodes.Number, p: str) -> str:  # noqa: ARG002
         def write() -> str:
             column = self.input(node.name, DOUBLE)
-            held = self.add("Clip", [column, self.constant(node.low), self.constant(node.high)])
-            return self.add("Where", [self.add("IsNaN", [column]), self.constant(node.missing), held])
+            held = self.add("Clip", [column, node.low, node.high])
+            return self.add("Where", [self.add("IsNaN", [column]), node.missing, held])
 
         return self.once(node, write)
 
@@ -202,7 +201,7 @@ class Graph:
         return self.once(node, write)
 
     def _cut(self, node: nodes.Cut, p: str) -> str:
-        test = self.add("LessOrEqual", [self.write(node.column, p), self.constant(node.threshold)])
+        test = self.add("LessOrEqual", [self.write(node.column, p), node.threshold])
         return self.add("Where", [test, self.write(node.left, p), self.write(node.right, p)])
 
     def _polynomial(self, node: nodes.Polynomial, p: str) -> str:
@@ -210,7 +209,7 @@ class Graph:
         power, total = inner, ""
         for i, factor in enumerate(node.factors):
             power = self.add("Mul", [power, inner]) if i else inner
-            term = self.add("Mul", [self.constant(factor), power])
+            term = self.add("Mul", [factor, power])
             total = self.add("Add", [total, term]) if i else term
         return total
 
@@ -219,51 +218,34 @@ class Graph:
         keys = list(node.cases)
         place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node.names, keys))
         values = [node.otherwise, *node.cases.values()]
-        constants = [value.intercept for value in values if isinstance(value, nodes.Linear) and not value.terms]
-        if len(constants) == len(values):
-            return self.looked_up(np.array(constants), place)
-        last = self.constant(np.array([1], dtype=np.int64))
-        wide = [self.add("Unsqueeze", [_each_row(self, value, p), last]) for value in values]
-        all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, last])
-        return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), last])
+        wide = [self.add("Unsqueeze", [_each_row(self, value, p), COLUMNS]) for value in values]
+        all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, COLUMNS])
+        return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), COLUMNS])
 
-    def _mixed(self, node: nodes.Mixed, p: str) -> str:
-        share = self.write(node.share, p)
-        inside = self.add("Mul", [share, self.write(node.inside, p)])
-        rest = self.add("Sub", [self.constant(1.0), share])
-        return self.add("Add", [inside, self.add("Mul", [rest, self.write(node.outside, p)])])
-
-    def _known(self, node: nodes.Known, p: str) -> str:
-        out = self.write(node.inside, p)
-        for name, levels in node.levels:
-            least = MISSING if None in levels else FIRST
-            codes = _codes(self, name, levels)
-            table = np.array([False, least == MISSING] + [True] * sum(level is not None for level in levels))
-            out = self.add("Where", [self.looked_up(table, codes), out, self.constant(math.nan)])
-        return out
+    def _refused(self, node: nodes.Refused, p: str) -> str:  # noqa: ARG002
+        return self.constant(math.nan)
 
     def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
-        last = self.constant(np.array([1], dtype=np.int64))
         parts = [
-            self.add("Gather", [self.constant(np.asarray(table, dtype=np.float64)), _codes(self, name, levels)])
-            for name, levels, table in node.embedded
+            self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level.name, list(level.values))])
+            for level, table in node.embedded
         ]
         values, flags = [], []
-        for name, centre, scale in node.numbers:
-            column = self.input(name, DOUBLE)
+        for number, centre, scale in node.numbers:
+            column = self.input(number.name, DOUBLE)
             absent = self.add("IsNaN", [column])
-            off = self.add("Mul", [self.add("Sub", [column, self.constant(centre)]), self.constant(scale)])
-            held = self.add("Clip", [off, self.constant(-node.furthest), self.constant(node.furthest)])
+            off = self.add("Mul", [self.add("Sub", [column, centre]), scale])
+            held = self.add("Clip", [off, -node.furthest, node.furthest])
             single = self.add("Cast", [self.add("Cast", [held], to=FLOAT)], to=DOUBLE)  # as in training
-            values.append(self.add("Where", [absent, self.constant(0.0), single]))
+            values.append(self.add("Where", [absent, 0.0, single]))
             flags.append(self.add("Cast", [absent], to=DOUBLE))
-        parts += [self.add("Unsqueeze", [column, last]) for column in values + flags]
+        parts += [self.add("Unsqueeze", [column, COLUMNS]) for column in values + flags]
         x = self.add("Concat", parts, axis=1)
         for i in range(0, len(node.layers), 2):
-            weight, bias = self.constant(np.ascontiguousarray(node.layers[i].T)), self.constant(node.layers[i + 1])
+            weight, bias = np.ascontiguousarray(node.layers[i].T), node.layers[i + 1]
             x = self.add("Add", [self.add("MatMul", [x, weight]), bias])
             x = self.add("Relu", [x]) if i + 2 < len(node.layers) else x
-        return self.add("Squeeze", [x, last])
+        return self.add("Squeeze", [x, COLUMNS])
 
     def _named(self, node: nodes.Named, p: str) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
@@ -307,11 +289,11 @@ def _written_codes(graph: Graph, name: str, levels: list[Any]) -> str:
     if not all(isinstance(level, (int, float)) and math.isfinite(level) for level in levels):
         raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got="its levels are of mixed types")
     column = graph.input(name, DOUBLE)
-    last = graph.constant(np.array([1], dtype=np.int64))
-    equal = graph.add("Equal", [graph.add("Unsqueeze", [column, last]), graph.constant(np.array(levels, dtype=float))])
-    places = graph.constant(np.arange(FIRST, FIRST + len(levels), dtype=np.int64))
-    code = graph.add("ReduceSum", [graph.add("Mul", [graph.add("Cast", [equal], to=INT64), places]), last], keepdims=0)
-    return graph.add("Where", [graph.add("IsNaN", [column]), graph.constant(np.int64(MISSING)), code])
+    equal = graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), np.array(levels, dtype=float)])
+    places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
+    coded = graph.add("Mul", [graph.add("Cast", [equal], to=INT64), places])
+    code = graph.add("ReduceSum", [coded, COLUMNS], keepdims=0)
+    return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
 
 
 def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) -> str:
@@ -329,6 +311,6 @@ def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) ->
     for j, name in enumerate(names):
         code = _codes(graph, name, levels[j])
         if j:
-            code = graph.add("Add", [graph.add("Mul", [place, graph.constant(np.int64(sizes[j]))]), code])
+            code = graph.add("Add", [graph.add("Mul", [place, np.int64(sizes[j])]), code])
         place = code
     return graph.looked_up(table.reshape(-1), place)

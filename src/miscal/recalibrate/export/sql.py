@@ -129,7 +129,7 @@ class Writer:
 
     def _level(self, node: nodes.Level) -> str:
         name = quoted(node.name)
-        cases = [f" WHEN {name} IS NULL THEN {digits(node.missing)}"]
+        cases = [f" WHEN {_gone(node.name, node.values)} THEN {digits(node.missing)}"]
         cases += [f" WHEN {name} = {literal(level)} THEN {digits(value)}" for level, value in node.values.items()]
         return f"(CASE{''.join(cases)} ELSE {digits(node.unseen)} END)"
 
@@ -156,18 +156,8 @@ class Writer:
         ]
         return f"(CASE{''.join(cases)} ELSE {self.write(node.otherwise)} END)"
 
-    def _mixed(self, node: nodes.Mixed) -> str:
-        share = self.write(node.share)
-        return f"({share} * {self.write(node.inside)} + (1.0 - {share}) * {self.write(node.outside)})"
-
-    def _known(self, node: nodes.Known) -> str:
-        tests = []
-        for name, levels in node.levels:
-            listed = ", ".join(literal(level) for level in levels if level is not None)
-            found = [f"{quoted(name)} IN ({listed})"] if listed else []
-            found += [_gone(name, levels)] if None in levels else []
-            tests.append(f"({' OR '.join(found)})")
-        return f"(CASE WHEN {' AND '.join(tests)} THEN {self.write(node.inside)} END)"
+    def _refused(self, _: nodes.Refused) -> str:
+        return "NULL"
 
     def _network(self, _: nodes.Network) -> str:
         hint = "use to_onnx, or its JSON: from_json() needs no torch"
@@ -267,15 +257,15 @@ def _number_test(column: nodes.Number, threshold: float) -> str:
 
 
 def _level_test(column: nodes.Level, threshold: float) -> str:
-    name = quoted(column.name)
+    name, gone = quoted(column.name), _gone(column.name, column.values)
     here = [literal(level) for level, place in column.values.items() if place <= threshold]
     rest = [literal(level) for level, place in column.values.items() if place > threshold]
     if column.unseen <= threshold:
-        known = f"{name} NOT IN ({', '.join(rest)})" if rest else f"{name} IS NOT NULL"
+        known = f"{name} NOT IN ({', '.join(rest)})" if rest else f"NOT ({gone})"
     else:
         known = f"{name} IN ({', '.join(here)})" if here else "FALSE"
     if column.missing > threshold:
         return known
     if known == "FALSE":
-        return f"{name} IS NULL"
-    return "TRUE" if not rest and column.unseen <= threshold else f"({name} IS NULL OR {known})"
+        return gone
+    return "TRUE" if not rest and column.unseen <= threshold else f"({gone} OR {known})"

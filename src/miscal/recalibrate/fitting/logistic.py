@@ -47,16 +47,13 @@ class Minimum(NamedTuple):
     separated: bool
 
 
-def minimise(
-    evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: npt.NDArray[np.bool_] | None = None
-) -> Minimum:
+def minimise(evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: npt.NDArray[np.bool_]) -> Minimum:
     """Minimise loss(theta) + sum_j penalty_j theta_j^2 / 2.
 
     `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
     keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
     keep the share they started with, and separable classes stop at certainty instead of overflowing.
     """
-    free = np.ones(len(start), dtype=bool) if free is None else free
     flat: list[int] = []  # directions not followed, at each step
 
     def penalised(at: Floats) -> State:

@@ -1,15 +1,39 @@
-"""Checks of parameters, worded alike everywhere."""
+"""How parameters are declared, and their checks, worded alike everywhere."""
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import nearest, refusal
+
+
+def parameter(check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+    """Declare a parameter of a recalibrator with its check, called with name, value and limits.
+
+    None is let through where it is the default.
+    """
+    return dataclasses.field(default=default, metadata={"check": (check, limits, more)})
+
+
+def check_all(owner: Any) -> None:
+    """Refuse the first parameter whose check does."""
+    for each in dataclasses.fields(owner):
+        value = getattr(owner, each.name) if "check" in each.metadata else None
+        if "check" in each.metadata and not (value is None and each.default is None):
+            check, limits, more = each.metadata["check"]
+            check(each.name, value, *limits, **more)
+
+
+def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: str = "") -> None:
+    """Refuse what `fine` says no to."""
+    if not fine(value):
+        raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def one_of(name: str, value: Any, options: Sequence[str]) -> None:
@@ -45,8 +69,11 @@ def truth(name: str, value: Any) -> None:
         raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
-def edges(name: str, value: Any) -> npt.NDArray[np.float64]:
-    """Take increasing edges of bins, at least two of them."""
+def bins_or_edges(name: str, value: Any) -> int | npt.NDArray[np.float64]:
+    """Take a number of bins, or their increasing edges, at least two of them."""
+    if is_whole(value):
+        whole(name, value, 1, 10**7)
+        return int(value)
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -16,15 +16,15 @@ from miscal.data.frames import named_columns
 Array = npt.NDArray[Any]
 
 
-def columns_of(X: Any, rows: int, who: str) -> Columns:
-    """See X as named columns; those of a plain array are named '0', '1', ..."""
+def columns_of(X: Any, rows: int | None, who: str) -> Columns:
+    """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
         raise refusal(
             f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
         )
     named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
     made = Columns(named)
-    for name in made:
+    for name in made if rows is not None else ():
         length = len(named[name])
         if length != rows:
             got = f"{length:,} against {rows:,}"
@@ -32,15 +32,13 @@ def columns_of(X: Any, rows: int, who: str) -> Columns:
     return made
 
 
-def check_chosen(chosen: Any) -> None:
-    """Refuse a `columns` parameter that is not None, a name, a position, or a list of these."""
+def check_chosen(name: str, chosen: Any) -> None:
+    """Refuse a `columns` parameter that is not a name, a position, or a list of these."""
     items = [chosen] if isinstance(chosen, (str, int, np.integer)) else chosen
-    if items is None:
-        return
     fine = isinstance(items, (list, tuple, np.ndarray)) and len(items) > 0
     if not fine or not all(isinstance(i, (str, int, np.integer)) and not isinstance(i, bool) for i in items):
         what = "must be None (all), or names or positions of columns"
-        raise refusal(what, where="'columns'", got=f"got {chosen!r}")
+        raise refusal(what, where=f"'{name}'", got=f"got {chosen!r}")
 
 
 def chosen_names(columns: Columns, chosen: Any) -> list[str]:

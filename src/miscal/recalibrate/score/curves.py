@@ -1,4 +1,4 @@
-"""Curves of the score: Platt scaling, beta calibration and temperature scaling."""
+"""Curves of the score: the identity, the odds of a sampling, Platt, beta, temperature and kernel calibration."""
 
 from __future__ import annotations
 
@@ -9,43 +9,101 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import warn
-from miscal.data.vectors import locked
+from miscal.data.vectors import locked, sigmoid
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, fit_curve
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, binaries, fit_curve
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
+LOGIT = Features("logit")
 LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
+BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
+STEEPEST = 10.0  # |log of the inverse temperature| at most
+GRID = 33
+LEAST = 1e-12
+RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
 
 Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+
+
+class Identity(Recalibrator):
+    """Leave probabilities as they are (keeps the ranking).
+
+    Rows of several classes that do not sum to 1 (they may be off by 1e-4) are divided by their sum.
+
+    Examples
+    --------
+    >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.25])
+    array([[0.75, 0.25]])
+    """
+
+    def _fit(self, sample: Sample) -> None:
+        pass
+
+    def _map(self, probability: Floats) -> Floats:
+        return as_rows(probability)
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Formula:
+        return nodes.untouched(self.n_classes_)
+
+
+class SamplingCorrection(Recalibrator):
+    """Correct probabilities of a model trained with a known share of the negatives (He et al. 2014).
+
+    P = p / (p + (1 - p) / rate): nothing is learned from the rows, so apply it before anything that is. Keeps the
+    ranking. Two classes only.
+
+    Parameters
+    ----------
+    rate : share of the negatives that was kept, in (0, 1]
+
+    Examples
+    --------
+    >>> SamplingCorrection(rate=0.1).fit([0.5, 0.2], [1, 0]).predict_proba([0.5])[:, 1].round(6)
+    array([0.090909])
+    """
+
+    two_classes_only: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
+
+    rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
+
+    def _fit(self, sample: Sample) -> None:
+        pass
+
+    def _map(self, probability: Floats) -> Floats:
+        # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
+        return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Ratio:
+        return nodes.Ratio(nodes.Probability(), float(self.rate))
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        return [cls(rate=0.5)]
 
 
 class _Curve(OneVsRest):
     """A logistic regression on features of the score."""
 
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
-        "coefficients_": Field("float", ("maps", "any")),
-        "intercepts_": Field("float", ("maps",)),
-    }
-
-    coefficients_: Floats
-    intercepts_: Floats
+    coefficients_: Floats = state("float", "maps", "any")
+    intercepts_: Floats = state("float", "maps")
 
     def _features(self) -> Features:
         raise NotImplementedError
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.ones(self._features().count), 0.0
-
     def _map_one(self, score: Floats, which: int) -> Floats:
-        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))
 
     def _formula_of(self, which: int) -> nodes.Sigmoid:
         return nodes.curve(self._features(), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
@@ -88,14 +146,8 @@ class PlattScaling(_Curve):
 
     candidate_for_two: ClassVar[bool] = True
 
-    def __init__(self, on: str = "logit", l2: float = 0.0) -> None:
-        self.on = on
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("on", self.on, ("logit", "probability"))
-        parameters.number("l2", self.l2, 0.0)
+    on: str = parameter(one_of, ("logit", "probability"), default="logit")
+    l2: float = parameter(number, 0.0, default=0.0)
 
     def _features(self) -> Features:
         return Features(self.on)
@@ -147,16 +199,9 @@ class BetaCalibration(_Curve):
 
     candidate_for_two: ClassVar[bool] = True
 
-    def __init__(self, constraint: str = "positive", l2: float = 0.0, clip: float = 1e-4) -> None:
-        self.constraint = constraint
-        self.l2 = l2
-        self.clip = clip
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("constraint", self.constraint, ("positive", "none"))
-        parameters.number("l2", self.l2, 0.0)
-        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+    constraint: str = parameter(one_of, ("positive", "none"), default="positive")
+    l2: float = parameter(number, 0.0, default=0.0)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
@@ -197,9 +242,7 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
-    fields: ClassVar[dict[str, Field]] = {"inverse_temperature_": Field("float", (), 1e-300)}
-
-    inverse_temperature_: float
+    inverse_temperature_: float = state("float", low=1e-300)
 
     @property
     def temperature_(self) -> float:
@@ -226,7 +269,7 @@ class TemperatureScaling(Recalibrator):
         power = float(self.inverse_temperature_)
         if self.n_classes_ > 2:
             return nodes.Softmax(power * np.eye(self.n_classes_), np.zeros(self.n_classes_))
-        return nodes.curve(Features("logit"), [power], 0.0)
+        return nodes.curve(LOGIT, [power], 0.0)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -239,7 +282,7 @@ class TemperatureScaling(Recalibrator):
 def powered(probability: Floats, power: float) -> Floats:
     """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
     if probability.ndim == 1:
-        return Features("logit").map(probability, np.array([power]), 0.0)
+        return LOGIT.map(probability, np.array([power]), 0.0)
     out = np.empty(probability.shape)
     rows = locked(probability)
     over_blocks(len(rows), lambda i, j: kernels.temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
@@ -252,7 +295,7 @@ def _derivatives(sample: Sample) -> Derivatives:
     nothing, one = np.zeros(1), np.ones(1)
 
     def binary(start: int, stop: int, power: float) -> tuple[float, float]:
-        arguments = (*Features("logit").arguments, nothing, one, np.array([0.0, power]))
+        arguments = (*LOGIT.arguments, nothing, one, np.array([0.0, power]))
         sums = kernels.score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
         return sums[1, 1], sums[3, 1]
 
@@ -292,3 +335,129 @@ def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[floa
             return power, False
         power = wanted
     return power, False
+
+
+class KernelCalibration(Recalibrator):
+    r"""Scale the score so that log loss plus a multiple of the kernel calibration error is least (MMCE).
+
+    .. math:: \frac1W \sum_i w_i \ell_i + \lambda \Big(\frac1{W^2} \sum_{i,j} w_i w_j (r_i - c_i)(r_j - c_j)\,
+        e^{-|r_i - r_j|/0.2}\Big)^{1/2}
+
+    with r the confidence after scaling and c whether it was right (Kumar, Sarawagi and Jain 2018). The double sum costs
+    one sort and one sweep. "temperature": one temperature (several classes: of the most probable one). "platt": slope
+    and intercept of the logit, several classes each against the rest; r is then P(class) and c whether it happened.
+
+    Keeps the ranking with a temperature, and with "platt" when binary and the slope is not negative.
+
+    Parameters
+    ----------
+    base : {"temperature", "platt"}
+    weight : float, at least 0
+        Of the kernel error; 0 is the log loss alone.
+
+    Attributes
+    ----------
+    coefficients_ : (maps, 2) slopes and intercepts; one map with a temperature, whose slope is 1 / temperature
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> KernelCalibration().fit(y_prob, y).predict_proba([0.9])[:, 1].round(2)
+    array([0.82])
+    """
+
+    base: str = parameter(one_of, ("temperature", "platt"), default="temperature")
+    weight: float = parameter(number, 0.0, default=1.0)
+    coefficients_: Floats = state("float", "any", 2)
+
+    def check_state(self) -> None:
+        """Refuse a wrong number of maps."""
+        wanted = self.n_classes_ if self.base == "platt" and self.n_classes_ > 2 else 1
+        if len(self.coefficients_) != wanted:
+            raise ValueError("'coefficients_' has the wrong number of rows")
+
+    def _fit(self, sample: Sample) -> None:
+        if self.base == "temperature":
+            self.coefficients_ = np.array([[_temperature(sample, float(self.weight)), 0.0]])
+            return
+        maps = [np.array([1.0, 0.0]) if rows is None else _platt(rows, float(self.weight)) for rows in binaries(sample)]
+        self.coefficients_ = np.array(maps)
+
+    def _map(self, probability: Floats) -> Floats:
+        if probability.ndim == 1:
+            return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
+        if self.base == "temperature":
+            return powered(probability, float(self.coefficients_[0, 0]))
+        each = zip(probability.T, self.coefficients_, strict=True)
+        return normalised(np.stack([LOGIT.map(p, at[:1], float(at[1]))[:, 1] for p, at in each], axis=1), probability)
+
+    def _keeps_ranking(self) -> bool:
+        if self.base == "temperature":
+            return True
+        return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+
+    def _formula(self) -> nodes.Formula:
+        if self.n_classes_ > 2 and self.base == "temperature":
+            return nodes.Softmax(self.coefficients_[0, 0] * np.eye(self.n_classes_), np.zeros(self.n_classes_))
+        maps = tuple(nodes.curve(LOGIT, [slope], start) for slope, start in self.coefficients_.tolist())
+        return maps[0] if self.n_classes_ == 2 else nodes.Each(maps)
+
+    def _summary(self) -> str:
+        if self.base == "temperature":
+            return f"temperature {1.0 / self.coefficients_[0, 0]:.3g}"
+        if len(self.coefficients_) > 1:
+            return f"{len(self.coefficients_)} curves, one a class"
+        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
+
+
+def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
+    """MMCE of scores against what was observed, by one sort and one sweep."""
+    from miscal.kernels.smooth import laplacian_energy
+
+    order = np.argsort(score, kind="stable")
+    energy = laplacian_energy(score[order], (weight * (score - observed))[order], BANDWIDTH)
+    return float(np.sqrt(max(energy, 0.0)) / weight.sum())
+
+
+def _temperature(sample: Sample, penalty: float) -> float:
+    """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
+    from scipy.optimize import minimize_scalar
+
+    rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
+    weight = np.ones(sample.rows) if sample.weight is None else sample.weight
+    label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
+    right = (outcome == label).astype(np.float64)
+
+    def objective(logarithm: float) -> float:
+        scaled = powered(sample.probability, float(np.exp(logarithm)))
+        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / sample.total
+        confidence = scaled[rows, label.astype(np.int64)]
+        return loss + (penalty * kernel_error(confidence, right, weight) if penalty else 0.0)
+
+    grid = np.linspace(-4.0, 4.0, GRID)
+    values = [objective(float(at)) for at in grid]
+    best = int(np.argmin(values))
+    low = float(grid[best - 1]) if best else -STEEPEST
+    high = float(grid[best + 1]) if best + 1 < GRID else STEEPEST
+    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
+
+
+def _platt(rows: Binary, penalty: float) -> Floats:
+    """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
+    from scipy.optimize import minimize
+
+    slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
+    start = np.array([slope[0], intercept])
+    if not penalty:
+        return start
+    x, y = LOGIT.rows(rows.score)[0], rows.outcome.astype(np.float64)
+
+    def objective(theta: Floats) -> float:
+        z = theta[0] * x + theta[1]
+        loss = float(rows.weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, rows.weights)
+
+    options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
+    best = minimize(objective, start, method="Nelder-Mead", options=options).x
+    return np.asarray(np.clip(best, -1e6, 1e6), dtype=np.float64)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.recalibrate.base import Floats
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
+from miscal.recalibrate.fitting.parameters import bins_or_edges, one_of, parameter, truth, whole
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0
 
@@ -20,8 +20,8 @@ EMPTY_BIN = -1.0
 class _Binned(OneVsRest):
     """Base of maps that are constant within bins."""
 
-    edges_: list[Floats]
-    values_: list[Floats]
+    edges_: list[Floats] = state("ragged")
+    values_: list[Floats] = state("ragged", low=EMPTY_BIN, high=1.0)
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a value."""
@@ -57,22 +57,8 @@ class HistogramBinning(_Binned):
     array([0.5, 1. ])
     """
 
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
-        "edges_": Field("ragged"),
-        "values_": Field("ragged", (), EMPTY_BIN, 1.0),
-    }
-
-    def __init__(self, bins: Any = 15, strategy: str = "uniform") -> None:
-        self.bins = bins
-        self.strategy = strategy
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("strategy", self.strategy, ("uniform", "quantile"))
-        if parameters.is_whole(self.bins):
-            parameters.whole("bins", self.bins, 1, 10**7)
-        else:
-            parameters.edges("bins", self.bins)
+    bins: Any = parameter(bins_or_edges, default=15)
+    strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
@@ -82,19 +68,15 @@ class HistogramBinning(_Binned):
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         weight = rows.weight if rows.weight.size else None
-        bins = self.bins if parameters.is_whole(self.bins) else parameters.edges("bins", self.bins)
-        edges = edges_for(rows.score, bins, self.strategy, low=0.0, high=1.0, weight=weight)
+        edges = edges_for(rows.score, bins_or_edges("bins", self.bins), self.strategy, low=0.0, high=1.0, weight=weight)
         codes = bin_index(rows.score, edges)
         total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
         events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(edges) - 1)
         return edges, np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.empty(0), np.empty(0)
-
     def _map_one(self, score: Floats, which: int) -> Floats:
         found = self.values_[which][bin_index(score, self.edges_[which])]
-        return np.where(found == EMPTY_BIN, score, found)
+        return pairs(np.where(found == EMPTY_BIN, score, found))
 
     def _formula_of(self, which: int) -> nodes.Steps:
         return nodes.steps(nodes.Probability(), self.edges_[which], self.values_[which])
@@ -126,24 +108,11 @@ class ScalingBinning(_Binned):
     array([0.258, 0.742])
     """
 
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {
-        "coefficients_": Field("float", ("maps", 1)),
-        "intercepts_": Field("float", ("maps",)),
-        "edges_": Field("ragged"),
-        "values_": Field("ragged", (), 0.0, 1.0),
-    }
-
-    coefficients_: Floats
-    intercepts_: Floats
-
-    def __init__(self, bins: int = 10, renormalise: bool = True) -> None:
-        self.bins = bins
-        self.renormalise = renormalise
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.whole("bins", self.bins, 1, 10**7)
-        parameters.truth("renormalise", self.renormalise)
+    bins: int = parameter(whole, 1, 10**7, default=10)
+    renormalise: bool = parameter(truth, default=True)
+    values_: list[Floats] = state("ragged", low=0.0, high=1.0)
+    coefficients_: Floats = state("float", "maps", 1)
+    intercepts_: Floats = state("float", "maps")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         coefficients, intercept = fit_curve(rows, Features("logit"), 0.0)
@@ -152,15 +121,11 @@ class ScalingBinning(_Binned):
         codes = bin_index(scaled, edges)
         total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
         sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(edges) - 1)
-        return coefficients, intercept, edges, np.clip(sums / total, 0.0, 1.0)
-
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.ones(1), 0.0, np.empty(0), np.empty(0)
+        return edges, np.clip(sums / total, 0.0, 1.0), coefficients, intercept
 
     def _map_one(self, score: Floats, which: int) -> Floats:
         scaled = Features("logit").map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
-        values: Floats = self.values_[which][bin_index(np.ascontiguousarray(scaled), self.edges_[which])]
-        return values
+        return pairs(self.values_[which][bin_index(np.ascontiguousarray(scaled), self.edges_[which])])
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return super()._joined(values, probability) if self.renormalise else values

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, normalised
 from miscal.recalibrate.export.formula import Each, Formula, Node, Probability
 from miscal.recalibrate.fitting.logistic import Binary, binaries
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state, state_of
 
 
 class OneVsRest(Recalibrator):
@@ -26,20 +26,14 @@ class OneVsRest(Recalibrator):
         Which maps are the identity because their class does not occur; one map when binary, else K.
     """
 
-    fields: ClassVar[dict[str, Field]] = {"kept_": Field("bool", ("maps",))}
-
-    kept_: npt.NDArray[np.bool_]
+    kept_: npt.NDArray[np.bool_] = state("bool", "maps")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        """Fit one map; what it learned, in the order of `fields` after kept_."""
-        raise NotImplementedError
-
-    def _unlearned(self) -> tuple[Any, ...]:
-        """What stands in the state of a map that was not fitted."""
+        """Fit one map; what it learned, in the order of the fitted attributes after kept_."""
         raise NotImplementedError
 
     def _map_one(self, score: Floats, which: int) -> Floats:
-        """Apply one map to one column of probabilities."""
+        """Apply one map to one column of probabilities, (n, 2): that it does not happen, and that it does."""
         raise NotImplementedError
 
     def _formula_of(self, which: int) -> Node:
@@ -47,25 +41,25 @@ class OneVsRest(Recalibrator):
         raise NotImplementedError
 
     def _fit(self, sample: Sample) -> None:
-        learned = [self._unlearned() if rows is None else self._fit_one(rows) for rows in binaries(sample)]
+        learned = [None if rows is None else self._fit_one(rows) for rows in binaries(sample)]
         found = sample.class_weights()
         self.kept_ = np.array([False]) if sample.n_classes == 2 else (found <= 0) | (found >= found.sum())
-        names = [name for name in self.fields if name != "kept_"]
-        for name, values in zip(names, zip(*learned, strict=True), strict=True):
-            ragged = self.fields[name].kind == "ragged"
-            setattr(self, name, list(values) if ragged else np.array(values))
+        fields = {name: field for name, field in self.all_fields().items() if name not in state_of(OneVsRest)}
+        for at, (name, field) in enumerate(fields.items()):
+            parts = [np.asarray(each[at]) for each in learned if each is not None]
+            # A map that was not fitted has slope 1 and intercept 0, or no knots.
+            blank = np.empty(0) if field.kind == "ragged" else np.full(parts[0].shape, float(parts[0].ndim > 0))
+            filled = [blank if each is None else each[at] for each in learned]
+            setattr(self, name, filled if field.kind == "ragged" else np.array(filled))
 
     def _map(self, probability: Floats) -> Floats:
         if probability.ndim == 1:
-            return self._map_pairs(probability)
+            return self._map_one(probability, 0)
         out = np.empty_like(probability)
         for k in range(self.n_classes_):
             score = np.ascontiguousarray(probability[:, k])
-            out[:, k] = score if self.kept_[k] else self._map_one(score, k)
+            out[:, k] = score if self.kept_[k] else self._map_one(score, k)[:, 1]
         return self._joined(out, probability)
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return pairs(self._map_one(probability, 0))
 
     def _joined(self, values: Floats, probability: Floats) -> Floats:
         return normalised(values, probability)

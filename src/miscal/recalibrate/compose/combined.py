@@ -1,26 +1,113 @@
-"""A blend: the weighted geometric mean of several recalibrators, weighed on rows that they have not seen."""
+"""Recalibrators made of others: one after another, and their weighted geometric mean."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from miscal.data.columns import Columns
-from miscal.data.errors import MiscalWarning, refusal
+from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, pairs
-from miscal.recalibrate.classes.softmax import logs_of, softmax
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.fitting.parameters import parameter, whole
+from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.state import state
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200
+
+
+def check_recalibrators(name: str, given: Any) -> None:
+    """Refuse what is not a list of recalibrators with right parameters."""
+    fine = isinstance(given, (list, tuple)) and len(given) > 0
+    if not fine or not all(isinstance(each, Recalibrator) for each in given):
+        what = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
+        raise refusal(what, where=f"'{name}'", got=f"got {given!r}"[:200])
+    for each in given:
+        each.check_parameters()
+
+
+class Chain(Recalibrator):
+    """Fit recalibrators one after another, each on the probabilities that those before it give.
+
+    The first may be a correction that learns nothing, such as `SamplingCorrection`. All are fitted on the same rows.
+    Keeps the ranking if all of them do.
+
+    Parameters
+    ----------
+    steps : list of recalibrators
+        Those given are not changed.
+
+    Attributes
+    ----------
+    steps_ : list of fitted recalibrators
+
+    Examples
+    --------
+    >>> from miscal.recalibrate import Chain, HistogramBinning, SamplingCorrection
+    >>> fixed = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)]).fit([0.5, 0.6, 0.9], [0, 1, 1])
+    >>> fixed.predict_proba([0.55])[:, 1]
+    array([0.5])
+    """
+
+    steps: Any = parameter(check_recalibrators)
+    steps_: list[Recalibrator] = state("inner")
+
+    @property
+    def uses_columns(self) -> bool:  # type: ignore[override]
+        """Whether X is looked at."""
+        return any(step.uses_columns for step in self.steps)
+
+    def check_state(self) -> None:
+        """Refuse steps that do not belong to the parameters."""
+        if [type(step) for step in self.steps_] != [type(step) for step in self.steps]:
+            raise ValueError("the fitted steps are not those of the parameters")
+        if any(not step.is_fitted() or step.n_classes_ != self.n_classes_ for step in self.steps_):
+            raise ValueError("a step is not fitted to these classes")
+
+    def _fit(self, sample: Sample) -> None:
+        self.steps_ = []
+        probability = sample.probability
+        for step in self.steps:
+            made = step.fitted_on(replace(sample, probability=probability))
+            self.steps_.append(made)
+            probability = _next(made, probability, sample.columns)
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        for step in self.steps_:
+            probability = _next(step, probability, columns)
+        return as_rows(probability)
+
+    def _keeps_ranking(self) -> bool:
+        return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
+
+    def _formula(self) -> nodes.Formula:
+        steps: list[Any] = [nodes.Probability(), *(step.formula() for step in self.steps_)]
+        found: nodes.Formula = reduce(nodes.Then, steps)
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.score.curves import PlattScaling
+
+        return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
+
+    def _summary(self) -> str:
+        return ", then ".join(type(step).__name__ for step in self.steps_)
+
+
+def _next(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
+    """The probabilities that the next step sees: (n,) of two classes."""
+    found = step.mapped(probability, columns)
+    return found[:, 1].copy() if probability.ndim == 1 else found
 
 
 class Blend(Recalibrator):
@@ -60,30 +147,17 @@ class Blend(Recalibrator):
         "repetition": "folds are drawn of rows",
         "order": "folds are drawn by the rows' places",
     }
-    fields: ClassVar[dict[str, Field]] = {"weights_": Field("float", ("any",), 0.0, 1.0), "members_": Field("inner")}
 
-    weights_: Floats
-    members_: list[Recalibrator | None]
-
-    def __init__(self, recalibrators: Any, cv: int = 5, random_state: int = 0) -> None:
-        self.recalibrators = recalibrators
-        self.cv = cv
-        self.random_state = random_state
+    recalibrators: Any = parameter(check_recalibrators)
+    cv: int = parameter(whole, 2, 1000, default=5)
+    random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    weights_: Floats = state("float", "any", low=0.0, high=1.0)
+    members_: list[Any] = state("inner")
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
         """Whether any member looks at columns."""
         return any(each.uses_columns for each in self.recalibrators if isinstance(each, Recalibrator))
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        given = self.recalibrators
-        if not isinstance(given, (list, tuple)) or not given or not all(isinstance(g, Recalibrator) for g in given):
-            raise refusal("must be a list of recalibrators", where="'recalibrators'", got=f"got {given!r}"[:200])
-        for each in given:
-            each.check_parameters()
-        parameters.whole("cv", self.cv, 2, 1000)
-        parameters.whole("random_state", self.random_state, 0, 2**31 - 1)
 
     def check_state(self) -> None:
         """Refuse weights that are none, and members of other classes."""
@@ -99,13 +173,14 @@ class Blend(Recalibrator):
         folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
         seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
         for fold in np.unique(folds):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            test = np.flatnonzero(folds == fold)
+            train, held = sample.take(np.flatnonzero(folds != fold)), sample.take(test)
             for i, each in enumerate(self.recalibrators):
-                seen[i, test] = predicted(fitted_on(each, sample.take(train)), sample.take(test))
+                seen[i, test] = each.quietly_fitted_on(train).mapped(held.probability, held.columns)
         weights = blend_weights(logs_of(seen), sample.outcome, sample.weight)
         kept = np.flatnonzero(weights)
         self.weights_ = weights[kept]
-        self.members_ = [fitted_on(self.recalibrators[i], sample) for i in kept]
+        self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
 
     @classmethod
     def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int) -> Self:
@@ -115,22 +190,17 @@ class Blend(Recalibrator):
         made.classes_, made.identity_, made.n_rows_ = members[0].classes_, False, rows
         return made
 
-    def _map(self, probability: Floats) -> Floats:
-        return self._map_beside(probability, Columns({}))
-
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         total = np.zeros((len(probability), self.n_classes_))
         for weight, member in zip(self.weights_, self.members_, strict=True):
-            assert member is not None
-            own = member.predict_proba(probability, columns if member.uses_columns else None)
-            total += weight * logs_of(own)
+            total += weight * logs_of(member.mapped(probability, columns))
         if probability.ndim == 1:
             return pairs(sigmoid(total[:, 1] - total[:, 0]))
         return softmax(total)[0]
 
     def _keeps_ranking(self) -> bool:
         members = self.members_ if self.is_fitted() else self.recalibrators
-        return all(each is not None and each.keeps_ranking for each in members)
+        return all(each.keeps_ranking for each in members)
 
     def _formula(self) -> nodes.Formula:
         """The mean of the members' logits; each member has a name, because it is used twice."""
@@ -140,8 +210,7 @@ class Blend(Recalibrator):
             own, other = nodes.logs_of_classes(name)
             terms += [(weight, own), (-weight, other)]
         found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
-        members: list[Any] = list(self.members_)
-        for name, member in zip(names, members, strict=True):
+        for name, member in zip(names, self.members_, strict=True):
             found = nodes.Named(name.name, member.formula(), found)
         return found
 
@@ -152,27 +221,10 @@ class Blend(Recalibrator):
 
         return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 
-    def shares(self) -> str:
-        """The members with their weights, the largest first, in words."""
+    def _summary(self) -> str:
+        """The members with their weights, the largest first."""
         order = np.argsort(-self.weights_, kind="stable")
         return ", ".join(f"{self.weights_[i]:.0%} {clone(self.members_[i])!r}" for i in order)
-
-    def _summary(self) -> str:
-        return self.shares()
-
-
-def predicted(fitted: Recalibrator, sample: Sample) -> Floats:
-    """What a fitted one says of rows."""
-    return fitted.predict_proba(sample.probability, sample.columns if fitted.uses_columns else None)
-
-
-def fitted_on(each: Recalibrator, sample: Sample) -> Recalibrator:
-    """A copy fitted on the rows; what it has to say of them is for the one who fits it alone."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MiscalWarning)
-        beside = sample.columns if each.uses_columns else None
-        made: Recalibrator = clone(each)
-        return made.fit(sample.probability, sample.outcome, beside, sample.weight)
 
 
 def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) -> Floats:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
-from miscal.recalibrate.classes.softmax import fitted, moments, softmax_map
 from miscal.recalibrate.export.formula import Formula, softmax_of
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import SEPARATED
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth
+from miscal.recalibrate.fitting.softmax import fitted, moments, softmax_map
 from miscal.recalibrate.score.curves import TemperatureScaling
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
 
@@ -42,13 +41,8 @@ class VectorScaling(Recalibrator):
     array([1. , 0.9, 1.1])
     """
 
-    fields: ClassVar[dict[str, Field]] = {
-        "slopes_": Field("float", ("classes",)),
-        "shifts_": Field("float", ("classes",)),
-    }
-
-    slopes_: Floats
-    shifts_: Floats
+    slopes_: Floats = state("float", "classes")
+    shifts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
         centre, scale = moments(sample)
@@ -109,24 +103,11 @@ class StructuredScaling(Recalibrator):
     StructuredScaling() fitted on 2,000 rows: temperature 1.01, slopes 0.901 to 1.12
     """
 
-    fields: ClassVar[dict[str, Field]] = {
-        "temperature_": Field("float", (), 1e-300),
-        "coefficients_": Field("float", ("any", "classes")),
-        "intercepts_": Field("float", ("classes",)),
-    }
-
-    temperature_: float
-    coefficients_: Floats
-    intercepts_: Floats
-
-    def __init__(self, structure: str = "vector", strength: float = 1.0) -> None:
-        self.structure = structure
-        self.strength = strength
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.one_of("structure", self.structure, ("vector", "matrix"))
-        parameters.number("strength", self.strength, 0.0, above=True)
+    structure: str = parameter(one_of, ("vector", "matrix"), default="vector")
+    strength: float = parameter(number, 0.0, above=True, default=1.0)
+    temperature_: float = state("float", low=1e-300)
+    coefficients_: Floats = state("float", "any", "classes")
+    intercepts_: Floats = state("float", "classes")
 
     def check_state(self) -> None:
         """Refuse coefficients of the other structure."""
@@ -199,25 +180,11 @@ class DirichletCalibration(Recalibrator):
     array([[0.21, 0.3 , 0.49]])
     """
 
-    fields: ClassVar[dict[str, Field]] = {
-        "coefficients_": Field("float", ("classes", "classes")),
-        "intercepts_": Field("float", ("classes",)),
-    }
-
-    coefficients_: Floats
-    intercepts_: Floats
-
-    def __init__(self, l2: float = 1e-3, intercept_l2: float | None = None, reference: bool = True) -> None:
-        self.l2 = l2
-        self.intercept_l2 = intercept_l2
-        self.reference = reference
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.number("l2", self.l2, 0.0)
-        if self.intercept_l2 is not None:
-            parameters.number("intercept_l2", self.intercept_l2, 0.0)
-        parameters.truth("reference", self.reference)
+    l2: float = parameter(number, 0.0, default=1e-3)
+    intercept_l2: float | None = parameter(number, 0.0, default=None)
+    reference: bool = parameter(truth, default=True)
+    coefficients_: Floats = state("float", "classes", "classes")
+    intercepts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
         classes = sample.n_classes

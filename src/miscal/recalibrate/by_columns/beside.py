@@ -1,91 +1,66 @@
-"""Logistic and beta calibration with variables beside the score (paper 000, appendix C)."""
+"""The score among other columns: logistic and beta calibration (paper 000, appendix C), any classifier (paper 004)."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, normalised, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
+from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.design import Design, DesignFit
 from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.state import Field, label_array
+from miscal.recalibrate.state import state
 
 MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
+A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 
 
-class _Augmented(Recalibrator):
+class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
-    uses_columns: ClassVar[bool] = True
-    fields: ClassVar[dict[str, Field]] = {
-        "names_": Field("labels"),
-        "nominal_": Field("bool", ("any",)),
-        "levels_": Field("levels"),
-        "means_": Field("float", ("any",), -np.inf, np.inf),
-        "offsets_": Field("float", ("any",), -np.inf, np.inf),
-        "spreads_": Field("float", ("any",), 1e-300, np.inf),
-        "missing_": Field("bool", ("any",)),
-        "centres_": Field("float", ("any",)),
-        "kept_": Field("bool", ("maps",)),
-        "coefficients_": Field("float", ("maps", "any")),
-        "intercepts_": Field("float", ("maps",)),
-    }
-
-    degree: int
-    columns: Any
-    l2: float
-
-    names_: Array
-    nominal_: Array
-    levels_: list[list[Any]]
-    means_: Floats
-    offsets_: Floats
-    spreads_: Floats
-    missing_: Array
-    centres_: Floats
-    kept_: Array
-    coefficients_: Floats
-    intercepts_: Floats
+    columns: Any = parameter(check_chosen, default=None)
+    degree: int = parameter(whole, 1, 10, default=1)
+    means_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    offsets_: Floats = state("float", "any", low=-np.inf, high=np.inf)
+    spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
+    missing_: Array = state("bool", "any")
+    centres_: Floats = state("float", "any")
+    kept_: Array = state("bool", "maps")
+    coefficients_: Floats = state("float", "maps", "any")
+    intercepts_: Floats = state("float", "maps")
 
     def _features(self) -> Features:
         raise NotImplementedError
 
-    def _positive(self) -> bool:
-        return False
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        check_chosen(self.columns)
-        parameters.whole("degree", self.degree, 1, 10)
-        parameters.number("l2", self.l2, 0.0)
+    def _rules(self) -> tuple[float, bool]:
+        """The penalty, and whether the coefficients of the score must not be negative."""
+        raise NotImplementedError
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        count = len(self.names_)
-        parts = (self.nominal_, self.levels_, self.means_, self.offsets_, self.spreads_, self.missing_)
-        if not count or any(len(part) != count for part in parts):
-            raise ValueError("the columns differ in number")
+        self._check_columns(self.means_, self.offsets_, self.spreads_, self.missing_)
         width = self._design().width
         if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names = chosen_names(sample.columns, self.columns)
-        design = Design.learned(sample, names, int(self.degree), raw=self.l2 > 0)
+        names, (l2, positive) = chosen_names(sample.columns, self.columns), self._rules()
+        design = Design.learned(sample, names, int(self.degree), raw=l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
-        self.names_ = label_array(design.names)
-        self.nominal_, self.levels_ = np.array(design.nominal), design.levels
+        self._remember(design.names, design.nominal, design.levels)
         self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
         self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
         self.centres_, scales = design.moments(sample)
@@ -97,15 +72,15 @@ class _Augmented(Recalibrator):
         for k, rows in enumerate(problems):
             if rows is None:
                 continue
-            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), float(self.l2))
-            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=self._positive())
+            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), l2)
+            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=positive)
             if separated:
                 warn(SEPARATED)
 
     def _design(self) -> Design:
         numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
-        names, nominal, missing = [str(n) for n in self.names_], self.nominal_.tolist(), self.missing_.tolist()
-        return Design(names, nominal, self.levels_, *numbers, missing, int(self.degree))
+        names, nominal, levels = map(list, zip(*self._described(), strict=True))
+        return Design(names, nominal, levels, *numbers, self.missing_.tolist(), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), self._features(), self.centres_
@@ -202,19 +177,14 @@ class AugmentedLogistic(_Augmented):
     array([[1., 2.]])
     """
 
-    def __init__(self, columns: Any = None, degree: int = 1, on: str = "logit", l2: float = 0.0) -> None:
-        self.columns = columns
-        self.degree = degree
-        self.on = on
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        super().check_parameters()
-        parameters.one_of("on", self.on, ("logit", "probability"))
+    on: str = parameter(one_of, ("logit", "probability"), default="logit")
+    l2: float = parameter(number, 0.0, default=0.0)
 
     def _features(self) -> Features:
         return Features(self.on)
+
+    def _rules(self) -> tuple[float, bool]:
+        return float(self.l2), False
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -261,29 +231,134 @@ class AugmentedBeta(_Augmented):
     array([[1. , 0.9, 2. ]])
     """
 
-    def __init__(
-        self, columns: Any = None, degree: int = 1, constraint: str = "none", l2: float = 0.0, clip: float = 1e-4
-    ) -> None:
-        self.columns = columns
-        self.degree = degree
-        self.constraint = constraint
-        self.l2 = l2
-        self.clip = clip
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        super().check_parameters()
-        parameters.one_of("constraint", self.constraint, ("positive", "none"))
-        parameters.number("clip", self.clip, 0.0, 0.5, above=True)
+    constraint: str = parameter(one_of, ("positive", "none"), default="none")
+    l2: float = parameter(number, 0.0, default=0.0)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
 
-    def _positive(self) -> bool:
-        return self.constraint == "positive"
+    def _rules(self) -> tuple[float, bool]:
+        return float(self.l2), self.constraint == "positive"
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
         names = cls._tried(columns)
         made = {f"{cls.__name__}(l2={l2:g})": cls(columns=names, degree=2, l2=l2) for l2 in (1.0, 10.0)}
         return dict(made) if names else {}
+
+
+def _classifies(given: Any) -> bool:
+    return hasattr(given, "fit") and hasattr(given, "predict_proba")
+
+
+class Augmentation(Recalibrator):
+    """Fit any classifier on the columns and the current scores, and repeat with the new scores (paper 004, appendix E).
+
+    The rows of `fit` are the paper's other half: those that the model was not trained on. Numbers enter as they are, a
+    missing one as the mean with an indicator of its own; a category as one indicator a level but the commonest. Does
+    not keep the ranking. Since the classifier may be anything, there is no JSON form; pickle it.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier with predict_proba
+        None: a decision tree of depth 4, as in the paper.
+    rounds : int
+    fresh : bool
+        False: the same rows each round, as in the paper. True: each round has its own share of the rows.
+
+    Attributes
+    ----------
+    estimators_ : list of fitted classifiers, one a round
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> age, y_prob = rng.integers(20, 80, 4000), rng.uniform(0.1, 0.9, 4000)
+    >>> y = rng.random(4000) < np.where(age < 50, y_prob**2, y_prob)
+    >>> fixed = Augmentation(DecisionTreeClassifier(max_depth=4)).fit(y_prob, y, {"age": age})
+    >>> fixed.predict_proba([0.5, 0.5], {"age": [30, 70]})[:, 1].round(1)
+    array([0.3, 0.5])
+    """
+
+    uses_columns: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "a classifier of another library may count rows",
+        "order": "a classifier of another library may look at places",
+        "json": "it holds a classifier",
+        "calibrated": "trees of the score are coarse",
+    }
+
+    estimator: Any = parameter(such, _classifies, "must be a classifier with predict_proba", A_TREE, default=None)
+    rounds: int = parameter(whole, 1, 1000, default=3)
+    fresh: bool = parameter(truth, default=False)
+
+    def _fit(self, sample: Sample) -> None:
+        self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
+        beside = self._beside(sample.columns)
+        current = _matrix(sample.probability)
+        share = np.arange(sample.rows) % self.rounds if self.fresh else None
+        self.estimators_ = []
+        for done in range(self.rounds):
+            rows = np.arange(sample.rows) if share is None else np.flatnonzero(share == done)
+            if np.unique(sample.outcome[rows]).size < 2:
+                rows = np.arange(sample.rows)
+            features = _features(beside, current)
+            fitted = self._made()
+            options: dict[str, Any] = {}
+            if sample.weight is not None and "sample_weight" in inspect.signature(fitted.fit).parameters:
+                options = {"sample_weight": sample.weight[rows]}
+            fitted.fit(features[rows], sample.outcome[rows], **options)
+            self.estimators_.append(fitted)
+            current = _scores(fitted, features, current)
+
+    def _made(self) -> Any:
+        if self.estimator is not None:
+            return clone(self.estimator)
+        from sklearn.tree import DecisionTreeClassifier
+
+        return DecisionTreeClassifier(max_depth=4, random_state=0)
+
+    def _beside(self, columns: Columns) -> Floats:
+        ready = self.design_.ready(columns)
+        return np.ascontiguousarray(self.design_.rows(ready, 0, len(ready[0])).T)
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        if not len(probability):  # which a classifier of another library may refuse
+            return as_rows(probability)
+        current = _matrix(probability)
+        beside = self._beside(columns)
+        for fitted in self.estimators_:
+            current = _scores(fitted, _features(beside, current), current)
+        return normalised(current.copy(), current)
+
+    def to_json(self) -> str:
+        """Refuse: a classifier may be anything."""
+        hint = "use pickle, or MulticalibrationBoost"
+        raise refusal("cannot be written as JSON", where="Augmentation", got="it holds a classifier", hint=hint)
+
+    def _formula(self) -> Formula:
+        instead = "export those, or fit MulticalibrationBoost, which is kept as plain trees"
+        raise no_formula("Augmentation", "holds classifiers of another library", instead)
+
+    def _summary(self) -> str:
+        return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"
+
+
+def _matrix(probability: Floats) -> Floats:
+    return probability if probability.ndim == 2 else pairs(probability)
+
+
+def _features(beside: Floats, current: Floats) -> Floats:
+    """Columns and the current scores; of two classes the second's is enough."""
+    return np.hstack([beside, current[:, 1:]])
+
+
+def _scores(fitted: Any, features: Floats, current: Floats) -> Floats:
+    """The new scores; a class that the classifier has not seen gets 0."""
+    found = np.asarray(fitted.predict_proba(features), dtype=np.float64)
+    made = np.zeros_like(current)
+    made[:, np.asarray(fitted.classes_, dtype=np.int64)] = found
+    return made

@@ -1,4 +1,4 @@
-"""Isotonic line-plot scaling: a non-decreasing line through knots on the log-odds scale (paper 003, section 4.1)."""
+"""Maps that never decrease: isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,109 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.errors import refusal
 from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
-from miscal.recalibrate.base import Floats
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting import parameters
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
 from miscal.recalibrate.score.one_vs_rest import OneVsRest
-from miscal.recalibrate.state import Field
+from miscal.recalibrate.state import state
 
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
-class IsotonicLinePlotScaling(OneVsRest):
+class _Rising(OneVsRest):
+    """Base of maps through knots whose values never decrease."""
+
+    candidate_for_two: ClassVar[bool] = True
+    in_blends: ClassVar[bool] = False
+    fewest: ClassVar[int] = 1  # knots
+
+    knots_: list[Floats] = state("ragged")
+    values_: list[Floats] = state("ragged")
+
+    def check_state(self) -> None:
+        """Refuse knots that do not increase, and values that fall."""
+        for knots, values, kept in zip(self.knots_, self.values_, self.kept_, strict=True):
+            if len(knots) != len(values) or not (len(knots) >= self.fewest or kept):
+                raise ValueError("'knots_' and 'values_' differ in length or are too few")
+            if (np.diff(knots) <= 0).any() or (np.diff(values) < 0).any():
+                raise ValueError("'knots_' must increase and 'values_' must not decrease")
+
+    def _keeps_ranking(self) -> bool:
+        return not self.is_fitted() or self.n_classes_ == 2
+
+
+class IsotonicCalibration(_Rising):
+    """Fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
+
+    Equal scores are pooled, then adjacent violators. Between the blocks the map is linear, as scikit-learn's is; beyond
+    the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums.
+
+    Keeps the ranking of binary probabilities, with ties where the map is flat. Whole weights give the bits of
+    repetition.
+
+    Parameters
+    ----------
+    out_of_bounds : {"clip", "raise"}
+        What happens to scores beyond those seen in fit.
+
+    Attributes
+    ----------
+    knots_, values_ : lists of arrays, one a map
+        Scores at the ends of the blocks, and the probability there.
+
+    Examples
+    --------
+    >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1]).predict_proba([0.25, 0.55])[:, 1]
+    array([0.5 , 0.75])
+    """
+
+    out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
+    knots_: list[Floats] = state("ragged", low=0.0, high=1.0)
+    values_: list[Floats] = state("ragged", low=0.0, high=1.0)
+
+    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+        from miscal.kernels.fitting import rising_rates
+        from miscal.kernels.radix import sorted_order
+
+        order = sorted_order(rows.score)
+        sorted_scores = rows.score[order]
+        starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
+        weight = rows.weights[order]
+        rates = np.empty(len(starts))
+        rising_rates(np.add.reduceat(weight * rows.outcome[order], starts), np.add.reduceat(weight, starts), rates)
+        # A block of one score has one knot, the others one at either end.
+        change = rates[1:] != rates[:-1]
+        ends = np.append(True, change) | np.append(change, True)
+        return sorted_scores[starts][ends], rates[ends]
+
+    def _map_one(self, score: Floats, which: int) -> Floats:
+        knots, values = self.knots_[which], self.values_[which]
+        if self.out_of_bounds == "raise" and score.size:
+            low, high = float(score.min()), float(score.max())
+            if low < knots[0] or high > knots[-1]:
+                what = f"must lie in [{knots[0]:g}, {knots[-1]:g}], the scores seen in fit"
+                got = f"got {low if low < knots[0] else high:g}"
+                raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
+        return pairs(np.interp(score, knots, values))
+
+    def _formula_of(self, which: int) -> nodes.Line:
+        if self.out_of_bounds == "raise":
+            hint = "use out_of_bounds='clip'"
+            raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
+        return nodes.Line(nodes.Probability(), tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist()))
+
+    def _summary(self) -> str:
+        return f"{sum(len(knots) for knots in self.knots_)} knots"
+
+
+class IsotonicLinePlotScaling(_Rising):
     """Fit a non-decreasing line plot from log-odds to log-odds (ILPS; Pan and others 2019).
 
     ``logit P = b_k + (b_(k+1) - b_k)(l - a_k)/(a_(k+1) - a_k)`` for ``l = logit p`` between the knots a_k and a_(k+1),
@@ -64,35 +151,12 @@ class IsotonicLinePlotScaling(OneVsRest):
     array([0.1, 0.2, 0.6])
     """
 
-    candidate_for_two: ClassVar[bool] = True
-    in_blends: ClassVar[bool] = False
-    fields: ClassVar[dict[str, Field]] = OneVsRest.fields | {"knots_": Field("ragged"), "values_": Field("ragged")}
+    fewest: ClassVar[int] = 2
 
-    knots_: list[Floats]
-    values_: list[Floats]
-
-    def __init__(
-        self, knots: int = 100, placement: str = "probability", outside: str = "slope", l2: float = 0.0
-    ) -> None:
-        self.knots = knots
-        self.placement = placement
-        self.outside = outside
-        self.l2 = l2
-
-    def check_parameters(self) -> None:
-        """Refuse wrong parameters."""
-        parameters.whole("knots", self.knots, 2, 10_000)
-        parameters.one_of("placement", self.placement, ("probability", "quantile"))
-        parameters.one_of("outside", self.outside, ("slope", "clamp"))
-        parameters.number("l2", self.l2, 0.0)
-
-    def check_state(self) -> None:
-        """Refuse knots that do not increase, and values that fall."""
-        for knots, values, kept in zip(self.knots_, self.values_, self.kept_, strict=True):
-            if len(knots) != len(values) or not (len(knots) >= 2 or kept):
-                raise ValueError("'knots_' and 'values_' differ in length or are too few")
-            if (np.diff(knots) <= 0).any() or (np.diff(values) < 0).any():
-                raise ValueError("'knots_' must increase and 'values_' must not decrease")
+    knots: int = parameter(whole, 2, 10_000, default=100)
+    placement: str = parameter(one_of, ("probability", "quantile"), default="probability")
+    outside: str = parameter(one_of, ("slope", "clamp"), default="slope")
+    l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
         knots = self._placed(rows)
@@ -111,16 +175,7 @@ class IsotonicLinePlotScaling(OneVsRest):
             return np.array([middle - 1.0, middle + 1.0])
         return np.asarray(made)
 
-    def _unlearned(self) -> tuple[Any, ...]:
-        return np.empty(0), np.empty(0)
-
     def _map_one(self, score: Floats, which: int) -> Floats:
-        return self._pairs(score, which)[:, 1]
-
-    def _map_pairs(self, probability: Floats) -> Floats:
-        return self._pairs(probability, 0)
-
-    def _pairs(self, score: Floats, which: int) -> Floats:
         line = Line.of(score, self.knots_[which], clamp=self.outside == "clamp")
         out = np.empty((len(score), 2))
         values = locked(self.values_[which])
@@ -130,9 +185,6 @@ class IsotonicLinePlotScaling(OneVsRest):
     def _formula_of(self, which: int) -> nodes.Sigmoid:
         knots, values = tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist())
         return nodes.Sigmoid(nodes.Line(nodes.logit(), knots, values, continued=self.outside == "slope"))
-
-    def _keeps_ranking(self) -> bool:
-        return not self.is_fitted() or self.n_classes_ == 2
 
     def _summary(self) -> str:
         if self.n_classes_ > 2:

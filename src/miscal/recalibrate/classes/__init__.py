@@ -1,1 +1,0 @@
-"""Maps of all classes together."""

@@ -1,1 +1,0 @@
-"""Fitting and applying recalibrators to tables that are not loaded."""
