@@ -19,7 +19,6 @@ ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residu
 MEAN_COLUMNS = ("weight", "predicted", "observed")
 HIGH_UNIT = 2.0**-20
 LOW_UNIT = 2.0**-52
-MANY = 1 << 13  # cells from which on a compiled pass is quicker than numpy's several
 SCHEMA = "miscal.tally/1"
 
 
@@ -64,10 +63,6 @@ class Tally:
         if self.limbs is None:
             assert self.sums is not None
             return np.asarray(self.sums[:, place])
-        if len(self.limbs) >= MANY:
-            from miscal.kernels.levels import read_limbs
-
-            return read_limbs(self.limbs, place)
         return np.asarray(self.limbs[:, place, 0] * HIGH_UNIT + self.limbs[:, place, 1] * LOW_UNIT)
 
     @property
@@ -142,10 +137,6 @@ class Tally:
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
-        if len(self.limbs) >= MANY:
-            from miscal.kernels.levels import read_limbs
-
-            return read_limbs(self.limbs, one, two)
         limbs = carried(self.limbs[:, one] - self.limbs[:, two])
         return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.vectors import Vector, flat, library_of, numpy_of
+from miscal.kernels.threads import over_blocks
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
-SMALL = 1 << 14  # below this numpy answers at once and the compiled kernels need not be loaded
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 LARGEST_COUNT = 1 << 53
@@ -26,30 +26,21 @@ LARGEST_COUNT = 1 << 53
 
 def count_outside(values: Floats, low: float, high: float) -> int:
     """Count the values outside [low, high], NaN among them."""
-    if values.size < SMALL:
-        return values.size - int(np.count_nonzero((values >= low) & (values <= high)))
-    from miscal.kernels import checks, threads
 
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_outside(values[i:j], low, high)))
+    def inside(i: int, j: int) -> int:
+        return int(np.count_nonzero((values[i:j] >= low) & (values[i:j] <= high)))
+
+    return values.size - sum(over_blocks(values.size, inside))
 
 
 def count_infinite(values: Floats) -> int:
     """Count the infinite values; NaN is none."""
-    if values.size < SMALL:
-        return int(np.count_nonzero(np.isinf(values)))
-    from miscal.kernels import checks, threads
-
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_infinite(values[i:j])))
+    return sum(over_blocks(values.size, lambda i, j: int(np.count_nonzero(np.isinf(values[i:j])))))
 
 
 def span(values: Array) -> tuple[int, int]:
     """Smallest and largest of a non-empty vector of integers."""
-    if values.size < SMALL or values.dtype not in (np.int32, np.int64, np.uint8):
-        return int(values.min()), int(values.max())
-    from miscal.kernels import checks, threads
-
-    spans = threads.over_blocks(values.size, lambda i, j: checks.smallest_and_largest(values[i:j]))
-    return int(min(low for low, _ in spans)), int(max(high for _, high in spans))
+    return int(values.min()), int(values.max())
 
 
 def check_seed(random_state: Any) -> None:
@@ -175,16 +166,12 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
 
 def check_sums(matrix: Floats, where: str) -> None:
     """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
-    if matrix.shape[0] < SMALL:
-        bad = int(np.count_nonzero(~(np.abs(matrix.sum(axis=1) - 1.0) <= SUM_TOLERANCE)))
-    else:
-        from miscal.kernels import checks, threads
 
-        bad = sum(threads.over_blocks(len(matrix), lambda i, j: checks.count_bad_sums(matrix[i:j], SUM_TOLERANCE)))
-    if not bad:
-        return
-    row, total = first_row(len(matrix), lambda i, j: ~(np.abs(matrix[i:j].sum(axis=1) - 1.0) <= SUM_TOLERANCE))
-    if not total:  # the kernel and numpy add in another order: the tolerance was met by a hair
+    def bad(i: int, j: int) -> Array:
+        return np.asarray(~(np.abs(np.einsum("ij->i", matrix[i:j]) - 1.0) <= SUM_TOLERANCE))
+
+    row, total = first_row(len(matrix), bad)
+    if not total:
         return
     raise row_refusal(
         "must have rows that sum to 1 within 1e-4",
@@ -267,18 +254,10 @@ def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]
         raise row_refusal(
             "must be finite and not negative", where, row, values[row], total, "drop these rows or mend them"
         )
-    zeros = _count_zeros(values)
+    zeros = sum(over_blocks(values.size, lambda i, j: int(np.count_nonzero(values[i:j] == 0.0))))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")
     return values, zeros
-
-
-def _count_zeros(values: Floats) -> int:
-    if values.size < SMALL:
-        return values.size - int(np.count_nonzero(values))
-    from miscal.kernels import checks, threads
-
-    return sum(threads.over_blocks(values.size, lambda i, j: checks.count_zeros(values[i:j])))
 
 
 def whole_numbers(thing: Any, where: str, what: str = "must hold whole numbers that are not negative") -> Integers:

@@ -93,23 +93,22 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
 
 
 def _level_means(pair: Pair, pooling: Pooling) -> Tally:
-    from miscal.kernels.levels import add_levels, level_means
-    from miscal.kernels.sums import PACKED_ROWS
+    from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 
     cells = pooling.cells.count
 
     def work(start: int, stop: int) -> np.ndarray:
-        packed = np.zeros(2 * cells, np.uint64)
+        packed = np.zeros((cells, 2), np.uint64)
         rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
-        level_means(*map(locked, rows), packed)
+        coded_means(*map(locked, rows), packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
     block = min(max(_block(cells), -(-pair.rows // thread_count())), PACKED_ROWS)
-    counts, limbs = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS), 2), np.int64)
+    sums = np.zeros((cells, 4), np.int64)
     for packed in over_blocks(pair.rows, work, block):
-        add_levels(packed, counts, limbs)
-    return Tally(cells=pooling.cells, counts=counts, limbs=limbs, sums=None, columns=MEAN_COLUMNS)
+        unpacked_means(packed, sums)
+    return mean_tally_of(sums, pooling.cells)
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:

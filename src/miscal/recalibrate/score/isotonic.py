@@ -66,8 +66,7 @@ class IsotonicCalibration(OneVsRest):
                 raise ValueError("'knots_' must increase and 'values_' must not decrease")
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        from miscal.kernels.fitting import rising_rates
-        from miscal.kernels.radix import sorted_order
+        from miscal.kernels.order import rising_rates, sorted_order
 
         order = sorted_order(rows.score)
         sorted_scores = rows.score[order]
