@@ -137,8 +137,9 @@ class Tally:
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
-        limbs = carried(self.limbs[:, one] - self.limbs[:, two])
-        return np.asarray(limbs[:, 0] * HIGH_UNIT + limbs[:, 1] * LOW_UNIT)
+        # Both terms are exact, carried or not, so that the difference is rounded once.
+        high, low = (self.limbs[:, one, k] - self.limbs[:, two, k] for k in (0, 1))
+        return np.asarray(high * HIGH_UNIT + low * LOW_UNIT)
 
     def _mean(self, name: str) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -24,23 +24,20 @@ LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 LARGEST_COUNT = 1 << 53
 
 
-def count_outside(values: Floats, low: float, high: float) -> int:
-    """Count the values outside [low, high], NaN among them."""
-
-    def inside(i: int, j: int) -> int:
-        return int(np.count_nonzero((values[i:j] >= low) & (values[i:j] <= high)))
-
-    return values.size - sum(over_blocks(values.size, inside))
+def any_outside(values: Floats, low: float, high: float) -> bool:
+    """Whether a value lies outside [low, high]; NaN does."""
+    return not all(over_blocks(values.size, lambda i, j: bool(values[i:j].min() >= low and values[i:j].max() <= high)))
 
 
-def count_infinite(values: Floats) -> int:
-    """Count the infinite values; NaN is none."""
-    return sum(over_blocks(values.size, lambda i, j: int(np.count_nonzero(np.isinf(values[i:j])))))
+def any_infinite(values: Floats) -> bool:
+    """Whether a value is infinite; NaN is not."""
+    return any(over_blocks(values.size, lambda i, j: bool(np.isinf(values[i:j]).any())))
 
 
 def span(values: Array) -> tuple[int, int]:
     """Smallest and largest of a non-empty vector of integers."""
-    return int(values.min()), int(values.max())
+    ends = over_blocks(values.size, lambda i, j: (int(values[i:j].min()), int(values[i:j].max())))  # read once
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def check_seed(random_state: Any) -> None:
@@ -152,7 +149,7 @@ def probabilities(vector: Vector, where: str, hint: str = OUTSIDE_HINT) -> Float
 
 def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float = 0.0) -> None:
     """Refuse what is not a finite number in [0, 1], naming the first that is further out than the tolerance."""
-    if not count_outside(values, 0.0, 1.0):
+    if not any_outside(values, 0.0, 1.0):
         return
     for test, what, advice in (
         (np.isnan, "must not be missing", "drop these rows, or find out why the model gave no probability"),
@@ -237,7 +234,7 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     if matrix.shape[1] < 2:
         shape = f"it has shape {matrix.shape}"
         raise refusal("must be (n,) or (n, K) with K >= 2", where=where, got=shape, hint="pass y_prob[:, 0]")
-    if count_outside(matrix.reshape(-1), 0.0, 1.0):
+    if any_outside(matrix.reshape(-1), 0.0, 1.0):
         for test in (np.isfinite, None):
             for k in range(matrix.shape[1]):
                 if test is None or not test(matrix[:, k]).all():
@@ -249,7 +246,7 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
 def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]:
     """Validate sampling weights: finite, not negative, not all zero (unless `part` of more); and how many are zero."""
     values = numbers(flat(thing, where), where, "must hold numbers")
-    if count_outside(values, 0.0, LARGEST_WEIGHT):
+    if any_outside(values, 0.0, LARGEST_WEIGHT):
         row, total = first_row(values.size, lambda i, j: ~((values[i:j] >= 0) & (values[i:j] <= LARGEST_WEIGHT)))
         raise row_refusal(
             "must be finite and not negative", where, row, values[row], total, "drop these rows or mend them"

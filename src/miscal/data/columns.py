@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import count_infinite, first_row, is_missing, row_refusal
+from miscal.data.checks import any_infinite, first_row, is_missing, row_refusal
 from miscal.data.errors import MixedTypes, nearest, refusal, warn
 from miscal.data.levels import factorise
 from miscal.data.vectors import Vector, flat, locked, numpy_of
@@ -178,7 +178,7 @@ def _whole(name: str, values: Array) -> Column:
 
 def _numeric(name: str, values: Array, where: str, integer: bool = False) -> Column:
     values = np.ascontiguousarray(values, dtype=np.float64)
-    if count_infinite(values):
+    if any_infinite(values):
         row, total = first_row(values.size, lambda i, j: np.isinf(values[i:j]))
         raise row_refusal("must hold finite numbers", where, row, values[row], total, "mark missing values as NaN")
     return Column(name, "numeric", locked(values), integer=integer)

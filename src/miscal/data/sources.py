@@ -289,7 +289,7 @@ def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floa
         _logits(vector, f"column '{name}'") if logit else _within(vector, f"column '{name}'", clip)
         for name, vector in vectors.items()
     ]
-    if logit and made[0].size >= SUSPICIOUS and not any(checks.count_outside(each, 0.0, 1.0) for each in made):
+    if logit and made[0].size >= SUSPICIOUS and not any(checks.any_outside(each, 0.0, 1.0) for each in made):
         names = ", ".join(f"'{name}'" for name in vectors)
         warn(f"every value of {names} lies in [0, 1]: probabilities already? then leave logit=True out")
     if len(made) == 1:
@@ -300,9 +300,9 @@ def _probabilities(vectors: dict[str, Vector], logit: bool, clip: float) -> Floa
 
 def _within(vector: Vector, where: str, clip: float) -> Floats:
     values = checks.numbers(vector, where, checks.PROBABILITY)
-    if not checks.count_outside(values, 0.0, 1.0):
+    if not checks.any_outside(values, 0.0, 1.0):
         return values
-    if clip and not checks.count_outside(values, -clip, 1.0 + clip):
+    if clip and not checks.any_outside(values, -clip, 1.0 + clip):
         return np.clip(values, 0.0, 1.0)
     hint = "logits? pass logit=True. Percent? divide by 100. Rounding noise? pass a tolerance such as clip=1e-6"
     checks.check_unit(values, where, hint, clip)

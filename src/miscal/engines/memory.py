@@ -130,10 +130,10 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
-    limbs[:, 0, 0] = sums[:, 0] << 20
-    limbs[:, 1] = sums[:, 2:]
-    limbs[:, 2, 0] = sums[:, 1] << 20
-    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=carried(limbs), sums=None, columns=MEAN_COLUMNS)
+    np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
+    np.add(sums[:, 2], sums[:, 3] >> 32, out=limbs[:, 1, 0])
+    np.bitwise_and(sums[:, 3], 0xFFFFFFFF, out=limbs[:, 1, 1])
+    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
 
 
 def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:

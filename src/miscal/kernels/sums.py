@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from miscal.kernels.arithmetic import logarithm
@@ -24,6 +25,8 @@ LOW_BITS = 32
 LOW_MASK = (1 << LOW_BITS) - 1
 SUB_BLOCK = 1024  # rows whose integers still fit one int64: 2**10 * 2**52 < 2**63
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
+AHEAD = 32  # rows; long enough for a cell to come from the third cache, short enough for it to stay in the first
+FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the rows in the second cache
 SURE = 2.0**-46  # down to this probability the logarithm is our own, which kernels can work out several at a time
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
@@ -96,22 +99,48 @@ def binned_means(values, predicted, observed, low, high, edges, uniform, result)
         start = stop
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _soon(typing_context: Any, values: Any, index: Any) -> Any:
+    """Ask for the cache line of values[index], which will be written; values is flat and contiguous."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, FLAG, FLAG, FLAG])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        builder.call(ask, [place, *(ir.Constant(FLAG, value) for value in (1, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(values, types.uint64), generate
+
+
+@inlined
+def _add_mean(place, predicted, observed, words):
+    q = np.uint64(grid(predicted))
+    total = words[place] + q
+    words[place] = total
+    carry = np.uint64(total < q)
+    words[place + np.uint64(1)] += np.uint64(1) + (np.uint64(observed) << np.uint64(24)) + (carry << np.uint64(48))
+
+
 @kernel
 def coded_means(codes, predicted, observed, packed):
     """Rows, events and the sum of predictions per cell given by code; made for many cells.
 
     A cell is two words, so that a row touches one place in memory: the sum of predictions modulo 2**64, and rows,
-    events and carries of that sum side by side. At most `PACKED_ROWS` rows at a time.
+    events and carries of that sum side by side. At most `PACKED_ROWS` rows at a time. Where there are more cells than
+    the nearest caches hold, they are asked for ahead of their use.
 
     packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
     """
-    for i in range(codes.size):
-        cell = np.uint64(codes[i])
-        q = np.uint64(grid(predicted[i]))
-        total = packed[cell, 0] + q
-        packed[cell, 0] = total
-        carry = np.uint64(total < q)
-        packed[cell, 1] += np.uint64(1) + (np.uint64(observed[i]) << np.uint64(24)) + (carry << np.uint64(48))
+    words = packed.reshape(packed.size)
+    near = max(0, codes.size - AHEAD) if packed.shape[0] > FAR else 0
+    for i in range(near):
+        _soon(words, np.uint64(codes[i + AHEAD]) << np.uint64(1))
+        _add_mean(np.uint64(codes[i]) << np.uint64(1), predicted[i], observed[i], words)
+    for i in range(near, codes.size):
+        _add_mean(np.uint64(codes[i]) << np.uint64(1), predicted[i], observed[i], words)
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from miscal.kernels.arithmetic import logarithm
 from miscal.kernels.buckets import edge_index, uniform_index
 from miscal.kernels.jit import fused, kernel
-from miscal.kernels.sums import add_limbs, grid
+from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid
 
 ROWS = 64  # of a tile
 PITCH = 72  # numbers between the columns of a tile: were it a power of two, columns would share their cache lines
@@ -173,11 +173,11 @@ def rank_sums(
     weight, second : (n,) float64, of means and of variances, or empty; count : (n,) int64 repetitions, or empty.
     Added to: counts (bins, K), weight of the rows whose class had each rank; limbs (bins, K + 1, 2) int64 if weights
     are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
-    two is empty); size (bins, 2), rows and the sum of `second`.
+    two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
     """
     classes = counts.shape[1]
     tile, rank, value, own, label = _tile(classes)
-    codes = np.zeros(ROWS, np.int32)
+    codes, pending = np.zeros(ROWS, np.int32), np.zeros((counts.shape[0], classes + 1), np.int64)
     for start in range(0, outcome.size, ROWS):
         stop = min(start + ROWS, outcome.size)
         _prepare(
@@ -185,12 +185,17 @@ def rank_sums(
             label,
         )  # fmt: skip
         _codes(kind, value, edges, uniform, own, codes)
+        if not weight.size:
+            _add_tile(tile, rank, codes, value, stop - start, kind != GIVEN, counts, pending)
+            if stop % SUB_BLOCK == 0 or stop == outcome.size:
+                _empty(pending, limbs)
+            continue
         for i in range(stop - start):
             cell = np.uint64(codes[i])
-            times = weight[start + i] if weight.size else 1.0
+            times = weight[start + i]
             counts[cell, np.uint64(rank[i])] += times
             size[cell, 0] += count[start + i] if count.size else 1
-            size[cell, 1] += second[start + i] if second.size else 1.0
+            size[cell, 1] += second[start + i]
             if limbs.size:
                 for k in range(classes):
                     add_limbs(limbs, cell, np.uint64(k), grid(tile[k, i]), np.int64(times))
@@ -200,6 +205,28 @@ def rank_sums(
             for k in range(classes):
                 sums[cell, k] += times * tile[k, i]
             sums[cell, classes] += times * value[i]
+
+
+@kernel
+def _add_tile(tile, rank, codes, value, rows, known, counts, pending):
+    """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
+    classes = np.uint64(tile.shape[0])
+    for i in range(rows):
+        cell = np.uint64(codes[i])
+        counts[cell, np.uint64(rank[i])] += 1.0
+        pending[cell, classes] += grid(value[i]) if known else 0
+        for k in range(classes):
+            pending[cell, k] += grid(tile[k, i])
+
+
+@kernel
+def _empty(pending, limbs):
+    """Move the integers of a sub-block to their two halves."""
+    for cell in range(pending.shape[0]):
+        for k in range(pending.shape[1]):
+            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
+            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
+            pending[cell, k] = 0
 
 
 @kernel
