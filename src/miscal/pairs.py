@@ -154,7 +154,7 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
 
 
 def _top(probability: np.ndarray, outcome: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from miscal.kernels.top import top_binary, top_label
+    from miscal.kernels.classes import top_binary, top_label
 
     confidence = np.empty(probability.shape[0])
     correct = np.empty(probability.shape[0], np.uint8)

@@ -10,7 +10,7 @@ import pytest
 
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
-from miscal.kernels.fast_exp import decay, decay_or_rebase
+from miscal.kernels.arithmetic import decay, decay_or_rebase
 from miscal.kernels.laplacian import laplacian_sums, partition
 from miscal.kernels.neighbours import local_sums
 from miscal.kernels.pairs import one_way_sums, others_in_cell, symmetric_sums

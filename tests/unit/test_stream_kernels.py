@@ -22,9 +22,8 @@ from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_quantile
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
 from miscal.kernels.jit import kernel
-from miscal.kernels.packed import add_line
 from miscal.kernels.simulate import cumulative_masses, mixed, uniform
-from miscal.kernels.sums import SURE, loss, losses
+from miscal.kernels.sums import SURE, add_line, loss, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.pairs import Pair

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from miscal.kernels.fast_log import logarithm
+from miscal.kernels.arithmetic import logarithm
 from miscal.kernels.variation import CONFIDENCE, ENTROPY, QUALITATIVE, VARIATION_RATIO, rank_rows, sorting_network
 
 

@@ -18,7 +18,6 @@ ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residu
 MEAN_COLUMNS = ("weight", "predicted", "observed")
 HIGH_UNIT = 2.0**-20
 LOW_UNIT = 2.0**-52
-MANY = 1 << 13  # cells from which on a compiled pass is quicker than numpy's several
 ARRAYS = ("counts", "limbs", "sums", "impossible")
 
 
@@ -77,10 +76,6 @@ class Tally:
         if self.limbs is None:
             assert self.sums is not None
             return np.asarray(self.sums[:, place])
-        if len(self.limbs) >= MANY:
-            from miscal.kernels.levels import read_limbs
-
-            return read_limbs(self.limbs, place)
         return _real(self.limbs[:, place])
 
     @property
@@ -135,11 +130,8 @@ class Tally:
         if self.limbs is None:
             return np.asarray(self.predicted - self.observed)
         one, two = self.columns.index("predicted"), self.columns.index("observed")
-        if len(self.limbs) >= MANY:
-            from miscal.kernels.levels import read_limbs
-
-            return read_limbs(self.limbs, one, two)
-        return _real(carried(self.limbs[:, one] - self.limbs[:, two]))
+        # Both terms are exact, carried or not, so that the difference is rounded once.
+        return _real(self.limbs[:, one] - self.limbs[:, two])
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):

@@ -219,8 +219,6 @@ class SampleState:
     def add(self, chunk: Chunk) -> None:
         import pyarrow as pa
 
-        from miscal.kernels.simulate import rows_below
-
         table = chunk.table
         batch = self.job.roles.open(chunk, self.job.target)
         if batch is not None:
@@ -230,11 +228,9 @@ class SampleState:
             self.labels.add(batch)
             self.ignored += batch.ignored
         self.rows += table.num_rows
-        chosen = np.empty(table.num_rows, np.int64)
-        number = rows_below(table.num_rows, chunk.row, START, np.uint64(self._limit()), chosen)
-        rows = chosen[:number]
+        rows = np.flatnonzero(_hashes(np.arange(chunk.row, chunk.row + table.num_rows)) < np.uint64(self._limit()))
         taken = table.select(self.job.columns)
-        taken = plain_text(taken if number == table.num_rows else taken.take(pa.array(rows)))
+        taken = plain_text(taken if rows.size == table.num_rows else taken.take(pa.array(rows)))
         self._take(taken.append_column(NUMBER, pa.array(rows + chunk.row)))
 
     def _limit(self) -> int:
@@ -249,7 +245,7 @@ class SampleState:
     def _settle(self) -> None:
         """Drop the rows that are out."""
         limit = np.uint64(self._limit())
-        self.pieces = [piece.filter(_hashes(piece) < limit) for piece in self.pieces]
+        self.pieces = [piece.filter(_hashes(piece[NUMBER].to_numpy()) < limit) for piece in self.pieces]
         self.held = sum(piece.num_rows for piece in self.pieces)
 
     def table(self) -> Any:
@@ -290,11 +286,10 @@ class SampleState:
                 self._take(reader.read_all())
 
 
-def _hashes(piece: Any) -> np.ndarray:
-    """The hash of each row of a piece."""
+def _hashes(numbers: np.ndarray) -> np.ndarray:
+    """The hash of each row, by its number."""
     from miscal.kernels.simulate import hashed
 
-    numbers: np.ndarray = piece[NUMBER].to_numpy()
     found = np.empty(numbers.size, np.uint64)
     hashed(numbers, START, found)
     return found

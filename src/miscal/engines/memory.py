@@ -92,23 +92,22 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
 
 
 def _level_means(pair: Pair, pooling: Pooling) -> Tally:
-    from miscal.kernels.levels import add_levels, level_means
-    from miscal.kernels.sums import PACKED_ROWS
+    from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 
     cells = pooling.cells.count
 
     def work(start: int, stop: int) -> np.ndarray:
-        packed = np.zeros(2 * cells, np.uint64)
+        packed = np.zeros((cells, 2), np.uint64)
         rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
-        level_means(*map(locked, rows), packed)
+        coded_means(*map(locked, rows), packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.
     block = min(max(_block(cells), -(-pair.rows // thread_count())), PACKED_ROWS)
-    counts, limbs = np.zeros(cells, np.int64), np.zeros((cells, len(MEAN_COLUMNS), 2), np.int64)
+    sums = np.zeros((cells, 4), np.int64)
     for packed in over_blocks(pair.rows, work, block):
-        add_levels(packed, counts, limbs)
-    return Tally(cells=pooling.cells, counts=counts, limbs=limbs, sums=None, columns=MEAN_COLUMNS)
+        unpacked_means(packed, sums)
+    return mean_tally_of(sums, pooling.cells)
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
@@ -130,10 +129,10 @@ def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
 def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     """The tally of rows, events and the two limbs of the predictions per cell: sums (cells, 4) int64."""
     limbs = np.zeros((cells.count, 3, 2), np.int64)
-    limbs[:, 0, 0] = sums[:, 0] << 20
-    limbs[:, 1] = sums[:, 2:]
-    limbs[:, 2, 0] = sums[:, 1] << 20
-    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=carried(limbs), sums=None, columns=MEAN_COLUMNS)
+    np.left_shift(sums[:, :2], 20, out=limbs[:, ::2, 0])
+    np.add(sums[:, 2], sums[:, 3] >> 32, out=limbs[:, 1, 0])
+    np.bitwise_and(sums[:, 3], 0xFFFFFFFF, out=limbs[:, 1, 1])
+    return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
 
 
 def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import mean_tally_of
-from miscal.kernels.ranks import strip_means, strip_pick
+from miscal.kernels.buckets import strips
+from miscal.kernels.order import rows_in
 from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
@@ -30,24 +31,25 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
         at twice
     """
     low, scale, own = _layout(values, whole=whole)
-    sums = _strip_sums(pair, values, low, scale)
+    codes = np.empty(values.size, np.int16)
+    sums = _strip_sums(pair, values, low, scale, codes)
     shares = np.arange(bins + 1) / bins
     ranks = quantile_ranks(shares, values.size)
     holders = np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
-    wanted = np.zeros(STRIPS, np.uint8)
+    wanted = np.zeros(STRIPS, bool)
     rows = np.empty(0, np.int64)
     if own:
         found = low + holders
     else:
-        wanted[holders] = 1
-        rows = _rows_in(values, low, scale, wanted)
+        wanted[holders] = True
+        rows = rows_in(codes, wanted)
         kept = np.sort(values[rows])
-        skipped = np.cumsum(np.where(wanted == 1, 0, sums[:, 0]))[holders]
+        skipped = np.cumsum(np.where(wanted, 0, sums[:, 0]))[holders]
         found = kept[ranks - skipped]
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
     total = _sums_of(pair.take(rows), bin_index(values[rows], edges), edges.size - 1)
-    strips = np.flatnonzero((wanted == 0) & (sums[:, 0] > 0))
+    strips = np.flatnonzero(~wanted & (sums[:, 0] > 0))
     # The last row at or below an edge lies in a strip that was wanted, so any other strip lies between two edges.
     place = low + strips if own else low + (strips + 0.5) / scale
     np.add.at(total, bin_index(place.astype(np.float64), edges), sums[strips])
@@ -68,11 +70,14 @@ def _layout(values: np.ndarray, *, whole: bool) -> tuple[float, float, bool]:
     return low, (STRIPS - 1) / (high - low) if high > low else 1.0, False
 
 
-def _strip_sums(pair: Pair, values: np.ndarray, low: float, scale: float) -> np.ndarray:
+def _strip_sums(pair: Pair, values: np.ndarray, low: float, scale: float, codes: np.ndarray) -> np.ndarray:
+    """Rows, events and the two limbs of the predictions per strip; also fills the strip of each row."""
+
     def work(start: int, stop: int) -> np.ndarray:
         packed, result = np.zeros((STRIPS, 2), np.uint64), np.zeros((STRIPS, 4), np.int64)
         rows = slice(start, stop)
-        strip_means(values[rows], pair.predicted[rows], pair.observed[rows], low, scale, packed)
+        strips(values[rows], low, scale, STRIPS - 1.0, codes[rows])
+        coded_means(codes[rows], pair.predicted[rows], pair.observed[rows], packed)
         unpacked_means(packed, result)
         return result
 
@@ -92,12 +97,3 @@ def _sums_of(pair: Pair, codes: np.ndarray, cells: int) -> np.ndarray:
         coded_means(codes[rows], pair.predicted[rows], pair.observed[rows], packed)
         unpacked_means(packed, total)
     return total
-
-
-def _rows_in(values: np.ndarray, low: float, scale: float, wanted: np.ndarray) -> np.ndarray:
-    def work(start: int, stop: int) -> np.ndarray:
-        rows = np.empty(stop - start + 1, np.int32)
-        found = strip_pick(values[start:stop], low, scale, wanted, rows)
-        return rows[:found].astype(np.int64) + start
-
-    return np.concatenate(over_blocks(values.size, work))

@@ -112,10 +112,8 @@ class LevelCoder:
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
-        from miscal.kernels.buckets import cells_of
-
         codes, names, every = batch.levels(self.request.name)
-        cells_of(codes, self._table(every, names), out)
+        out[:] = self._table(every, names)[codes]
 
     def _table(self, codes: np.ndarray, names: Any) -> np.ndarray:
         """The cell of each of a batch's levels; a last entry serves missing values."""

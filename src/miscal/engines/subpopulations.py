@@ -80,19 +80,16 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
 
 
 def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
-    from miscal.kernels.radix import sorted_order
+    from miscal.kernels.order import sorted_order
 
-    order = None
-    for values in (count, weight):
-        if values is not None:
-            order = sorted_order(np.ascontiguousarray(values, dtype=np.float64), order)
-    if outcome.dtype.kind in "ui":
-        start = np.arange(outcome.size, dtype=np.int32) if order is None else order
-        events = outcome[start] != 0
-        order = np.concatenate([start[~events], start[events]])
-    else:
-        order = sorted_order(np.ascontiguousarray(outcome, dtype=np.float64), order)
-    return sorted_order(np.ascontiguousarray(score, dtype=np.float64), order)
+    order = np.arange(score.size, dtype=np.int32)
+    for values in (count, weight, outcome, score):
+        if values is outcome and outcome.dtype.kind in "ui":
+            events = outcome[order] != 0
+            order = np.concatenate([order[~events], order[events]])
+        elif values is not None:
+            order = order[sorted_order(values[order].astype(np.float64, copy=False))]
+    return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,16 +214,17 @@ class PathSearch:
         return self._search()
 
     def _round(self, first: int, paths: int, count: int) -> None:
-        from miscal.kernels.subpopulation import DEEPEST, WIDTH, random_paths
+        from miscal.kernels.subpopulation import DEEPEST, WIDTH, path_seed, random_path
 
         depths, marks = np.zeros(paths, np.int64), np.zeros((paths, DEEPEST), np.uint64)
         splits, stats = np.zeros((paths, DEEPEST, 3), np.int32), np.zeros((paths, DEEPEST, WIDTH))
         data = (self.codes, self.levels, self.nominal, self.everyone, *self.rows.arguments)
 
         def work(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            parts = (depths[part], splits[part], stats[part], marks[part])
-            random_paths(*data, self.seed, first + start, self.least, self.least_information, *parts)
+            for k in range(start, stop):
+                own = np.uint64(path_seed(self.seed, first + k))
+                results = splits[k], stats[k], marks[k]
+                depths[k] = random_path(*data, own, self.least, self.least_information, *results)
 
         over_blocks(paths, work, max(1, -(-paths // thread_count())))
         for k in range(paths):

@@ -35,11 +35,8 @@ class EdgeIndex:
         self.edges = np.ascontiguousarray(edges, np.float64)
         if self.edges.size == 0:
             return
-        low, high = float(self.edges[0]), float(self.edges[-1])
         buckets = min(max(16 * self.edges.size, 64), 1 << 17)
-        base, scale, starts, widths = BucketMap(self.edges, low, high, buckets).arguments
-        # One more stretch: that of NaN, which has a bucket of its own behind all others.
-        self._arguments = low, high, base, scale, np.append(starts, buckets), np.append(widths, [0.0, 0.0])
+        self._arguments = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
         from miscal.kernels.buckets import bucket_codes
 
@@ -123,7 +120,7 @@ class CellSums:
             self._add_weighted(codes, pair, recalibrated, after=True)
 
     def _add_plain(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
-        from miscal.kernels.packed import add_rows
+        from miscal.kernels.sums import add_rows
 
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
@@ -153,7 +150,7 @@ class CellSums:
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
-        from miscal.kernels.packed import empty_packed
+        from miscal.kernels.sums import empty_packed
 
         if not self._fresh:
             return

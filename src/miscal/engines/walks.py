@@ -15,6 +15,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
 DISTINCT = 200  # what the inference's rule asks for; more need not be counted
+LIMB = (1 << 26) - 1
 BLOCK = 1 << 21  # rows a block: each block has its own buckets
 
 
@@ -45,27 +46,27 @@ class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
     def __init__(self, pair: Pair, key: np.ndarray) -> None:
-        from miscal.kernels.buckets import BucketMap, bounds
+        from miscal.kernels.buckets import BucketMap
 
         self.pair, self.key = pair, locked(key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
-        ends = over_blocks(key.size, lambda start, stop: bounds(key[start:stop]))
-        self.first, self.last = min(low for low, _ in ends), max(high for _, high in ends)
-        self.map = BucketMap(key, self.first, self.last, _buckets(key.size))
-        self.sums = self._pass_one()
-        self.borders = np.empty(self.map.count + 1)
-        self.falls, self.rises = np.empty(self.map.count), np.empty(self.map.count)
-        self._find_borders()
+        self.map = BucketMap(self.key, _buckets(key.size))
+        self.codes = locked(self.map.codes(self.key))
+        limbs = self._pass_one().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
+        self.falls, self.rises = _value(limbs[0]), _value(limbs[1])
+        self.partial = np.zeros((limbs.shape[1], self.map.count + 1), limbs.dtype)  # at the borders
+        np.cumsum(limbs[1] - limbs[0], axis=1, out=self.partial[:, 1:])
+        self.borders = _value(self.partial)
 
     def _pass_one(self) -> np.ndarray:
-        from miscal.kernels.walk import add_exact, add_real
+        from miscal.kernels.order import add_exact, add_real
 
         kernel, width, kind = (add_exact, 4, np.int64) if self.exact else (add_real, 2, np.float64)
 
         def work(start: int, stop: int) -> np.ndarray:
             result = np.zeros((self.map.count, width), kind)
-            kernel(*self._rows(start, stop), *self.map.arguments, result)
+            kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
 
         parts = over_blocks(self.key.size, work, BLOCK)
@@ -74,14 +75,9 @@ class _Walker:
             total += part
         return np.asarray(total)
 
-    def _rows(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
-        rows = slice(start, stop)
-        return self.key[rows], self.pair.predicted[rows], self.pair.observed[rows], self.weight[rows]
-
-    def _find_borders(self) -> None:
-        from miscal.kernels.walk import borders_exact, borders_real
-
-        (borders_exact if self.exact else borders_real)(self.sums, self.borders, self.falls, self.rises)
+    def _rows(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        weight = self.weight[rows] if self.weight.size else self.weight
+        return self.pair.predicted[rows], self.pair.observed[rows], weight
 
     def extremes(self) -> np.ndarray:
         """Highest, its key, lowest, its key; keys only where they lie inside a bucket."""
@@ -104,49 +100,53 @@ class _Walker:
         wanted = (start + self.rises > extremes[0] - slack) | (start - self.falls < extremes[2] + slack)
         # A bucket that only rises or only falls has its extremes at its borders.
         wanted &= (self.rises > 0) & (self.falls > 0)
-        return np.asarray(wanted.astype(np.uint8))
+        return np.asarray(wanted)
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
-        from miscal.kernels.walk import inside_exact, inside_real
+        """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
+        from miscal.kernels.order import rows_in
 
         if self._looks_tied():
             lows, highs = self._spread(wanted)
-            wanted[lows >= highs] = 0
-        rows = self._collect(wanted)
+            wanted[lows >= highs] = False
+        rows = rows_in(self.codes, wanted)
         if rows.size == 0:
             return
         rows = rows[np.argsort(self.key[rows], kind="stable")]
-        weight = self.weight[rows] if self.weight.size else self.weight
-        arguments = (self.key[rows], self.pair.predicted[rows], self.pair.observed[rows], weight, *self.map.arguments)
-        if self.exact:
-            inside_exact(*arguments, self.sums, extremes)
-        else:
-            inside_real(*arguments, self.borders, extremes)
+        key, codes, steps = self.key[rows], self.codes[rows], self._steps(rows)
+        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        total = np.cumsum(steps, axis=1)
+        before = self.partial[:, codes[starts]] - (total - steps)[:, starts]
+        values = _value(total + np.repeat(before, np.diff(np.append(starts, rows.size)), axis=1))
+        ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))  # within a block of ties there is no order
+        highest, lowest = ends[np.argmax(values[ends])], ends[np.argmin(values[ends])]
+        if values[highest] > extremes[0]:
+            extremes[:2] = values[highest], key[highest]
+        if values[lowest] < extremes[2]:
+            extremes[2:] = values[lowest], key[lowest]
+
+    def _steps(self, rows: np.ndarray) -> np.ndarray:
+        """Weight times residual of some rows: (2, rows) limbs of 26 bits where exact, else (1, rows)."""
+        predicted, observed, weight = self._rows(rows)
+        if not self.exact:
+            return np.asarray(((observed - predicted) * (weight if weight.size else 1.0))[None])
+        grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
+        return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
     def _looks_tied(self) -> bool:
         sample = self.key[:: max(1, self.key.size // 4096)]
         return np.unique(sample).size < 0.9 * sample.size
 
     def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from miscal.kernels.walk import spread
+        from miscal.kernels.order import spread
 
         def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
             lows, highs = np.full(self.map.count, np.inf), np.full(self.map.count, -np.inf)
-            spread(self.key[start:stop], *self.map.arguments, wanted, lows, highs)
+            spread(self.codes[start:stop], self.key[start:stop], wanted, lows, highs)
             return lows, highs
 
         parts = over_blocks(self.key.size, work, BLOCK)
         return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
-
-    def _collect(self, wanted: np.ndarray) -> np.ndarray:
-        from miscal.kernels.ranks import pick
-
-        def work(start: int, stop: int) -> np.ndarray:
-            rows = np.empty(stop - start + 1, np.int32)
-            found = pick(self.key[start:stop], *self.map.arguments, wanted, rows)
-            return rows[:found].astype(np.int64) + start
-
-        return np.concatenate(over_blocks(self.key.size, work))
 
     def _locate(self, extremes: np.ndarray) -> None:
         """Keys of extremes that lie on a border: the last key at or before it."""
@@ -154,9 +154,8 @@ class _Walker:
             if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
                 continue
             border = int(np.flatnonzero(self.borders == extremes[place])[0])
-            wanted = np.zeros(self.map.count, np.uint8)
-            wanted[:border] = (self.rises[:border] + self.falls[:border]) > 0
-            wanted[: int(np.flatnonzero(wanted)[-1])] = 0
+            wanted = np.zeros(self.map.count, bool)
+            wanted[np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]] = True
             extremes[place + 1] = self._spread(wanted)[1].max()
 
     def _summary(self, extremes: np.ndarray) -> Walk:
@@ -174,13 +173,13 @@ class _Walker:
             distinct=int(distinct_up_to(self.key, DISTINCT)),
             highest_at=float(extremes[1]),
             lowest_at=float(extremes[3]),
-            first=float(self.first),
-            last=float(self.last),
+            first=self.map.low,
+            last=self.map.high,
         )
 
     def curve(self, points: int) -> Border:
         """At most `points` borders of the walk, those that change it most evenly spaced in rows."""
-        lows, highs = self._spread(np.ones(self.map.count, np.uint8))
+        lows, highs = self._spread(np.ones(self.map.count, bool))
         filled = np.flatnonzero(highs >= lows)
         filled = filled[np.unique(np.linspace(0, filled.size - 1, min(points, filled.size)).astype(int))]
         return Border(keys=highs[filled], sums=self.borders[filled + 1])
@@ -188,15 +187,17 @@ class _Walker:
 
 def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
-    from miscal.kernels.walk import totals_exact, totals_real
+    from miscal.kernels.order import totals_exact
 
     weight = NO_WEIGHT if pair.weight is None else pair.weight
     count = NO_COUNT if pair.count is None else pair.count
-    kernel, shape, kind = (totals_exact, (4, 2), np.int64) if pair.whole else (totals_real, (4,), np.float64)
 
     def work(start: int, stop: int) -> np.ndarray:
-        result = np.zeros(shape, kind)
-        kernel(pair.predicted[start:stop], weight[start:stop], count[start:stop], result)
+        rows = pair.predicted[start:stop], weight[start:stop], count[start:stop]
+        if not pair.whole:
+            return _real_totals(*rows)
+        result = np.zeros((4, 2), np.int64)
+        totals_exact(*rows, result)
         return result
 
     parts = over_blocks(pair.rows, work)
@@ -206,6 +207,22 @@ def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     else:
         sums = [math.fsum(part[i] for part in parts) for i in range(4)]
     return sums[0], sums[1], sums[2], sums[3] - sums[2]
+
+
+def _real_totals(predicted: np.ndarray, weight: np.ndarray, count: np.ndarray) -> np.ndarray:
+    times = count.astype(np.float64) if count.size else np.ones(predicted.size)
+    weight = weight if weight.size else np.ones(predicted.size)
+    first = weight * times
+    variance = np.sum(weight * first * (predicted * (1.0 - predicted)))
+    return np.array([first.sum(), variance, np.sum(times * predicted), times.sum()])
+
+
+def _value(limbs: np.ndarray) -> np.ndarray:
+    """Numbers of their limbs (2, n) int64 of 26 bits, which need not be carried; real ones (1, n) as they are."""
+    if len(limbs) == 1:
+        return np.asarray(limbs[0])
+    high, low = limbs[0] + (limbs[1] >> 26), limbs[1] & LIMB
+    return np.asarray(high * 2.0**-26 + low * 2.0**-52)
 
 
 def _buckets(rows: int) -> int:

@@ -48,13 +48,12 @@ def cluster_blocks(rows: CellRows) -> Blocks:
         residual = residual * rows.count
     if rows.cluster is None:
         return Blocks(rows.offsets, residual, np.arange(residual.size))
-    from miscal.kernels.simulate import within_cluster_sums
-
-    sums, first = np.empty(residual.size), np.empty(residual.size, dtype=np.int64)
     codes = rows.codes()
-    runs = within_cluster_sums(codes, rows.cluster, residual, sums, first)
-    offsets = np.searchsorted(codes[first[:runs]], np.arange(rows.cells + 1)).astype(np.int64)
-    return Blocks(offsets, sums[:runs], rows.cluster[first[:runs]])
+    new = np.ones(codes.size, bool)  # rows are sorted by cell and cluster: a block is a run of both
+    new[1:] = (codes[1:] != codes[:-1]) | (rows.cluster[1:] != rows.cluster[:-1])
+    sums = np.bincount(np.cumsum(new) - 1, residual).astype(np.float64, copy=False)
+    offsets = np.searchsorted(codes[new], np.arange(rows.cells + 1)).astype(np.int64)
+    return Blocks(offsets, sums, rows.cluster[new])
 
 
 def residual_p_values(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.threads import over_blocks
 
 STRETCHES = 4096
 SAMPLE = 16384
@@ -33,59 +34,38 @@ def ordinal(value):
     return bits | np.uint64(0x8000000000000000)
 
 
-@inlined
-def bucket(value, base, scale, starts, widths):
-    """The bucket of a value: where its stretch starts, plus its share of the stretch's width."""
-    # One bit is dropped so that the distance between any two numbers fits a signed integer.
-    position = np.float64(np.int64((ordinal(value) - base) >> np.uint64(1))) * scale
-    stretch = np.uint64(np.int64(position))
-    return np.uint64(np.int64(starts[stretch] + (position - np.float64(np.int64(stretch))) * widths[stretch]))
-
-
-@kernel
-def bounds(values):
-    """Smallest and largest value."""
-    low = values[0]
-    high = values[0]
-    for i in range(values.size):
-        low = min(low, values[i])
-        high = max(high, values[i])
-    return low, high
-
-
-@kernel
-def _stretch_counts(sample, base, scale, counts):
-    for i in range(sample.size):
-        counts[np.int64(np.float64(np.int64((ordinal(sample[i]) - base) >> np.uint64(1))) * scale)] += 1.0
-
-
-@kernel
-def _ordinals(low, high):
-    return ordinal(low), ordinal(high)
-
-
 class BucketMap:
-    """The arrays that `bucket` needs, fitted to a sample of the values."""
+    """A monotone map from numbers to `count` buckets, fitted to a sample of the values; NaN has one more."""
 
-    def __init__(self, values: np.ndarray, low: float, high: float, buckets: int) -> None:
-        self.count = buckets
-        base, top = _ordinals(low, high)
-        self.base = np.uint64(base)
+    def __init__(self, values: np.ndarray, count: int) -> None:
+        self.count = count
+        self.low, self.high = float(values.min()), float(values.max())
+        base, top = _ordinals(np.array([self.low, self.high]))
         # The half keeps the largest value inside the last stretch whatever rounding does.
-        self.scale = (STRETCHES - 0.5) / max((int(top) - int(base)) >> 1, 1)
-        counts = np.zeros(STRETCHES)
-        step = max(1, values.size // SAMPLE)
-        _stretch_counts(values[::step], self.base, self.scale, counts)
-        share = (1.0 - EVEN) * counts / counts.sum() + EVEN / STRETCHES
-        self.starts = np.concatenate([[0.0], np.cumsum(share)])
-        self.starts *= (buckets - 1) / self.starts[-1]
+        scale = (STRETCHES - 0.5) / max((int(top) - int(base)) >> 1, 1)
+        sample = _ordinals(values[:: max(1, values.size // SAMPLE)])
+        # One bit is dropped so that the distance between any two numbers fits a signed integer.
+        places = (((sample - base) >> np.uint64(1)).astype(np.int64) * scale).astype(np.int64)
+        share = (1.0 - EVEN) * np.bincount(places, minlength=STRETCHES) / sample.size + EVEN / STRETCHES
+        starts = np.concatenate([[0.0], np.cumsum(share)])
+        starts *= (count - 1) / starts[-1]
         # A hair narrower than the distance to the next stretch, so that rounding never steps over it.
-        self.widths = np.diff(self.starts) * (1.0 - 1e-9)
+        widths = np.diff(starts) * (1.0 - 1e-9)
+        nan_starts, nan_widths = np.append(starts, count), np.append(widths, [0.0, 0.0])
+        self.arguments = self.low, self.high, base, scale, nan_starts, nan_widths  # what `bucket_codes` takes
 
-    @property
-    def arguments(self) -> tuple[np.uint64, float, np.ndarray, np.ndarray]:
-        """What the kernels take after the value."""
-        return self.base, self.scale, self.starts, self.widths
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """The bucket of each value, in two bytes."""
+        codes = np.empty(values.size, np.uint16)
+        over_blocks(values.size, lambda i, j: bucket_codes(values[i:j], *self.arguments, codes[i:j]))
+        return codes
+
+
+def _ordinals(values: np.ndarray) -> np.ndarray:
+    """`ordinal` of many numbers."""
+    bits = np.add(values, 0.0, dtype=np.float64).view(np.uint64)
+    sign = np.uint64(0x8000000000000000)
+    return np.where(bits & sign, ~bits, bits | sign)
 
 
 @kernel
@@ -113,7 +93,7 @@ def distinct_up_to(values, limit):
 
 @kernel
 def _positions(values, low, high, base, scale, absent, positions):
-    """Where values lie on the line of stretches of `kernels.buckets`; a loop without a branch or a table."""
+    """Where values lie on the line of stretches; a loop without a branch or a table."""
     sign = np.uint64(0x8000000000000000)
     for i in range(values.size):
         value = values[i]
@@ -127,7 +107,7 @@ def _positions(values, low, high, base, scale, absent, positions):
 
 @kernel
 def bucket_codes(values, low, high, base, scale, starts, widths, codes):
-    """The bucket of each value, held within [low, high]: `kernels.buckets.bucket`, some rows at a time.
+    """The bucket of each value, held within [low, high]: where its stretch starts, plus its share of its width.
 
     The last of the starts is the code of NaN.
     """
@@ -169,12 +149,10 @@ def edge_cells(values, low, high, base, scale, starts, widths, lower, edges, mis
 
 
 @kernel
-def cells_of(codes, table, cells):
-    """The cell of each code; the last entry of the table serves code -1."""
-    last = np.int32(table.size - 1)
-    for i in range(codes.size):
-        code = codes[i]
-        cells[i] = table[np.uint64(code if code >= 0 else last)]
+def strips(values, low, scale, last, codes):
+    """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
+    for i in range(values.size):
+        codes[i] = np.int32(min(max((values[i] - low) * scale, 0.0), last))
 
 
 @kernel

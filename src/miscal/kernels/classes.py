@@ -1,4 +1,4 @@
-"""Every class against the rest in one pass over the rows: sums per class and bin, and draws of the outcomes."""
+"""Every class against the rest in one pass over the rows: sums, draws of outcomes, the predicted label."""
 
 from __future__ import annotations
 
@@ -111,3 +111,27 @@ def class_residuals(probability, outcome, weight, codes, edges, group, out):
         for k in range(probability.shape[1]):
             cell = codes[row] if codes.size else _cell(probability[row, k], edges[k])
             out[group[row], k, cell] += times * ((outcome[row] == k) - probability[row, k])
+
+
+@kernel
+def top_binary(probability, outcome, confidence, correct):
+    """Two classes, P(class 1) given: the label is 1 iff p > 1/2."""
+    for i in range(probability.size):
+        p = probability[i]
+        label = p > 0.5
+        confidence[i] = p if label else 1.0 - p
+        correct[i] = label == (outcome[i] != 0)
+
+
+@kernel
+def top_label(probability, outcome, confidence, correct):
+    """Several classes: the label is the first of the largest probabilities."""
+    for i in range(probability.shape[0]):
+        best = probability[i, 0]
+        label = 0
+        for k in range(1, probability.shape[1]):
+            if probability[i, k] > best:
+                best = probability[i, k]
+                label = k
+        confidence[i] = best
+        correct[i] = label == outcome[i]

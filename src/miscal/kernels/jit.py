@@ -72,14 +72,13 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function)
 
 
-def vectorisable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `kernel`, but x / 0 is infinite: the check for it would keep a loop from becoming vector code."""
-    return _compiled(function, error_model="numpy")
-
-
 def regrouped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `vectorisable`, with sums regrouped and products fused: only for short blocks, whose sums stay as exact."""
-    return _compiled(function, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+    """As `fused`, with sums and minima regrouped: only for short blocks, whose sums stay as exact.
+
+    Without that they do not become vector code. The grouping is fixed when the function is compiled, so a machine gives
+    the same bits in every run. No value may be missing.
+    """
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz", "nnan"})
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,15 +87,19 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `vectorisable`, with products and sums fused, which is quicker and, if anything, more exact."""
-    return _compiled(function, error_model="numpy", fastmath={"contract", "nsz"})
+    """As `kernel`, with products and sums fused, which is quicker and, if anything, more exact.
+
+    Nothing that reorders sums is allowed: it would fold away the addition that rounds in `arithmetic.exponential`.
+    """
+    return _compiled(function, fastmath={"contract", "nsz"})
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    options |= {"nogil": True, "error_model": "numpy"}  # a check for x / 0 would keep a loop from becoming vector code
     try:
-        made = numba.njit(cache=True, nogil=True, **options)(function)
+        made = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder in which a cache may be kept: every process compiles for itself
-        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
     _forgive(made._cache)  # noqa: SLF001
     return made  # type: ignore[no-any-return]
 

@@ -20,16 +20,17 @@ What is summed is one tuple `sums`: source (n,), values (n, m), reference (n,), 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from miscal.kernels.fast_exp import decay_or_rebase
+from miscal.kernels.arithmetic import decay_or_rebase
 from miscal.kernels.jit import kernel
+from miscal.kernels.order import sorted_order
 from miscal.kernels.pairs import FAR, SLACK, distances, receive
-from miscal.kernels.radix import sorted_order
 from miscal.kernels.threads import over_blocks
 
 Array = np.ndarray[Any, Any]
@@ -248,6 +249,22 @@ def split_space(low, high, by_second, by_third, points, sums):
     plane(0, size, order, turned, cost, side, 2, here, sums)
     partition(here, middle)
     partition(by_third[low:high], middle)
+
+
+@kernel
+def laplacian_energy(scores, residuals, bandwidth):
+    """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth) for sorted scores, in one sweep.
+
+    The kernel factorises along a line: what lies to the left of a score is a single decaying sum.
+    """
+    from_left = 0.0
+    total = 0.0
+    for i in range(scores.size):
+        if i > 0:
+            from_left *= math.exp(-(scores[i] - scores[i - 1]) / bandwidth)
+        total += residuals[i] * (2.0 * from_left + residuals[i])
+        from_left += residuals[i]
+    return total
 
 
 def laplacian_sums(

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.fast_exp import held_exponential
-from miscal.kernels.fast_log import logarithm
+from miscal.kernels.arithmetic import held_exponential, logarithm
 from miscal.kernels.jit import fused, regrouped
 
 RUN = 512  # rows; with ten features a run is 40 kB
@@ -108,15 +107,6 @@ def product(a, b, size):
     return s
 
 
-@regrouped
-def triple(a, b, c, size):
-    """Sum of a b c."""
-    s = 0.0
-    for i in range(size):
-        s += a[i] * b[i] * c[i]
-    return s
-
-
 @fused
 def score_pass(score, outcome, weight, kind, low, high, clip, centre, scale, theta):
     """Loss in [0, 0], gradient in [1] and Hessian (upper half) in [2:] of the result; an empty `weight` means ones."""
@@ -139,8 +129,10 @@ def score_pass(score, outcome, weight, kind, low, high, clip, centre, scale, the
         out[0, 0] += product(w, loss, rows)
         for j in range(size):
             out[1, j] += product(d, features[j], rows)
+            for i in range(rows):
+                e[i] = h[i] * features[j, i]
             for k in range(j, size):
-                out[j + 2, k] += triple(h, features[j], features[k], rows)
+                out[j + 2, k] += product(e, features[k], rows)
     return out
 
 
@@ -316,3 +308,19 @@ def line_map(place, part, values, out):
             if t >= 0.0 and t <= 1.0:
                 x[i] = min(max(x[i], below), above)
         logistic_pairs(x[:size], scratch, e, out[start : start + size])
+
+
+# ------------------------------------------------------------------------------------------------- forests
+@fused
+def add_trees(features, column, threshold, left, right, value, roots, first, last, result):
+    """Add the leaf values of trees first .. last - 1 to result (n,); features is (columns, n).
+
+    At an inner node rows with features[column] <= threshold go left; a leaf has left -1.
+    """
+    for tree in range(first, last):
+        root = roots[tree]
+        for i in range(result.size):
+            node = root
+            while left[node] >= 0:
+                node = left[node] if features[column[node], i] <= threshold[node] else right[node]
+            result[i] += value[node]

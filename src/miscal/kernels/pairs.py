@@ -10,11 +10,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import numba
 import numpy as np
 
-from miscal.kernels.fast_exp import decay
-from miscal.kernels.jit import kernel
+from miscal.kernels.arithmetic import decay
+from miscal.kernels.jit import kernel, regrouped
 from miscal.kernels.threads import over_blocks
 
 Array = np.ndarray[Any, Any]
@@ -26,10 +25,6 @@ TILE = 256
 SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
 BUDGET = 1 << 26  # bytes for the sums of all parts
 ENTRIES = 1 << 20  # of a block of a given kernel's matrix
-
-# Sums and minima over one row of a tile may be regrouped: without that they do not become vector instructions. The
-# grouping is fixed when the function is compiled, so a machine gives the same bits in every run.
-regrouped = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc", "nnan"})
 
 
 @regrouped

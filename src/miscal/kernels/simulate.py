@@ -118,19 +118,6 @@ def flipped_cell_exceedances(offsets, residual, cells, draws, stop, seed, counts
         counts[index, 0], counts[index, 1] = hits, made
 
 
-@kernel
-def within_cluster_sums(cell, cluster, residual, out, first):
-    """Sum residuals over runs of equal (cell, cluster), rows sorted by both; fill each run's first row, count runs."""
-    runs = -1
-    for row in range(cell.size):
-        if row == 0 or cell[row] != cell[row - 1] or cluster[row] != cluster[row - 1]:
-            runs += 1
-            out[runs] = 0.0
-            first[runs] = row
-        out[runs] += residual[row]
-    return runs + 1
-
-
 @inlined
 def gaussian(seed, counter):
     """Give a standard normal number (Box-Muller on two of the counter's uniforms)."""
@@ -145,11 +132,8 @@ def add_binomial(table, low, trials, probability, share):
     mode = int((trials + 1.0) * probability)
     mode = min(max(mode, 0), int(trials))
     odds = probability / (1.0 - probability) if probability < 1.0 else 0.0
-    if probability >= 1.0:
-        peak = 1.0
-    elif probability <= 0.0:
-        peak = 1.0
-    else:
+    peak = 1.0
+    if 0.0 < probability < 1.0:
         peak = math.exp(
             math.lgamma(trials + 1.0)
             - math.lgamma(mode + 1.0)
@@ -340,18 +324,7 @@ def poisson_multipliers(keys, seed, out):
 
 
 @kernel
-def rows_below(rows, first, start, limit, found):
-    """List the rows 0, 1, ... whose splitmix64 of `start` and first + row is below the limit; returns how many."""
-    number = 0
-    for i in range(rows):
-        if mixed(start, np.uint64(first + i) - np.uint64(1)) < limit:  # `mixed` counts from 1
-            found[number] = i
-            number += 1
-    return number
-
-
-@kernel
 def hashed(numbers, start, found):
-    """The splitmix64 of `start` and each number, as `rows_below` compares it."""
+    """The splitmix64 of `start` and each number."""
     for i in range(numbers.size):
-        found[i] = mixed(start, np.uint64(numbers[i]) - np.uint64(1))
+        found[i] = mixed(start, np.uint64(numbers[i]) - np.uint64(1))  # `mixed` counts from 1

@@ -126,30 +126,9 @@ def _ones(bits):
 
 
 @kernel
-def _middle_sorted(codes, shuffle, rows):
-    """As `_middle` for a short list, by sorting its codes."""
-    found = np.empty(rows.size, np.int64)
-    for q in range(rows.size):
-        code = np.int64(codes[rows[q]])
-        found[q] = shuffle[code] if shuffle.size else code
-    found.sort()
-    distinct = 1
-    for q in range(1, found.size):
-        distinct += found[q] != found[q - 1]
-    wanted, seen = distinct // 2, 0
-    for q in range(1, found.size):
-        seen += found[q] != found[q - 1]
-        if seen == wanted:
-            return distinct, found[q]
-    return distinct, found[0]
-
-
-@kernel
 def _middle(codes, shuffle, levels, rows, bits):
     """How many distinct codes a list has, and the upper one of the middle: codes below it are below the median."""
     words = (levels + 63) >> 6
-    if rows.size * 8 < words:
-        return _middle_sorted(codes, shuffle, rows)
     for k in range(words):
         bits[k] = np.uint64(0)
     for q in range(rows.size):
@@ -191,16 +170,11 @@ def shuffled(seed, column, levels):
 def _keep(codes, shuffle, threshold, upper, rows, result):
     """Rows of a list on one side of a threshold, in order."""
     found = 0
-    if shuffle.size:
-        for q in range(rows.size):
-            i = rows[q]
-            result[found] = i
-            found += (shuffle[codes[i]] >= threshold) == upper
-    else:
-        for q in range(rows.size):
-            i = rows[q]
-            result[found] = i
-            found += (codes[i] >= threshold) == upper
+    for q in range(rows.size):
+        i = rows[q]
+        result[found] = i
+        code = shuffle[codes[i]] if shuffle.size else np.int64(codes[i])
+        found += (code >= threshold) == upper
     return found
 
 
@@ -266,19 +240,6 @@ def random_path(
 def path_seed(seed, path):
     """Seed of one path: it depends on nothing but the search's seed and the path's number."""
     return mixed(seed, np.uint64(path))
-
-
-@kernel
-def random_paths(
-    codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
-    seed, start, least, information, depths, splits, stats, marks,
-):  # fmt: skip
-    """Paths start, start + 1, ...; the first axis of the results is the path."""
-    for k in range(depths.size):
-        depths[k] = random_path(
-            codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
-            path_seed(seed, start + k), least, information, splits[k], stats[k], marks[k],
-        )  # fmt: skip
 
 
 @kernel

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.jit import inlined, kernel
+from miscal.kernels.jit import kernel
 from miscal.kernels.simulate import mixed, uniform
-
-
-@inlined
-def _hit(own, row, score):
-    """Whether a draw has an event in a row."""
-    return uniform(own, np.uint64(row)) < score
 
 
 @kernel
@@ -21,7 +15,7 @@ def bernoulli_steps(signed, weight, first, seed, steps):
         own = mixed(seed, np.uint64(first + b))
         for i in range(signed.size):
             score = abs(signed[i])
-            step = 1.0 - score if _hit(own, i, score) else -score
+            step = 1.0 - score if uniform(own, np.uint64(i)) < score else -score
             steps[i, b] = step * weight[i] if weight.size else step
 
 
@@ -74,7 +68,7 @@ def bernoulli_events(signed, first, seed, draws):
         own = mixed(seed, np.uint64(first + b))
         found = 0
         for i in range(signed.size):
-            found += _hit(own, i, abs(signed[i]))
+            found += uniform(own, np.uint64(i)) < abs(signed[i])
         starts[b + 1] = starts[b] + found
     rows = np.empty(starts[draws] + 1, np.int32)  # one place more: a row is written before it is known to count
     for b in range(draws):
@@ -82,7 +76,7 @@ def bernoulli_events(signed, first, seed, draws):
         found = starts[b]
         for i in range(signed.size):
             rows[found] = i
-            found += _hit(own, i, abs(signed[i]))
+            found += uniform(own, np.uint64(i)) < abs(signed[i])
     return rows, starts
 
 

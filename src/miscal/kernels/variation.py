@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from miscal.kernels.arithmetic import logarithm
 from miscal.kernels.buckets import edge_index, uniform_index
-from miscal.kernels.fast_log import logarithm, vectorised
-from miscal.kernels.jit import inlined, kernel
-from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
+from miscal.kernels.jit import fused, kernel
+from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid
 
 ROWS = 64  # of a tile
 PITCH = 72  # numbers between the columns of a tile: were it a power of two, columns would share their cache lines
@@ -85,7 +85,7 @@ def _sort(tile, network):
             tile[second, place] = one if one < two else two
 
 
-@vectorised
+@fused
 def _entropy(tile, value):
     """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
     scale = 1.0 / math.log(tile.shape[0])
@@ -163,15 +163,6 @@ def _tile(classes):
     )
 
 
-@inlined
-def _add_exactly(number, times, limbs, cell, k):
-    """Add a number as an integer, `times` times, to its two halves."""
-    q = grid(number)
-    part = (q & LOW_MASK) * times
-    limbs[cell, k, 0] += (q >> LOW_BITS) * times + (part >> LOW_BITS)
-    limbs[cell, k, 1] += part & LOW_MASK
-
-
 @kernel
 def rank_sums(
     probability, outcome, values, kind, network, edges, uniform, weight, second, count, counts, limbs, sums, size
@@ -207,8 +198,9 @@ def rank_sums(
             size[cell, 1] += second[start + i]
             if limbs.size:
                 for k in range(classes):
-                    _add_exactly(tile[k, i], np.int64(times), limbs, np.int64(cell), k)
-                _add_exactly(value[i] if kind != GIVEN else 0.0, np.int64(times), limbs, np.int64(cell), classes)
+                    add_limbs(limbs, cell, np.uint64(k), grid(tile[k, i]), np.int64(times))
+                if kind != GIVEN:
+                    add_limbs(limbs, cell, np.uint64(classes), grid(value[i]), np.int64(times))
                 continue
             for k in range(classes):
                 sums[cell, k] += times * tile[k, i]

@@ -81,16 +81,16 @@ class Covariate:
 
 def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -> Covariate:
     """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
-    from miscal.kernels.radix import dense_ranks
+    from miscal.kernels.order import dense_ranks
 
     kind = column.kind
     if nominal:
         column = column.as_levels()
     if not column.nominal:
         values = np.ascontiguousarray(column.values, dtype=np.float64)
-        ranks, count, distinct = dense_ranks(values, keep=keep)
-        missing = bool(column.missing.any())
-        return Covariate(column.name, False, ranks[order], count, missing, distinct, (), column.kind)
+        ranks, distinct = dense_ranks(values)
+        missing, kept = bool(column.missing.any()), distinct if keep else np.empty(0)
+        return Covariate(column.name, False, ranks[order], distinct.size, missing, kept, (), column.kind)
     used = np.bincount(column.values + 1, minlength=len(column.levels) + 1) > 0
     codes = np.cumsum(used[1:]) - 1
     missing = bool(used[0])

@@ -77,7 +77,7 @@ def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
     """The non-decreasing rates that fit best."""
-    from miscal.kernels.fitting import rising_rates
+    from miscal.kernels.order import rising_rates
 
     rates = np.empty(weight.size)
     rising_rates(np.ascontiguousarray(events, dtype=np.float64), np.ascontiguousarray(weight, dtype=np.float64), rates)

@@ -51,7 +51,7 @@ def smooth_error(pair: Pair) -> float:
 
 def residual_spectrum(pair: Pair, steps: int) -> np.ndarray:
     """Cosine transform of the residual mass on a grid, per unit of weight."""
-    from miscal.kernels.smooth import on_grid
+    from miscal.kernels.sums import on_grid
 
     weight = NO_WEIGHT if pair.first is None else pair.first
 
@@ -90,7 +90,7 @@ def mean_kernel_calibration_error(
     """
     if not (isinstance(bandwidth, (int, float)) and bandwidth > 0 and math.isfinite(bandwidth)):
         raise refusal("must be a number above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
-    from miscal.kernels.smooth import laplacian_energy
+    from miscal.kernels.laplacian import laplacian_energy
 
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     order = np.argsort(pair.predicted, kind="stable")

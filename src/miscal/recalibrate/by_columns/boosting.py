@@ -66,7 +66,7 @@ class _Boosted:
 
 def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
     """Add trees first .. last - 1 to the logit."""
-    from miscal.kernels.fitting import add_trees
+    from miscal.kernels.logistic import add_trees
 
     result = logits.copy()
     tree, value, roots = trees

@@ -412,7 +412,7 @@ class KernelCalibration(Recalibrator):
 
 def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
     """MMCE of scores against what was observed, by one sort and one sweep."""
-    from miscal.kernels.smooth import laplacian_energy
+    from miscal.kernels.laplacian import laplacian_energy
 
     order = np.argsort(score, kind="stable")
     energy = laplacian_energy(score[order], (weight * (score - observed))[order], BANDWIDTH)

@@ -76,8 +76,7 @@ class IsotonicCalibration(_Rising):
     values_: list[Floats] = state("ragged", low=0.0, high=1.0)
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        from miscal.kernels.fitting import rising_rates
-        from miscal.kernels.radix import sorted_order
+        from miscal.kernels.order import rising_rates, sorted_order
 
         order = sorted_order(rows.score)
         sorted_scores = rows.score[order]

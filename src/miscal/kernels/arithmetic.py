@@ -1,49 +1,28 @@
-"""The exponential of a distance, fast enough to be the inner loop: about 0.7 ns a value, error below 1.5 ulp.
+"""The exponential and the logarithm without a branch or a table, so that loops over them become vector code.
 
 exp(x) = 2**n * exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 13
-(truncation 4e-18). It has no branch and no table, so that compilers turn the loop into vector instructions.
+(truncation 4e-18): about 0.7 ns a value, error below 1.5 ulp.
+
+log(x) = e ln 2 + 2 atanh(f), x = 2**e m with m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1), and atanh by its series
+to f**17: the error is below 2 ulp of the larger of |log x| and 1.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-import numba
-from numba import types
-from numba.extending import intrinsic
-
-# `contract` allows fused multiply-add, which makes the polynomial both faster and more accurate. Nothing that reorders
-# sums is allowed: it would fold away the addition of MAGIC that rounds to an integer.
-fused = numba.njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+from miscal.kernels.jit import fused, inlined
 
 INVERSE_LN2 = 1.4426950408889634
+LN2 = 0.6931471805599453
 LN2_HIGH = 0.693147180369123816490  # the leading 32 bits, so that n * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
 MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which its low bits then hold
 SMALLEST = -708.0
+HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def float_of_bits(typing_context: Any, bits: Any) -> Any:
-    """Read the bits of an int64 as a float64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of_float(typing_context: Any, number: Any) -> Any:
-    """Read the bits of a float64 as an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), generate
-
-
-@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
+@inlined
 def held_exponential(x):
     """Return exp(x) for x <= 700; below -708, where the result would lose digits, it stays at exp(-708)."""
     bounded = max(x, SMALLEST)
@@ -64,10 +43,10 @@ def held_exponential(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * float_of_bits((bits_of_float(shifted) + 1023) << 52)
+    return p * np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@numba.njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz"})
+@inlined
 def exponential(x):
     """Return exp(x) for x <= 700; exactly 0 below -708."""
     power = held_exponential(x)
@@ -87,3 +66,23 @@ def decay_or_rebase(lead, scale, slack, weight):
     for i in range(lead.size):
         x = lead[i] if lead[i] < -slack else -lead[i]
         weight[i] = exponential(x * scale)
+
+
+@inlined
+def logarithm(x):
+    """Return log(x) of a positive, normal number."""
+    bits = np.float64(x).view(np.int64)
+    exponent = (bits - HALF_ROOT) >> 52
+    m = np.int64(bits - (exponent << 52)).view(np.float64)
+    f = (m - 1.0) / (m + 1.0)
+    s = f * f
+    series = 1.0 / 19.0
+    series = series * s + 1.0 / 17.0
+    series = series * s + 1.0 / 15.0
+    series = series * s + 1.0 / 13.0
+    series = series * s + 1.0 / 11.0
+    series = series * s + 1.0 / 9.0
+    series = series * s + 1.0 / 7.0
+    series = series * s + 1.0 / 5.0
+    series = series * s + 1.0 / 3.0
+    return exponent * LN2 + 2.0 * f * (1.0 + s * series)
