@@ -174,7 +174,6 @@ def stream_rows(quick):
     """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
     from miscal.auditing.large import runner_of
     from miscal.auditing.streamed import summarise
-
     from miscal.engines.rows import Door
 
     levels = 10**5

@@ -35,6 +35,7 @@ walks along the score and each variable. 0 means the same bits. Written by `stud
 def streamed(made: Any, folder: Path, group: int, batch: int, threads: int) -> Any:
     from miscal.engines.batches import batches_of
     from miscal.engines.stream import Stream
+
     from tests.engines import tables
 
     path = tables.write(made, folder / f"t{group}.parquet", group)
@@ -104,6 +105,7 @@ def engines(made: Any, folder: Path, *, spark: bool) -> Iterator[tuple[str, Call
 def compared(made: Any, runner: Callable[[], Any]) -> list[str]:
     """The largest difference by kind of weight, or why there is none."""
     from miscal.engines.scan import scan
+
     from tests.engines import tables
 
     cells = []

@@ -217,7 +217,7 @@ class Result:
         if not math.isnan(self.noise_floor):
             text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
         if not math.isnan(self.p_value):
-            text += f" (p {_p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
+            text += f" (p {p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,7 +245,8 @@ class Result:
         return f"<p>{words}</p>{self.table._repr_html_()}"
 
 
-def _p_text(p_value: float, draws: object, least: object = None) -> str:
+def p_text(p_value: float, draws: object, least: object = None) -> str:
+    """A p-value as it is printed after "p": at the end of a simulation's scale, or of that of `least`, a bound."""
     if isinstance(least, float) and p_value <= least:
         return f"<= {least:.2g}"
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):

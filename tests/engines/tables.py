@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from miscal.engines.keys import Quantiles, VariableRanges
+from miscal.engines.plan import SCORE
+from miscal.engines.rows import Door
 
 from miscal import Predictions
 from miscal.carriers.tally import Tally
-from miscal.engines.keys import Quantiles, VariableRanges
 from miscal.engines.memory import tally
-from miscal.engines.plan import SCORE
-from miscal.engines.rows import Door
 from miscal.engines.walks import walk
 from miscal.metrics.score.binned import score_bins
 from miscal.pairs import pair

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
-
-import miscal
-from miscal.data.errors import MiscalError
 from miscal.engines.batches import batches_of
 from miscal.engines.rows import Door
 from miscal.engines.sampling import SamplePass
 from miscal.engines.stream import Stream
+from scipy import stats
+
+import miscal
+from miscal.data.errors import MiscalError
 from tests.engines import tables
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from miscal.engines.scan import scan
 
 import miscal
 from miscal.data.errors import MiscalError
-from miscal.engines.scan import scan
 from miscal.recalibrate import HistogramBinning
 from tests.engines import tables
 

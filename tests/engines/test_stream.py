@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
 import pytest
-
-from miscal.data.errors import MiscalError
 from miscal.engines.batches import batches_of
 from miscal.engines.scan import scan
 from miscal.engines.stream import Stream
+
+from miscal.data.errors import MiscalError
 from tests.engines import tables
 
 ROWS = 30_000
@@ -91,9 +91,10 @@ def test_aggregated_rows_are_unfolded(tmp_path):
     p = rng.beta(2, 5, 5000)
     made = pa.table({"k": rng.binomial(trials, p), "p": p, "n": trials, "x": rng.normal(size=5000)})
     path = tables.write(made, tmp_path / "t.parquet", 700)
+    from miscal.engines.rows import Door
+
     from miscal import Predictions
     from miscal.engines.memory import tally
-    from miscal.engines.rows import Door
     from miscal.metrics.score.binned import score_bins
     from miscal.pairs import pair
     from miscal.pooling.columns import range_pooling
@@ -134,6 +135,7 @@ def test_lazy_frames_take_the_same_route(made, tmp_path, library):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_subpopulations_and_recalibrators_take_lazy_frames_too(made, tmp_path, library):
     from miscal.metrics.subpopulation.streamed import subpopulations_in_parts
+
     from miscal.recalibrate import IsotonicCalibration
     from miscal.recalibrate.in_parts.fit import fit_to
 

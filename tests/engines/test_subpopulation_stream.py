@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-
-import miscal
-from miscal.data.errors import MiscalError
-from miscal.engines import members
 from miscal.engines.batches import CsvBatches, batches_of
 from miscal.engines.buckets import KeyMap
 from miscal.engines.crowd import CrowdPass
 from miscal.engines.stream import Stream
+from miscal.pooling.slots import compiled
+
+import miscal
+from miscal.data.errors import MiscalError
+from miscal.engines import members
 from miscal.metrics import multicalibration_error
 from miscal.metrics.subpopulation import streamed
 from miscal.pooling.expressions import rows_where
-from miscal.pooling.slots import compiled
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.recalibrate import GroupWise, IsotonicCalibration
 from miscal.recalibrate.in_parts.fit import fit_to

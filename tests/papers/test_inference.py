@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import aggregate_null, pooled_error, walk_range
+from miscal.inference.aggregates import PooledError, aggregate_null, walk_range
 from miscal.inference.beyond import beyond_score, fold_of_rows
-from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p, brownian_range_quantile
+from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.inference.cells import Method, cell_p_values
 from miscal.inference.nulls import cell_draws
-from miscal.inference.sums import rows_of_cells, sums_of_rows
+from miscal.inference.sums import rows_of_cells
 from miscal.inference.walks import simulated_walk, walk_rows
+from tests.cells import sums_of_rows
 
 
 def enumerated_two_sided(probabilities, count):
@@ -143,7 +144,7 @@ def test_brownian_range_has_its_known_moments_and_percentage_points():
     # The critical value of one test in 1,001 by Bonferroni at 5% (rules of inference): 4.37.
     assert brownian_range_isf(0.05 / 1001) == pytest.approx(4.37, abs=0.005)
     for level in (1e-12, 1e-3, 0.2, 0.5, 0.95, 1 - 1e-6):
-        assert brownian_range_cdf(brownian_range_quantile(level)) == pytest.approx(level, rel=1e-11)
+        assert brownian_range_p(brownian_range_isf(level)) == pytest.approx(level, rel=1e-11)
 
 
 def test_brownian_range_far_tails_keep_relative_precision():
@@ -191,7 +192,7 @@ def test_noise_floor_is_that_of_brute_force(weighted):
     rows = rows_of_cells(codes, 25, p, y, weight=weight if weighted else None)
     brute = bernoulli_metric_draws(codes, 25, p, weight, 2000, generator)
     for given in (None, rows):
-        found = aggregate_null(sums_of_rows(rows), pooled_error(1.0), weighted=weighted, rows=given, draws=1999)
+        found = aggregate_null(sums_of_rows(rows), PooledError(1.0), weighted=weighted, rows=given, draws=1999)
         # Two means of about 2,000 draws each: five standard errors, and 1% for the matched shape.
         slack = 5 * brute.std() * math.sqrt(2 / 2000) + 0.01 * brute.mean()
         assert found.noise_floor == pytest.approx(brute.mean(), abs=slack)

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from miscal.data.errors import MiscalError
 from miscal.inference.cells import Method, cell_p_values
-from miscal.inference.sums import Sums, rows_of_cells, sums_of_rows
+from miscal.inference.sums import Sums, rows_of_cells
+from tests.cells import sums_of_rows
 
 probabilities = st.lists(st.integers(0, 64).map(lambda k: k / 64), min_size=1, max_size=40)
 
@@ -218,11 +218,3 @@ def test_sign_flips_never_pass_their_own_scale():
     assert cell_p_values(sums_of_rows(rare), weighted=False, null="residual", rows=rare).words() == [
         "too small to judge"
     ]
-
-
-def test_bad_parameters_are_refused():
-    rows = cell([0.5], [1])
-    with pytest.raises(MiscalError, match="'null'"):
-        cell_p_values(sums_of_rows(rows), weighted=False, null="other")
-    with pytest.raises(MiscalError, match="'rows'"):
-        cell_p_values(counted([0.5, 0.5], [0.25, 0.25], [1.0, 1.0], [0.0, 1.0]), weighted=False, rows=rows)

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.optimize import isotonic_regression
-
-from miscal.data.columns import column
-from miscal.data.errors import MiscalError
 from miscal.engines.buckets import KeyMap
 from miscal.engines.cells import FieldSums
 from miscal.engines.names import Names, text_of
 from miscal.engines.packed import PackedSums, TwinSums, lines
+from miscal.kernels.lines import add_line
+from scipy.optimize import isotonic_regression
+
+from miscal.data.columns import column
+from miscal.data.errors import MiscalError
 from miscal.inference.aggregates import PooledError
-from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_quantile
+from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
 from miscal.kernels.jit import kernel
-from miscal.kernels.lines import add_line
 from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
 from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import SURE, loss, losses
@@ -155,7 +155,7 @@ def test_an_error_of_more_cells_than_a_chunk(monkeypatch, norm):
 
 
 def test_the_quantile_of_the_range_is_the_solver_s():
-    assert brownian_range_quantile(0.95) == pytest.approx(RANGE_QUANTILE, abs=1e-12)
+    assert brownian_range_isf(0.05) == pytest.approx(RANGE_QUANTILE, abs=1e-12)
 
 
 def test_isotonic_rates_are_scipy_s():
@@ -190,9 +190,9 @@ def test_names_beyond_ascii_keep_their_bytes():
 
 def test_one_thread_is_one(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
+    from miscal.engines.batches import batches_of
 
     from miscal.engines import stream as module
-    from miscal.engines.batches import batches_of
 
     pq.write_table(pa.table({"y": [0, 1], "p": [0.1, 0.9]}), tmp_path / "table.parquet")
     used = set()

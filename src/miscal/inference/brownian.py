@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miscal.data.errors import refusal
-
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
 """Mean of the range: 1.5957691216."""
 
 RANGE_QUANTILE = 2.4976721610486496
-"""What the range exceeds once in 20: `brownian_range_quantile(0.95)`, without the solver that would find it."""
+"""What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it."""
 
 _SWITCH = 2.0
 _TERMS = 10
@@ -37,60 +35,31 @@ def brownian_range_p(x: ArrayLike) -> Any:
     >>> brownian_range_p([0.0, float("inf")]).tolist()
     [1.0, 0.0]
     """
-    values = np.asarray(x, dtype=np.float64)
-    below = values < _SWITCH
-    answer = np.where(
-        below, 1.0 - _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))
-    )
-    answer = np.where(np.isnan(values), np.nan, answer)
-    return float(answer) if answer.ndim == 0 else answer
+    return _probability(x, upper=True)
 
 
 def brownian_range_cdf(x: ArrayLike) -> Any:
     """Give the probability that the range is at most `x`, with relative precision in the lower tail too."""
+    return _probability(x, upper=False)
+
+
+def _probability(x: ArrayLike, *, upper: bool) -> Any:
     values = np.asarray(x, dtype=np.float64)
     below = values < _SWITCH
-    answer = np.where(
-        below, _lower_series(np.where(below, values, 1.0)), 1.0 - _upper_series(np.where(below, 4.0, values))
-    )
+    low, high = _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))
+    answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
     answer = np.where(np.isnan(values), np.nan, answer)
     return float(answer) if answer.ndim == 0 else answer
 
 
-def brownian_range_quantile(probability: float) -> float:
-    """Give the value that the range exceeds with probability ``1 - probability``.
-
-    Examples
-    --------
-    >>> round(brownian_range_quantile(0.95), 4)
-    2.4977
-    """
-    level = float(probability)
-    if not 0.0 <= level <= 1.0:
-        raise refusal("must lie in [0, 1]", where="'probability'", got=f"got {probability!r}")
-    if level == 0.0:
-        return 0.0
-    if level == 1.0:
-        return math.inf
-    # Solve on the side whose probability is small, so that far quantiles keep their precision.
-    if level < 0.5:
-        return _solve(lambda value: math.log(max(float(brownian_range_cdf(value)), 1e-320)) - math.log(level))
-    return brownian_range_isf(1.0 - level)
-
-
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    if p_value <= 0.0:
-        return math.inf
-    if p_value >= 1.0:
-        return 0.0
-    return _solve(lambda value: math.log(p_value) - math.log(max(float(brownian_range_p(value)), 1e-320)))
-
-
-def _solve(function: Any) -> float:
     from scipy.optimize import brentq
 
-    return float(brentq(function, 0.04, 39.0, xtol=1e-13, rtol=1e-14))
+    def apart(value: float) -> float:
+        return math.log(p_value) - math.log(max(float(brownian_range_p(value)), 1e-320))
+
+    return float(brentq(apart, 0.04, 39.0, xtol=1e-13, rtol=1e-14))
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:

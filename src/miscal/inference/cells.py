@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
 from miscal.inference.matched import tails
 from miscal.inference.residual import residual_p_values
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
@@ -120,12 +119,6 @@ def cell_p_values(
     >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
     [0.0041]
     """
-    if null not in {"bernoulli", "residual"}:
-        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
-    if rows is not None and rows.cells != sums.rows.size:
-        raise refusal(
-            "must describe the same cells as the sums", where="'rows'", got=f"{rows.cells} against {sums.rows.size}"
-        )
     p_value = np.full(sums.rows.size, np.nan)
     method = np.full(sums.rows.size, Method.EMPTY, dtype=np.int8)
     seed = np.uint64(np.random.default_rng(random_state).integers(2**63))

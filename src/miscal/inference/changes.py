@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miscal.inference.adjust import holm, simultaneous_level
+from miscal.inference.adjust import holm
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, effective_events
@@ -85,7 +85,7 @@ def changes(
         p_value = 2.0 * stdtr(freedom, -np.abs(change) / error)
         turned = 2.0 * stdtr(freedom, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
         tests = max(int(possible.sum()), 1)
-        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - simultaneous_level(tests, level) / 2.0) * error
+        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights
 from miscal.inference.matched import match
 from miscal.inference.residual import Blocks, cluster_blocks
@@ -171,8 +170,6 @@ def cell_draws(
     True
     """
     seed = seed_of(random_state)
-    if null not in {"bernoulli", "residual"}:
-        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if null == "bernoulli":

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary
-from miscal.inference.maxima import max_statistic_p
+from miscal.inference.aggregates import NullSummary, max_statistic_p
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step

@@ -9,14 +9,16 @@ import numpy as np
 
 from miscal.inference.aggregates import (
     DRAWS,
+    FLOOR_DRAWS,
+    STOP,
     NullSummary,
     aggregate_null,
+    max_statistic_p,
     seminorm_interval,
     walk_range,
 )
 from miscal.inference.brownian import RANGE_MEAN, RANGE_QUANTILE, brownian_range_p
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null
-from miscal.inference.maxima import FLOOR_DRAWS, STOP, max_statistic_p
 from miscal.inference.nulls import seed_of
 from miscal.inference.sums import CellSums, Floats, Integers
 

@@ -326,20 +326,6 @@ def draw_walks(size, probability, unit, ends, first, count, seed, out):
 
 
 @kernel
-def poisson_multipliers(keys, seed, out):
-    """Fill out with Poisson(1) numbers hashed from each key."""
-    for index in range(keys.size):
-        level = uniform(seed, keys[index])
-        mass, place = 0.36787944117144233, 0
-        total = mass
-        while level >= total and place < 20:
-            place += 1
-            mass /= place
-            total += mass
-        out[index] = place
-
-
-@kernel
 def rows_below(rows, first, start, limit, found):
     """List the rows 0, 1, ... whose splitmix64 of `start` and first + row is below the limit; returns how many."""
     number = 0

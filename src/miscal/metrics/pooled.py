@@ -16,14 +16,13 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
-from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
+from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, cell_draws
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, effective_events, rows_of_cells
+from miscal.inference.sums import CellRows, effective_events, rows_of_cells, weights_depend_on_outcome
 from miscal.inference.walks import kuiper_p_value, walk_rows
-from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.norms import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Levels, Ranges
@@ -180,7 +179,7 @@ def pooled_of(
     number = max(int(tests.judged.sum()), 1)
     intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
     drawn: Any = {**common, "random_state": random_state, "model_variance": binary and not noise.outcome_weights}
-    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, **drawn)
+    summary = aggregate_null(sums, PooledError(norm_power(norm)), draws=draws, **drawn)
     adjusted = holm(tests.p_value)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(_variance(sums, noise, rows)) / sums.weight

@@ -46,7 +46,6 @@ METRICS: dict[str, Metric] = {
         "score.regression", perfect=None, exempt={"repetition": "weights are not more rows: its intervals stay as wide"}
     ),
     "integrated_calibration_index": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
-    "calibration_distance_quantiles": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
     "score_decomposition": Metric("score.losses", perfect=None),
     "log_loss": Metric("score.losses"),
     "brier_score": Metric("score.losses"),
@@ -65,7 +64,6 @@ METRICS: dict[str, Metric] = {
     "field_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
     "field_relative_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
     "probability_calibration_error": Metric("field.errors"),
-    "field_table": Metric("field.table", f"{PREDICTIONS} field", perfect=None),
     "multicalibration_error": Metric(
         "subpopulation.error",
         f"{PREDICTIONS} features",

@@ -12,8 +12,8 @@ from miscal.auditing.search.explain import Explainer, Taken
 from miscal.auditing.search.groups import Rows, replace_noise
 from miscal.auditing.search.looking import Looked, real_places, score_after
 from miscal.auditing.search.places import Multiplicity, Place
+from miscal.inference.adjust import shrunken_gap
 from miscal.inference.intervals import cell_gap_intervals
-from miscal.inference.ranking import shrunken_gap
 
 CHILDREN = 12  # places listed under the one that explains them; the rest are counted
 Ordered = list[tuple[float, list[Finding]]]

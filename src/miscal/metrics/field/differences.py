@@ -16,7 +16,7 @@ import numpy.typing as npt
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
+from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import cell_p_values
 from miscal.inference.sums import CellRows
 from miscal.metrics.norms import Norm, norm_power
@@ -61,7 +61,7 @@ def level_differences(
         sums, outcome_weights=found.noise.outcome_weights, response="binary" if pair.binary else "real", **common
     )
     model = pair.binary and not found.noise.outcome_weights
-    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, model_variance=model, **common)
+    summary = aggregate_null(sums, PooledError(norm_power(norm)), draws=draws, model_variance=model, **common)
     return Differences(shift, sums, rows, sums.gap, tests.p_value, holm(tests.p_value), summary)
 
 

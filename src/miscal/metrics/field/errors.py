@@ -134,7 +134,7 @@ def _level_tally(
 def given_levels(given: Given, field: Any, bins: Bins | None = None) -> CodePooling:
     """Levels of the rows that were given a weight."""
     pooling = field_pooling(field, bins)
-    codes = given._kept_rows(pooling.level_codes, "'field'")  # noqa: SLF001
+    codes = given.kept_rows(pooling.level_codes, "'field'")
     return CodePooling(codes, pooling.count, pooling.missing)
 
 

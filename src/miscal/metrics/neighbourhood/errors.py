@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -19,6 +19,19 @@ from miscal.pooling.bins import bin_index, edges_for
 
 Bins = int | Sequence[float] | np.ndarray
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
+
+
+class Options(TypedDict, total=False):
+    """What the maximum and the average take beside the data: see `local_calibration_error`."""
+
+    bandwidth: float | Sequence[float]
+    bins: Bins
+    strategy: str
+    kernel: Kernel
+    leave_one_out: bool
+    queries: tuple[Any, Any] | None
+    target: str | int
+    device: str
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,8 @@ def local_calibration_error(
     """
     given = Given(y_true, y_prob, sample_weight)
     problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
+        given, features, bandwidth=bandwidth, bins=bins, strategy=strategy, kernel=kernel,
+        leave_one_out=leave_one_out, queries=queries, target=target, device=device,
     )  # fmt: skip
     error = problem.signed_error()
     error = error if signed else np.abs(error)
@@ -148,14 +162,15 @@ def local_calibration_error(
 def neighbourhoods(
     given: Given,
     features: Any,
-    bandwidth: float | Sequence[float],
-    bins: Bins,
-    strategy: str,
-    kernel: Kernel,
-    leave_one_out: bool,
-    queries: tuple[Any, Any] | None,
-    target: str | int,
-    device: str,
+    *,
+    bandwidth: float | Sequence[float] = 0.2,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    kernel: Kernel = "laplacian",
+    leave_one_out: bool = False,
+    queries: tuple[Any, Any] | None = None,
+    target: str | int = "top",
+    device: str = "auto",
 ) -> Neighbourhoods:
     """Check everything a neighbourhood metric was given."""
     inputs.check_kernel(kernel)
@@ -169,7 +184,7 @@ def neighbourhoods(
     else:
         matrix = inputs.feature_matrix(features)
         asked = None if queries is None else inputs.feature_matrix(asked_features, "'queries' features")
-    matrix = given._kept_rows(matrix, "'features'")  # noqa: SLF001
+    matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
     edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
     where = None
@@ -212,19 +227,13 @@ def maximum_local_calibration_error(
     y_prob: Any,
     features: Any,
     *,
-    bandwidth: float | Sequence[float] = 0.2,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    kernel: Kernel = "laplacian",
-    leave_one_out: bool = False,
-    queries: tuple[Any, Any] | None = None,
-    target: str | int = "top",
     sample_weight: Any = None,
-    device: str = "auto",
+    **options: Unpack[Options],
 ) -> float | np.ndarray:
     """Largest local calibration error over the rows, or over the queries (MLCE).
 
-    Parameters are those of `local_calibration_error`. Rows without a neighbour do not count; NaN if no row has one.
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
     It falls from the worst single row (bandwidth near 0) to the maximum calibration error of the bins (infinity).
 
     Returns
@@ -238,10 +247,7 @@ def maximum_local_calibration_error(
     >>> maximum_local_calibration_error(outcomes, scores, ages, bandwidth=[1e-3, 1e3]).round(3)
     array([0.8 , 0.31])
     """
-    given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
     return _one_or_all(np.fmax.reduce(np.abs(problem.signed_error()), axis=1, initial=np.nan), problem.single)
 
 
@@ -250,19 +256,13 @@ def average_local_calibration_error(
     y_prob: Any,
     features: Any,
     *,
-    bandwidth: float | Sequence[float] = 0.2,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    kernel: Kernel = "laplacian",
-    leave_one_out: bool = False,
-    queries: tuple[Any, Any] | None = None,
-    target: str | int = "top",
     sample_weight: Any = None,
-    device: str = "auto",
+    **options: Unpack[Options],
 ) -> float | np.ndarray:
     """Mean local calibration error over the rows, weighted by `sample_weight`, or over the queries.
 
-    Parameters are those of `local_calibration_error`. Rows without a neighbour do not count; NaN if no row has one.
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
 
     Returns
     -------
@@ -275,12 +275,9 @@ def average_local_calibration_error(
     >>> round(average_local_calibration_error(outcomes, scores, ages, bandwidth=2.0), 3)
     0.5
     """
-    given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
     error = np.abs(problem.signed_error())
-    weight = np.ones(error.shape[1]) if queries is not None else problem.weight()
+    weight = np.ones(error.shape[1]) if problem.queries is not None else problem.weight()
     weights = np.where(np.isnan(error), 0.0, weight)
     with np.errstate(invalid="ignore"):
         average = (weights * np.nan_to_num(error)).sum(axis=1) / weights.sum(axis=1)

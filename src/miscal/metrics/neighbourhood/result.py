@@ -28,7 +28,7 @@ from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.results import Result, Table
+from miscal.results import Result, Table, p_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +65,10 @@ class NeighbourhoodResult(Result):
             f"{abs(worst['deviations'][0]):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
         )
+        said = f"p {p_text(self.p_value, self.settings['draws'])}"
         opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
         verdict = "beyond noise" if self.p_value <= REAL else "within noise"
-        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({self._p()})."
-
-    def _p(self) -> str:
-        draws = int(self.settings["draws"])
-        at_end = self.p_value <= 1.0 / (1.0 + draws)
-        return f"p <= {1.0 / (1.0 + draws):.2g}" if at_end else f"p = {self.p_value:.3g}"
+        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({said})."
 
 
 def by_neighbourhood(

@@ -278,7 +278,7 @@ def _group_gaps(
     given = Given(y_true, y_prob, sample_weight)
     pair = given.pair(target)
     level = column("groups", groups, where="'groups'").as_levels()
-    codes = given._kept_rows(level.values, "'groups'")  # noqa: SLF001
+    codes = given.kept_rows(level.values, "'groups'")
     names = Levels(tuple(str(name) for name in level.levels), missing=bool((codes < 0).any()), name="groups")
     scores = score_bins(pair, bins, strategy)
     tally = mean_tally(pair, ProductPooling((LevelPooling(codes, names), scores)))

@@ -14,7 +14,7 @@ import numpy as np
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, search_lists, walk_lists
-from miscal.inference.maxima import max_statistic_p
+from miscal.inference.aggregates import max_statistic_p
 from miscal.inference.nulls import seed_of
 from miscal.inference.subpopulation import MaximumNoise, Steps, noise_of_draws, scaled_errors
 from miscal.metrics.subpopulation.inputs import Asked, coded

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from miscal.metrics.subpopulation.inputs import Asked, Kept
 from miscal.metrics.subpopulation.leaves import held_out_leaves, refitted
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import ResidualLeaves, check_count
-from miscal.results import Result, Table
+from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
@@ -70,13 +69,7 @@ class SubpopulationResult(Result):
             f"{self.extra['null_critical']:.1f} once in 20 times"
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
-        return f"{text}{compared}{verdict} ({self._p()})."
-
-    def _p(self) -> str:
-        draws = self.settings.get("draws") or 0
-        if draws and self.p_value <= 1.0 / (1.0 + draws):
-            return f"p <= {1.0 / (1.0 + draws):.2g}"
-        return f"p = {self.p_value:.3g}" if self.p_value >= 1e-4 else "p < 0.0001"
+        return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
 
     def _size(self) -> str:
         text = f"Multi-calibration error {self.value:.4g}"
@@ -217,7 +210,6 @@ def _result(
     noise: MaximumNoise,
     settings: dict[str, Any],
     method: str,
-    curves: Callable[[np.ndarray], list[dict[str, Any]]] | None = None,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
     table = _table(rows, found, values, noise, order, str(settings["statistic"]))
@@ -245,7 +237,7 @@ def _result(
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
             "detectable": (noise.critical + POWER) * unit,
             "too_small": _small_table(found),
-            "cumulative": (curves or partial(cumulative_curves, rows, found))(order[:DRAWN]),
+            "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
         },
     )
 
@@ -329,10 +321,9 @@ def _small_table(found: Search) -> Table:
     )
 
 
-def cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
+def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
     """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
-    chosen = np.unique(np.append(0, worst), return_index=True)
-    wanted = np.append(0, worst)[np.sort(chosen[1])][: max(worst.size, 1)]
+    wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
         {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}

@@ -142,7 +142,7 @@ def curve_of(pair: Pair, values: np.ndarray, options: dict[str, Any]) -> Variabl
         worst_gap=float(gap[place]),
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
-        level=found.level,
-        band=found.band,
+        level=float(options.get("level", 0.95)),
+        band=str(options.get("band", "pointwise")),
         left_out=left_out,
     )
