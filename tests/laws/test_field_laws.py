@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from miscal.engines.memory import mean_tally, tally
 from miscal.kernels.levels import FAR, add_levels, level_means, read_limbs
 from miscal.kernels.sums import coded_means, unpacked_means
-from miscal.metrics.field.errors import field_calibration_error, field_relative_calibration_error
+from miscal.metrics.field import field_calibration_error, field_relative_calibration_error
 from miscal.pairs import Pair
 from miscal.pooling.cells import Levels
 from miscal.pooling.fields import CodePooling, field_pooling

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from miscal import metrics
-from miscal.inference.brownian import brownian_range_p
 from miscal.inference.smooth import smooth_error_at
-from miscal.metrics.decision import area_under_curve
-from miscal.metrics.score.losses import pooled_scores
+from miscal.inference.walks import brownian_range_p
+from miscal.metrics.score.losses import area_under_curve, pooled_scores
 from miscal.metrics.score.smooth import residual_spectrum
 from miscal.pairs import Pair
 from miscal.recalibrate import IsotonicCalibration

@@ -12,11 +12,10 @@ import pytest
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import PooledError, aggregate_null, walk_range
 from miscal.inference.beyond import beyond_score, fold_of_rows
-from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.inference.cells import Method, cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import rows_of_cells
-from miscal.inference.walks import simulated_walk, walk_rows
+from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p, simulated_walk, walk_rows
 from tests.cells import sums_of_rows
 
 

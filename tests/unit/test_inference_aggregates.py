@@ -13,11 +13,10 @@ from scipy.stats import binom
 from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
 from miscal.inference.aggregates import PooledError, aggregate_null, max_statistic_p, summary_of_draws
 from miscal.inference.beyond import beyond_score, fold_of_rows
-from miscal.inference.brownian import RANGE_MEAN, brownian_range_isf, brownian_range_p
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.sums import Sums, rows_of_cells, weights_depend_on_outcome
-from miscal.inference.walks import kuiper_p_value, walk_rows
+from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value, walk_rows
 from tests.cells import sums_of_rows
 
 

@@ -11,7 +11,7 @@ from miscal.data.errors import MiscalError
 from miscal.inference import local_regression
 from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
 from miscal.kernels.loess import replace
-from miscal.metrics.smoothing import smooth
+from miscal.metrics.curves import smooth
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)

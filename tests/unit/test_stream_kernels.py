@@ -21,9 +21,9 @@ from scipy.optimize import isotonic_regression
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.inference.aggregates import PooledError
-from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
+from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
 from miscal.kernels.jit import kernel
 from miscal.kernels.packed import bucket_segments, segments_of, sketch_cells
 from miscal.kernels.simulate import cumulative_masses, mixed, uniform

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.adjust import adjusted_z
-from miscal.inference.cells import Null, equal_weights
-from miscal.inference.matched import NORMAL_EVENTS, binomial_tail
+from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers
 

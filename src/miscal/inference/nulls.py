@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights
-from miscal.inference.matched import match
+from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights, match
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval
-from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.inference.nulls import seed_of
+from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 

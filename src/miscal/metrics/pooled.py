@@ -23,7 +23,7 @@ from miscal.inference.nulls import ROW_DRAWS, cell_draws
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, effective_events, rows_of_cells, weights_depend_on_outcome
 from miscal.inference.walks import kuiper_p_value, walk_rows
-from miscal.metrics.norms import Norm, norm_power
+from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, Levels, Ranges
 from miscal.pooling.poolings import LevelPooling, Pooling

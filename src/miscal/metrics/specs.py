@@ -66,7 +66,7 @@ class Variable(Spec):
 class Field(Spec):
     """Calibration by the levels of a field: see `by_field`."""
 
-    by: ClassVar = ("miscal.metrics.field.result", "by_field")
+    by: ClassVar = ("miscal.metrics.field", "by_field")
     subject: ClassVar = "field"
     field: str | Sequence[str]
     parent: str | Sequence[str] | None = None
@@ -124,7 +124,7 @@ class Neighbourhood(Spec):
 class Variation(Spec):
     """Calibration of the predictions' variation: see `by_variation`."""
 
-    by: ClassVar = ("miscal.metrics.variation.result", "by_variation")
+    by: ClassVar = ("miscal.metrics.variation", "by_variation")
     variation: str | Callable[[np.ndarray], Any] = "entropy"
     bins: Bins = 10
     strategy: str = "uniform"

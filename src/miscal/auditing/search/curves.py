@@ -8,8 +8,8 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
-from miscal.metrics.variable.curve import curve_of
-from miscal.metrics.variable.result import density_of
+from miscal.metrics.curves import curve_of
+from miscal.metrics.variable import density_of
 from miscal.pairs import Pair
 from miscal.results import Result
 

@@ -13,8 +13,7 @@ from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
 from miscal.kernels.threads import BLOCK, over_blocks
-from miscal.metrics.arrays import Given
-from miscal.metrics.norms import Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, warn_of_merged
 from miscal.pooling.cells import Levels, Ranges

@@ -199,7 +199,7 @@ def integrated_calibration_index(
     """
     if not (isinstance(span, (int, float)) and 0 < span <= 1):
         raise refusal("must lie in (0, 1]", where="'span'", got=f"it is {span!r}")
-    from miscal.metrics.smoothing import smooth
+    from miscal.metrics.curves import smooth
 
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     scores = np.unique(pair.predicted)

@@ -12,8 +12,8 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.brownian import RANGE_MEAN
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
+from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.subpopulation.error import emphasised
 from miscal.metrics.subpopulation.inputs import Asked, Kept
