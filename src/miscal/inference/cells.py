@@ -8,13 +8,12 @@ matched on the rarer side, so swapping the outcomes changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.residual import residual_p_values
+from miscal.inference.residual import TOO_SMALL, residual_p_values
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
@@ -137,53 +136,17 @@ ROW_DRAWS = 200_000_000  # rows times draws of one cell
 STOP = 20
 
 
-class Method(IntEnum):
-    """How a cell's p-value was found."""
-
-    EXACT = 0
-    BINOMIAL = 1
-    NORMAL = 2
-    SIMULATED = 3
-    SIGN_FLIPS = 4
-    STUDENT = 5
-    CERTAIN = 6
-    TOO_SMALL = 7
-    EMPTY = 8
-
-    @property
-    def words(self) -> str:
-        """The method in words, for a table or a page."""
-        return _WORDS[self]
-
-
-_WORDS: dict[int, str] = {  # a method is its code
-    Method.EXACT: "exact",
-    Method.BINOMIAL: "matched binomial",
-    Method.NORMAL: "normal",
-    Method.SIMULATED: "simulation",
-    Method.SIGN_FLIPS: "sign flips",
-    Method.STUDENT: "residuals",
-    Method.CERTAIN: "certain predictions",
-    Method.TOO_SMALL: "too small to judge",
-    Method.EMPTY: "empty",
-}
-
-
 @dataclass(frozen=True)
 class CellPValues:
-    """P-values of cells (NaN where none can be given) and the `Method` code of each."""
+    """P-values of cells (NaN where none can be given) and in words how each was found."""
 
     p_value: Floats
-    method: NDArray[np.int8]
+    method: NDArray[np.object_]
 
     @property
     def judged(self) -> NDArray[np.bool_]:
         """Where there is a p-value."""
         return ~np.isnan(self.p_value)
-
-    def words(self) -> list[str]:
-        """The method of each cell in words."""
-        return [_WORDS[code] for code in self.method.tolist()]
 
 
 def cell_p_values(
@@ -235,7 +198,7 @@ def cell_p_values(
     [0.0041]
     """
     p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, Method.EMPTY, dtype=np.int8)
+    method = np.full(sums.rows.size, "empty", dtype=object)
     seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
     filled = sums.weight > 0.0
     if null == "residual":
@@ -249,9 +212,7 @@ def cell_p_values(
             stop=STOP,
             seed=seed,
         )
-        p_value[filled] = found.p_value[filled]
-        names = np.array([Method.TOO_SMALL, Method.STUDENT, Method.SIGN_FLIPS], dtype=np.int8)
-        method[filled] = names[found.kind[filled]]
+        p_value[filled], method[filled] = found.p_value[filled], found.method[filled]
         return CellPValues(p_value, method)
     equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
@@ -275,7 +236,7 @@ def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
 
 
 def _unweighted(
-    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.int8]
+    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     if cells.size == 0:
         return
@@ -287,17 +248,17 @@ def _unweighted(
     certain = variance <= 1e-13 * size
     held = np.abs(events - mean) <= 1e-9 * np.maximum(1.0, size)
     p_value[cells] = np.where(held, 1.0, 0.0)
-    method[cells] = Method.CERTAIN
+    method[cells] = "certain predictions"
     exact = ~certain & (size <= EXACT_ROWS) if rows is not None else np.zeros(cells.size, dtype=bool)
     matched = ~certain & ~exact
     if rows is not None and exact.any():
         lower, upper = _exact(rows, cells[exact], events[exact].astype(np.int64))
         p_value[cells[exact]] = two_sided(lower, upper)
-        method[cells[exact]] = Method.EXACT
+        method[cells[exact]] = "exact"
     if matched.any():
         found = tails(events[matched], mean[matched], variance[matched], size[matched])
         p_value[cells[matched]] = two_sided(found.lower, found.upper)
-        method[cells[matched]] = np.where(found.normal, Method.NORMAL, Method.BINOMIAL)
+        method[cells[matched]] = np.where(found.normal, "normal", "matched binomial")
 
 
 def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:
@@ -316,7 +277,7 @@ def _weighted(
     draws: int,
     seed: np.uint64,
     p_value: Floats,
-    method: NDArray[np.int8],
+    method: NDArray[np.object_],
 ) -> None:
     from scipy.special import ndtr
 
@@ -331,11 +292,11 @@ def _weighted(
     with np.errstate(divide="ignore", invalid="ignore"):
         z = off / np.sqrt(variance)
     p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * ndtr(-z), np.nan))
-    method[cells] = np.where(certain, Method.CERTAIN, np.where(large, Method.NORMAL, Method.TOO_SMALL))
+    method[cells] = np.where(certain, "certain predictions", np.where(large, "normal", TOO_SMALL))
     if rows is not None and small.any():
         chosen = cells[small]
         p_value[chosen] = _simulated(rows, chosen, sums.observed[chosen], sums.weight[chosen], draws, seed)
-        method[chosen] = Method.SIMULATED
+        method[chosen] = "simulation"
 
 
 def _simulated(

@@ -202,7 +202,7 @@ def pooled_of(
         "detectable": minimum_detectable_gap(error, number, level),
         "p_value": tests.p_value,
         "p_adjusted": adjusted,
-        "method": tests.words(),
+        "method": tests.method.tolist(),
     }
     table = Table(columns)
     return Pooled(sums, tests, adjusted, summary, table, noise, rows)
