@@ -17,7 +17,6 @@ __all__ = [
     "Neighbourhood",
     "Predictions",
     "RandomPaths",
-    "ResidualLeaves",
     "Result",
     "Score",
     "Subpopulation",
@@ -56,7 +55,7 @@ _PLACES = {
     "metrics.subpopulation.result": ("by_subpopulation",),
     "metrics.variable": ("by_variable",),
     "metrics.variation": ("by_variation",),
-    "pooling.subpopulations": ("RandomPaths", "Conjunctions", "ResidualLeaves"),
+    "pooling.subpopulations": ("RandomPaths", "Conjunctions"),
     "results": ("Result",),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

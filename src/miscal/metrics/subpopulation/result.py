@@ -17,9 +17,8 @@ from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.subpopulation.error import emphasised
 from miscal.metrics.subpopulation.inputs import Asked, Kept
-from miscal.metrics.subpopulation.leaves import held_out_leaves, refitted
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import ResidualLeaves, check_count
+from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
@@ -128,7 +127,7 @@ def by_subpopulation(
     columns : names
         What subpopulations are made from; None: all columns.
     subpopulations
-        As in `multicalibration_error`; also `ResidualLeaves()`, the nodes of a tree fitted to the residuals.
+        As in `multicalibration_error`.
     simulations : int
         0: no p-value.
     min_size, nominal, statistic, emphasis, rho, regularise
@@ -166,23 +165,17 @@ def by_subpopulation(
         "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    if isinstance(subpopulations, ResidualLeaves) and subpopulations.test == "half":
-        p, subpopulations = held_out_leaves(p, names, subpopulations, target, nominal, random_state)
-        settings["found_on"] = "the other half of the rows"
     compared = emphasised(pair(p, target), emphasis, rho, regularise)
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
     noise_kind = choose_null(compared, null)
-    if isinstance(subpopulations, ResidualLeaves):
-        found, noise = refitted(rows, asked, subpopulations, compared, noise_kind.null, draws, statistic)
-    else:
-        found, noise = asked.search(rows, subpopulations), None
+    found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     if emphasis == "low_prevalence" or draws == 0:
         noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
-    elif noise is None:
+    else:
         options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic}
         noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
