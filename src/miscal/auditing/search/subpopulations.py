@@ -16,7 +16,7 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import scaled_errors
-from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.error import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
 from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions

@@ -21,8 +21,14 @@ from miscal.inference.neighbourhood import (
     maximum_noise,
 )
 from miscal.inference.nulls import seed_of
-from miscal.metrics.neighbourhood import inputs
-from miscal.metrics.neighbourhood.errors import Bins, Kernel, Neighbourhoods
+from miscal.metrics.neighbourhood.errors import (
+    Bins,
+    Kernel,
+    Neighbourhoods,
+    bandwidth_array,
+    check_device,
+    check_kernel,
+)
 from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
@@ -184,15 +190,15 @@ def by_neighbourhood(
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
     """The bandwidth as an array of one; the others are refused where they are wrong."""
-    inputs.check_kernel(kernel)
-    inputs.check_device(device)
+    check_kernel(kernel)
+    check_device(device)
     whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
     if not whole or simulations < 1:
         raise refusal("must be a whole number of at least 1", where="'simulations'", got=f"it is {simulations!r}")
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
-    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    bandwidths, single = bandwidth_array(bandwidth)
     if not single:
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
     return bandwidths

@@ -15,8 +15,7 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.subpopulation.error import emphasised
-from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
