@@ -264,9 +264,8 @@ def _unweighted(
 def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:
     from miscal.kernels.simulate import exact_tails
 
-    repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
     lower, upper = np.empty(cells.size), np.empty(cells.size)
-    exact_tails(rows.offsets, rows.probability, repeats, events, cells, lower, upper)
+    exact_tails(rows.offsets, rows.probability, rows.repeats(), events, cells, lower, upper)
     return lower, upper
 
 
@@ -305,13 +304,22 @@ def _simulated(
     from miscal.kernels.simulate import simulated_cell_tails
 
     unfolded = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
-    repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
     simulated_cell_tails(
-        rows.offsets, rows.probability, unfolded, repeats, observed, 1e-12 * weight, cells, most, STOP, seed, counts
+        rows.offsets,
+        rows.probability,
+        unfolded,
+        rows.repeats(),
+        observed,
+        1e-12 * weight,
+        cells,
+        most,
+        STOP,
+        seed,
+        counts,
     )
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

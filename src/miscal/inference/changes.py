@@ -125,8 +125,6 @@ def _large(
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
         return np.asarray(both & (events >= PLAIN_EVENTS))
     if outcome_weights and rows is not None:
-        times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
-        events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-        expected = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
+        expected = rows.rarer_events()
     enough = expected >= EFFECTIVE_EVENTS
     return np.asarray(both & enough[1:] & enough[:-1])

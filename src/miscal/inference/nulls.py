@@ -133,8 +133,7 @@ def cell_draws(
     if null == "bernoulli":
         if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
             weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-            repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
-            inputs = (rows.cells, rows.codes(), rows.probability, weight, repeats)
+            inputs = (rows.cells, rows.codes(), rows.probability, weight, rows.repeats())
             return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
     blocks = None if rows is None else cluster_blocks(rows)

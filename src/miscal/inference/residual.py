@@ -121,10 +121,7 @@ def _events(sums: CellSums, rows: CellRows | None, *, model_variance: bool) -> F
         return expected
     at_hand = np.diff(rows.offsets) > 0
     # Weights that depend on the outcome say nothing of how many events there are: count them.
-    times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
-    events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-    rarer = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
-    return np.where(at_hand, rarer, expected)
+    return np.where(at_hand, rows.rarer_events(), expected)
 
 
 def _flips(blocks: Blocks, cells: Integers, draws: int, stop: int, seed: np.uint64) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.carriers.tally import Tally
+from miscal.pairs import Pair
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -53,6 +54,16 @@ class CellRows:
     def codes(self) -> Integers:
         """Give the cell of each row."""
         return np.repeat(np.arange(self.cells), np.diff(self.offsets))
+
+    def repeats(self) -> Integers:
+        """Give how many trials each row stands for."""
+        return np.ones(self.probability.size, dtype=np.int64) if self.count is None else self.count
+
+    def rarer_events(self) -> Floats:
+        """Give the outcomes of the rarer side that happened in each cell."""
+        codes, times = self.codes(), self.repeats().astype(np.float64)
+        events = np.bincount(codes, times * self.outcome, self.cells)
+        return np.asarray(np.minimum(events, np.bincount(codes, times, self.cells) - events))
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
@@ -101,6 +112,15 @@ def effective_events(sums: CellSums) -> Floats:
         mean = sums.predicted / sums.weight
         size = sums.weight**2 / sums.weight2
         return np.asarray(np.nan_to_num(size * np.minimum(mean, 1.0 - mean), nan=0.0))
+
+
+def effective_events_of(pair: Pair) -> float:
+    """Give what `effective_events` gives, of all rows together."""
+    mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows else 0.0
+    size = float(pair.rows)
+    if pair.first is not None and pair.second is not None:
+        size = float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)
+    return min(mean, 1.0 - mean) * size
 
 
 def weights_depend_on_outcome(weight: ArrayLike | None, outcome: ArrayLike) -> bool:

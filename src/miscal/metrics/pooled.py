@@ -21,7 +21,13 @@ from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, ce
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, cell_draws
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, effective_events, rows_of_cells, weights_depend_on_outcome
+from miscal.inference.sums import (
+    CellRows,
+    effective_events,
+    effective_events_of,
+    rows_of_cells,
+    weights_depend_on_outcome,
+)
 from miscal.inference.walks import kuiper_p_value, walk_rows
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
@@ -274,7 +280,7 @@ def walk_summary(
         residual = pair.observed - pair.predicted
         second = 1.0 if pair.second is None else pair.second
         variance = float(np.sum(second * residual * residual))
-    events = min(walked.expected) if pair.weight is None else _effective_events(pair)
+    events = min(walked.expected) if pair.weight is None else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None
@@ -307,15 +313,6 @@ def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
     if values.size > MOST_TRIALS // 10:
         return None
     return tally(pair, LevelPooling(codes, Levels(tuple(map(repr, values.tolist())), name="key")))
-
-
-def _effective_events(pair: Pair) -> float:
-    """Expected events of the rarer side, in rows of equal weight that would be as noisy."""
-    assert pair.first is not None
-    assert pair.second is not None
-    share = float(pair.first.sum()) / float(pair.second.sum())
-    events = float((pair.first * pair.predicted).sum())
-    return share * min(events, float(pair.first.sum()) - events)
 
 
 def worst_cell(found: Pooled) -> dict[str, Any]:
