@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.local_regression import Fit, Rows, Windows, find_windows, fit_at, operator, powers_at
+from miscal.inference.local_regression import (
+    FIT_NODES,
+    MANY,
+    Fit,
+    Rows,
+    Windows,
+    find_windows,
+    fit_at,
+    line_of,
+    operator,
+    powers_at,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -41,7 +52,7 @@ def estimate(
     simultaneous: bool,
 ) -> Estimate:  # fmt: skip
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
-    own = find_windows(rows, rows.x, span)
+    own = find_windows(rows, rows.x, span, MANY)
     parts = [rows]
     if iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
@@ -87,13 +98,13 @@ def _robust_fit(
 ) -> tuple[Floats | float, Floats, Fit, Fit]:
     """Weights of the rows against outliers, sums of the values with them, and the fits at the points and the values."""
     robust: Floats | float = 1.0
-    sums = rows.sums()
-    at_values = fit_at(rows.x, sums, own, degree)
+    line = line_of(rows.x, rows.sums(), FIT_NODES)
+    at_values = fit_at(line, own, degree)
     for _ in range(iterations):
         robust = _bisquare(rows.y[0] - rows.per_row(at_values.values[:, 0]), rows.count)
-        sums = rows.sums(robust)
-        at_values = fit_at(rows.x, sums, own, degree)
-    return robust, sums, fit_at(rows.x, sums, where, degree), at_values
+        line = line_of(rows.x, rows.sums(robust), FIT_NODES)
+        at_values = fit_at(line, own, degree)
+    return robust, line.values[:, : rows.x.size], fit_at(line, where, degree), at_values
 
 
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
@@ -168,7 +179,7 @@ class _Base:
 
 def _base(rows: Rows, own: Windows, degree: int) -> _Base:
     sums = rows.sums()
-    fit = fit_at(rows.x, sums, own, degree)
+    fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
     many = rows.per_value(rows.count)
     square = rows.per_value(np.asarray(rows.weight * rows.weight * rows.count))
     norm = powers_at(rows.x, square[np.newaxis], own, fit, 2)[:, 0]
@@ -186,7 +197,7 @@ def _base(rows: Rows, own: Windows, degree: int) -> _Base:
 def _constant(
     rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, base: _Base, simultaneous: bool
 ) -> Estimate:
-    fit = fit_at(rows.x, rows.sums() if iterations else base.sums, where, degree)
+    fit = fit_at(line_of(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
     mass = base.sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, base.fit.values.T, strict=False)]
     if iterations:
@@ -208,7 +219,7 @@ def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows
     share = (1.0 - residual**2 * rows.weight / scale) * np.sqrt(robust)
     stretch = rows.total / float((rows.count * share).sum())
     pseudo = replace(rows, y=(rows.y[0] - residual + stretch * robust * residual)[np.newaxis])
-    again = fit_at(rows.x, pseudo.sums(), own, degree)
+    again = fit_at(line_of(rows.x, pseudo.sums(), FIT_NODES), own, degree)
     return np.asarray(pseudo.y[0] - rows.per_row(again.values[:, 0]))
 
 

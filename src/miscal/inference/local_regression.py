@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ Integers = NDArray[np.int64]
 
 DIRECT = 2048  # up to this many distinct values windows are summed without cells
 EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
+FEW, MANY = 4, 64  # neighbouring points of a grid, and neighbouring values, whose windows are prepared together
 FIT_NODES, SQUARE_NODES, FOURTH_NODES = 14, 23, 45  # one more than the degrees of the sums: see kernels.loess
 
 
@@ -59,12 +60,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Windows:
-    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights)."""
+    """Where each of the sorted points looks: (first, middle, last) of the values, 1 / bandwidth (0: equal weights).
+
+    `run` points at a time are prepared together: many where neighbouring points share most of their windows.
+    """
 
     points: Floats
     bandwidth: Floats
     inverse: Floats
     window: Integers
+    run: int
 
 
 @dataclass(frozen=True)
@@ -114,54 +119,65 @@ def pool_rows(rows: Rows) -> Rows:
     return replace(rows, x=mean, starts=rows.starts[first])
 
 
-def find_windows(rows: Rows, points: Floats, span: float) -> Windows:
+def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
     """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
     from miscal.kernels import loess
 
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
     loess.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
-    return Windows(points, bandwidth, inverse, window)
+    return Windows(points, bandwidth, inverse, window, run)
 
 
-class Line(NamedTuple):
-    """Sums of the distinct values, and behind them the nodes of cells of `size` values each."""
+@dataclass(frozen=True)
+class Line:
+    """Sums of the distinct values, and behind them the nodes of cells of about 2 sqrt(n) values each."""
 
     x: Floats
     values: Floats
     distinct: int
     size: int
-    nodes: int
+    basis: Floats
+
+    def room(self, where: Windows) -> int:
+        """The most places that a run of points can need."""
+        starts = np.arange(0, where.points.size, where.run)
+        first, middle, last = where.window.T
+        spread = np.maximum.reduceat(last, starts) - np.minimum.reduceat(last, starts)
+        spread += np.maximum.reduceat(first, starts) - np.minimum.reduceat(first, starts)
+        spread += np.maximum.reduceat(middle, starts) - middle[starts]
+        return min(int(spread.max()) + 4 * self.size, self.distinct) + self.x.size - self.distinct + 2 * len(self.basis)
 
 
-def line_of(x: Floats, values: Floats, nodes: int, where: Windows) -> Line:
-    """The line of sums `values` (weights first) at the distinct values x, for windows such as those of `where`."""
+def line_of(x: Floats, values: Floats, nodes: int) -> Line:
+    """The line of sums `values` (weights first) at the distinct values x."""
     from miscal.kernels import loess
 
-    # A window breaks three cells and holds the nodes of the others: the two cost the same at this size.
-    width = float(np.mean(where.window[:, 2] - where.window[:, 0]))
-    size = x.size + 1 if x.size <= DIRECT else max(int(np.sqrt(0.5 * nodes * width)), nodes)
+    size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
     cells = x.size // size
     angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
     basis = np.cos(np.arange(nodes)[:, np.newaxis] * angle)
     places, sums = np.empty(x.size + cells * nodes), np.empty((values.shape[0], x.size + cells * nodes))
     places[: x.size], sums[:, : x.size] = x, values
     over_blocks(cells, lambda i, j: loess.add_cells(places, sums, size, i, j, basis, x.size), block=64)
-    return Line(places, sums, x.size, size, nodes)
+    return Line(places, sums, x.size, size, basis)
 
 
-def fit_at(x: Floats, sums: Floats, where: Windows, degree: int) -> Fit:
+def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     """Fit at every point, a polynomial of the degree or of what its window can carry."""
     from miscal.kernels import loess
 
-    points, line = where.points.size, line_of(x, sums, FIT_NODES, where)
-    values, solution, kept = np.empty((points, sums.shape[0] - 1)), np.empty((points, 4)), np.empty(points, np.int64)
+    points = where.points.size
+    values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
+    kept, room = np.empty(points, np.int64), line.room(where)
 
     def work(i: int, j: int) -> None:
-        place = (where.points[i:j], where.window[i:j], where.inverse[i:j])
-        loess.fit_points(*line, *place, degree, values[i:j], solution[i:j], kept[i:j])
+        loess.fit_points(
+            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
+            where.points[i:j], where.window[i:j], where.inverse[i:j], degree, values[i:j], solution[i:j], kept[i:j],
+        )  # fmt: skip
 
-    over_blocks(points, work, block=256)
+    over_blocks(points, work, block=64 * where.run)
     return Fit(values, solution, kept)
 
 
@@ -169,14 +185,16 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
     """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
     from miscal.kernels import loess
 
-    line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES, where)
-    out = np.empty((where.points.size, values.shape[0]))
+    line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
+    out, room = np.empty((where.points.size, values.shape[0])), line.room(where)
 
     def work(i: int, j: int) -> None:
-        place = (where.points[i:j], where.window[i:j], where.inverse[i:j])
-        loess.power_points(*line, *place, fit.solution[i:j], power, out[i:j])
+        loess.power_points(
+            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
+            where.points[i:j], where.window[i:j], where.inverse[i:j], fit.solution[i:j], power, out[i:j],
+        )  # fmt: skip
 
-    over_blocks(where.points.size, work, block=256)
+    over_blocks(where.points.size, work, block=64 * where.run)
     return out
 
 

@@ -4,8 +4,8 @@ The tricube weight (1 - |t|^3)^3, t = (x - point) / bandwidth, is a polynomial o
 local fit needs are sums of polynomials over rows, and rows that lie on one side of a point inside its window can be
 replaced, without any error but rounding, by a few Chebyshev nodes: with K nodes, sum_i v_i p(x_i) = sum_k V_k p(node_k)
 for every polynomial p of degree below K. Tricube times t^4 has degree 13, the squared operator weights degree 22, their
-fourth powers degree 44. Cells of neighbouring values are replaced once; a window is then whole cells on both sides of
-the point, and the rows of the cells that it, or the point, breaks.
+fourth powers degree 44. Cells of neighbouring values are replaced once; what all points of a short run have in common
+is gathered from rows and cells and, if the run is long enough to pay for it, replaced again.
 
 `x` holds the distinct values and after them the nodes of the cells, `values` the sums that belong to them (a row each:
 weights first, then responses). A point has a window [first, last) in distinct values, of which those before `middle`
@@ -23,6 +23,7 @@ from miscal.kernels.jit import kernel, regrouped
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+LONG = 16  # runs of as many points pay for replacing what they share once more
 BLOCK = 256  # rows summed at once: the buffers stay in the first cache and blocks make the sums two-level
 SAFE = 1e-5  # a pivot below this share of its column is recomputed by orthogonalisation
 SINGULAR = 1e-26  # below this share (the square of about 1e-13) the local design has lost a degree
@@ -115,26 +116,66 @@ def add_cells(x: Floats, values: Floats, size: int, begin: int, end: int, basis:
 
 
 @kernel
-def _pieces(window: Integers, distinct: int, size: int, nodes: int, cells: int, out: Integers) -> None:
-    """Write where the sums of a window are read, on each side of its point: rows, nodes of whole cells, rows."""
-    middle = min(max(window[1], window[0]), window[2])
-    for side in range(2):
-        begin, end = (window[0], middle) if side == 0 else (middle, window[2])
-        first, last = -(-begin // size), min(end // size, cells)
-        if first < last:
-            out[3 * side, 0], out[3 * side, 1] = begin, first * size
-            out[3 * side + 1, 0], out[3 * side + 1, 1] = distinct + first * nodes, distinct + last * nodes
-            out[3 * side + 2, 0], out[3 * side + 2, 1] = last * size, end
-        else:
-            out[3 * side : 3 * side + 3, :] = 0
-            out[3 * side, 0], out[3 * side, 1] = begin, end
+def _copy(x: Floats, values: Floats, begin: int, end: int, near_x: Floats, near: Floats, at: int) -> int:
+    if begin >= end:
+        return at
+    to = at + end - begin
+    near_x[at:to] = x[begin:end]
+    for v in range(values.shape[0]):
+        near[v, at:to] = values[v, begin:end]
+    return to
+
+
+@kernel
+def _copy_shared(
+    x: Floats, values: Floats, begin: int, end: int, distinct: int, size: int, basis: Floats, again: bool,
+    near_x: Floats, near: Floats, at: int,
+) -> int:  # fmt: skip
+    """Copy the values begin..end, whole cells as their nodes, and replace all of it once more where that is asked."""
+    nodes = basis.shape[0]
+    first, last = -(-begin // size), min(end // size, (x.size - distinct) // nodes)
+    if first < last:
+        to = _copy(x, values, begin, first * size, near_x, near, at)
+        to = _copy(x, values, distinct + first * nodes, distinct + last * nodes, near_x, near, to)
+        to = _copy(x, values, last * size, end, near_x, near, to)
+    else:
+        to = _copy(x, values, begin, end, near_x, near, at)
+    if not again or to - at <= 2 * nodes:
+        return to
+    replace(near_x, near, at, to, basis, near_x, near, at)
+    return at + nodes
+
+
+@kernel
+def _gather(
+    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, window: Integers, again: bool,
+    near_x: Floats, near: Floats,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Copy what a run of points needs, in order; return its length, the least first and the greatest last value.
+
+    Between the points themselves and where windows differ these are rows, elsewhere what stands for them. So the window
+    of a point is one range of the copy, counted from the least first value and back from the greatest last one.
+    """
+    least, low, high, most = window[0, 0], window[0, 0], window[0, 2], window[0, 2]
+    for i in range(window.shape[0]):
+        least, low = min(least, window[i, 0]), max(low, window[i, 0])
+        most, high = max(most, window[i, 2]), min(high, window[i, 2])
+    begin, end = window[0, 1], window[window.shape[0] - 1, 1]
+    low, high = min(low, begin), max(high, end)
+    at = _copy(x, values, least, low, near_x, near, 0)
+    at = _copy_shared(x, values, low, begin, distinct, size, basis, again, near_x, near, at)
+    at = _copy(x, values, begin, end, near_x, near, at)
+    at = _copy_shared(x, values, end, high, distinct, size, basis, again, near_x, near, at)
+    return _copy(x, values, high, most, near_x, near, at), least, most
 
 
 @regrouped
 def _moments(
     x: Floats, values: Floats, begin: int, end: int, point: float, inverse: float, sums: Floats, work: Floats
 ) -> None:
-    """Add weighted sums of t^0..t^4 to the first row of `sums`, of t^0..t^2 times each response to the others."""
+    """Weighted sums of t^0..t^4 to the first row of `sums`, of t^0..t^2 times each response to the others."""
+    k0, k1, k2 = work[0], work[1], work[2]
+    sums[:, :] = 0.0
     for start in range(begin, end, BLOCK):
         length = min(BLOCK, end - start)
         s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -280,38 +321,41 @@ def _orthogonal(
 
 @kernel
 def fit_points(
-    x: Floats, values: Floats, distinct: int, size: int, nodes: int,
+    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, room: int, run: int,
     points: Floats, window: Integers, inverse: Floats, degree: int,
     fit: Floats, solution: Floats, kept: Integers,
 ) -> None:  # fmt: skip
-    """Fit at each point: values to `fit`, (a, b, c, centre) to `solution`."""
-    sums, work, pieces = np.empty((values.shape[0], 5)), np.empty((3, BLOCK)), np.empty((6, 2), np.int64)
-    for i in range(points.size):
-        low, high, point, scale = window[i, 0], window[i, 2], points[i], inverse[i]
-        here, wanted = solution[i], min(degree, high - low - 1) if scale > 0.0 else 0
-        _pieces(window[i], distinct, size, nodes, (x.size - distinct) // nodes, pieces)
-        sums[:, :] = 0.0
-        for piece in pieces:
-            _moments(x, values, piece[0], piece[1], point, scale, sums, work)
-        kept[i] = wanted
-        if _solve(sums[0], wanted, here) >= SAFE:
-            for v in range(1, values.shape[0]):
-                fit[i, v - 1] = here[0] * sums[v, 0] + here[1] * sums[v, 1] + here[2] * sums[v, 2]
-            continue
-        kept[i] = _orthogonal(x, values[0], low, high, point, scale, wanted, here)
-        fit[i, :] = 0.0
-        _add_powers(x, values[1:], low, high, point, scale, here, 1, fit[i], work)
+    """Fit at each point, `run` of them at a time: values to `fit`, (a, b, c, centre) to `solution`."""
+    near_x, near = np.empty(room), np.empty((values.shape[0], room))
+    sums, work = np.empty((values.shape[0], 5)), np.empty((3, BLOCK))
+    for start in range(0, points.size, run):
+        stop = min(start + run, points.size)
+        length, least, most = _gather(x, values, distinct, size, basis, window[start:stop], run >= LONG, near_x, near)
+        for i in range(start, stop):
+            low, high, point, scale = window[i, 0], window[i, 2], points[i], inverse[i]
+            here, wanted = solution[i], min(degree, high - low - 1) if scale > 0.0 else 0
+            _moments(near_x, near, low - least, length - (most - high), point, scale, sums, work)
+            kept[i] = wanted
+            if _solve(sums[0], wanted, here) >= SAFE:
+                for v in range(1, values.shape[0]):
+                    fit[i, v - 1] = here[0] * sums[v, 0] + here[1] * sums[v, 1] + here[2] * sums[v, 2]
+                continue
+            kept[i] = _orthogonal(x, values[0], low, high, point, scale, wanted, here)
+            fit[i, :] = 0.0
+            _add_powers(x, values[1:], low, high, point, scale, here, 1, fit[i], work)
 
 
 @kernel
 def power_points(
-    x: Floats, values: Floats, distinct: int, size: int, nodes: int,
+    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, room: int, run: int,
     points: Floats, window: Integers, inverse: Floats, solution: Floats, power: int, out: Floats,
 ) -> None:  # fmt: skip
     """At each point sum operator weights to the power times each row of `values`, to `out` (points, rows of values)."""
-    work, pieces = np.empty((3, BLOCK)), np.empty((6, 2), np.int64)
+    near_x, near, work = np.empty(room), np.empty((values.shape[0], room)), np.empty((3, BLOCK))
     out[:, :] = 0.0
-    for i in range(points.size):
-        _pieces(window[i], distinct, size, nodes, (x.size - distinct) // nodes, pieces)
-        for piece in pieces:
-            _add_powers(x, values, piece[0], piece[1], points[i], inverse[i], solution[i], power, out[i], work)
+    for start in range(0, points.size, run):
+        stop = min(start + run, points.size)
+        length, least, most = _gather(x, values, distinct, size, basis, window[start:stop], run >= LONG, near_x, near)
+        for i in range(start, stop):
+            begin, end = window[i, 0] - least, length - (most - window[i, 2])
+            _add_powers(near_x, near, begin, end, points[i], inverse[i], solution[i], power, out[i], work)
