@@ -14,7 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from miscal.metrics.smoothing import smooth
+from miscal.metrics.curves import smooth
 
 PEER_LIMIT = 10_000
 

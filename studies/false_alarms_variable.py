@@ -58,7 +58,7 @@ def ranking(seed: int) -> float:
     made = datasets.calibrated(ROWS, random_state=seed)
     rng = np.random.default_rng([seed, 2])
     frame = {f"v{k}": rng.normal(size=ROWS) if k % 2 else rng.integers(0, 50, ROWS) for k in range(20)}
-    return float(metrics.rank_variables(made.y_true, made.y_prob, frame, worst="range")["p_value"].min())
+    return float(metrics.rank_variables(made.y_true, made.y_prob, frame)["p_value"].min())
 
 
 def covered(seed: int) -> float:

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from miscal import metrics
 from miscal.engines.memory import tally
-from miscal.inference.aggregates import aggregate_null, pooled_error
-from miscal.metrics import field_table
+from miscal.inference.aggregates import PooledError, aggregate_null
 from miscal.metrics.arrays import Given
 from miscal.pooling.columns import field_pooling
 from miscal.recalibrate import (
@@ -202,13 +202,28 @@ def compared(data, setting, share=1.0, kept=None):
     return y[test], X.iloc[test], methods, seconds
 
 
+def field_table(y, methods, levels):
+    """The seven numbers by which the paper compares methods (Tables 1 to 5)."""
+    measures = {
+        "auc": lambda p: 0.5 + 0.5 * metrics.prediction_rejection_ratio(y, p, target="positive"),
+        "log_loss": lambda p: metrics.log_loss(y, p),
+        "brier": lambda p: metrics.brier_score(y, p),
+        "probability_error": lambda p: metrics.probability_calibration_error(y, p),
+        "field_error": lambda p: metrics.field_calibration_error(y, p, levels),
+        "field_relative_error": lambda p: metrics.field_relative_calibration_error(y, p, levels),
+        "ratio": lambda p: float(np.sum(p) / np.sum(y)),
+    }
+    made = {name: [measure(p) for p in methods.values()] for name, measure in measures.items()}
+    return {"method": list(methods), **made}
+
+
 def floors(y, methods, levels):
     """Field-ECE that each method would show if it were calibrated, and the p-value."""
     made = {}
     for name, p in methods.items():
         pair = Given(y, p).pair("positive")
         sums = tally(pair, field_pooling(levels))
-        found = aggregate_null(sums, pooled_error(1.0), weighted=False, draws=199)
+        found = aggregate_null(sums, PooledError(1.0), weighted=False, draws=199)
         made[name] = (found.noise_floor, found.p_value)
     return made
 
@@ -222,7 +237,7 @@ def tables(data, setting, share, kept=None):
         table = field_table(y, methods, levels)
         noise = floors(y, methods, levels)
         made[field] = {
-            **table.to_dict(),
+            **table,
             "noise_floor": [noise[name][0] for name in methods],
             "p_value": [noise[name][1] for name in methods],
             "levels": len(np.unique(field_pooling(levels).codes(0, len(y)))),

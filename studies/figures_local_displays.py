@@ -150,7 +150,7 @@ class RewardDisplay:
         cls, y_true: Any, probabilities: Mapping[str, Any], ratios: Sequence[float] | None = None, **options: Any
     ) -> RewardDisplay:
         """Measure several probabilities of the same rows, the original first; options go to `abstention_reward`."""
-        from miscal.metrics.decision import abstention_reward
+        from miscal.metrics.score.losses import abstention_reward
 
         grid = np.geomspace(1.25, 100.0, 25) if ratios is None else np.asarray(ratios, dtype=np.float64)
         rows = len(y_true)

@@ -64,7 +64,7 @@ def cifar(folder: Path) -> Task:
 
 
 # ------------------------------------------------------------------------------------------------------ the metrics
-def pooled_error(gap: np.ndarray, key: np.ndarray) -> float:
+def PooledError(gap: np.ndarray, key: np.ndarray) -> float:
     """Sum over bins of |sum of gaps| / n, in bins of equal support of the key: right-closed, ties never split."""
     edges = np.unique(np.quantile(key, np.arange(BINS + 1) / BINS))
     place = np.searchsorted(edges[1:-1], key, side="left")
@@ -93,8 +93,8 @@ def consistent(task: Task, made: np.ndarray) -> Errors:
 
 
 def _errors(task: Task, gap: np.ndarray, key: np.ndarray, right: np.ndarray) -> Errors:
-    variables = {name: 100 * pooled_error(gap, values[task.testing]) for name, values in task.variables.items()}
-    return Errors(100 * pooled_error(gap, key), variables, 100 * float(right.mean()))
+    variables = {name: 100 * PooledError(gap, values[task.testing]) for name, values in task.variables.items()}
+    return Errors(100 * PooledError(gap, key), variables, 100 * float(right.mean()))
 
 
 def label(probability: np.ndarray) -> np.ndarray:

@@ -28,9 +28,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered
-from miscal.inference.brownian import RANGE_MEAN
 from miscal.inference.subpopulation import deviations, kuiper_errors, scaled_errors
-from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics.subpopulation.error import Asked, Kept
 from miscal.pairs import Pair
 from miscal.recalibrate import Augmentation
 

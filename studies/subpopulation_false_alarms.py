@@ -17,8 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from miscal import Conjunctions, Predictions, ResidualLeaves, by_subpopulation
-from miscal.inference.brownian import brownian_range_p
+from miscal import Conjunctions, Predictions, by_subpopulation
+from miscal.inference.walks import brownian_range_p
 from studies import harness
 
 NAME = "subpopulation_false_alarms"
@@ -89,7 +89,6 @@ SCENARIOS = {
     "rate .001, 40,000 rows": (rare(0.001, 40_000), {}),
     "five rows a patient": (clusters, {}),
     "all pairs of levels and ranges": (plain, {"subpopulations": Conjunctions(2, 4)}),
-    "leaves found on the other half": (plain, {"subpopulations": ResidualLeaves()}),
     "20,000 rows, Bonferroni": (lambda rng: plain(rng, 20_000), {"simulations": 20_000}),
 }
 SEARCHES = {"1,000 by random paths": 1000, "pairs of levels and ranges": Conjunctions(2, 4)}

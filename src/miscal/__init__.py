@@ -16,14 +16,14 @@ _PLACES = {
     "data.predictions": ("Predictions",),
     "data.sources": ("read",),
     "metrics.classes": ("by_class",),
-    "metrics.field.result": ("by_field",),
+    "metrics.field": ("by_field",),
     "metrics.neighbourhood.result": ("by_neighbourhood",),
     "metrics.score.result": ("by_score",),
     "metrics.specs": ("measure", "Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood"),
     "metrics.subpopulation.result": ("by_subpopulation",),
     "metrics.variable": ("by_variable",),
-    "metrics.variation.result": ("by_variation",),
-    "pooling.subpopulations": ("RandomPaths", "Conjunctions", "ResidualLeaves"),
+    "metrics.variation": ("by_variation",),
+    "pooling.subpopulations": ("RandomPaths", "Conjunctions"),
     "results": ("Result",),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

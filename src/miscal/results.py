@@ -239,7 +239,7 @@ class Result:
 
 
 def p_text(p_value: float, draws: object, least: object = None) -> str:
-    """A p-value after "p", bounded where no simulation could have given less."""
+    """A p-value as it is printed after "p": at the end of a simulation's scale, or of that of `least`, a bound."""
     if isinstance(least, float) and p_value <= least:
         return f"<= {least:.2g}"
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from miscal.engines.memory import mean_tally, mean_tally_of, tally
 from miscal.kernels.sums import coded_means, unpacked_means
-from miscal.metrics.field.errors import field_calibration_error, field_relative_calibration_error
+from miscal.metrics.field import field_calibration_error, field_relative_calibration_error
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered
 from miscal.pooling.columns import field_pooling

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import miscal
 from miscal import metrics
-from miscal.metrics.variation.measures import NAMED, measure_of
-from miscal.metrics.variation.sums import rank_sums, ranked
+from miscal.metrics.rank_sums import NAMED, measure_of, rank_sums, ranked
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

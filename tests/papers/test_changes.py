@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from miscal.inference.changes import changes
-from miscal.inference.sums import Sums, rows_of_cells, sums_of_rows
+from miscal.inference.sums import Sums, rows_of_cells
+from tests.cells import sums_of_rows
 
 
 def holm_by_hand(p_values: list[float]) -> list[float]:

@@ -23,7 +23,7 @@ def top(data):
     return p.max(axis=1), (p.argmax(axis=1) == y).astype(float)
 
 
-def pooled_error(predicted, observed, key):
+def PooledError(predicted, observed, key):
     """Kelly & Smyth eqs. (3) and (7), one bin for each distinct value of the key."""
     total = 0.0
     for value in np.unique(key):
@@ -34,7 +34,7 @@ def pooled_error(predicted, observed, key):
 
 def binned(predicted, observed, key, edges):
     cell = np.searchsorted(edges[1:-1], key, side="left")
-    return pooled_error(predicted, observed, cell)
+    return PooledError(predicted, observed, cell)
 
 
 SETTINGS = [(2, 0.1), (2, 0.25), (3, 0.2), (4, 0.125), (10, 0.05), (2, 0.0)]
@@ -92,7 +92,7 @@ def test_theorem_5_4_both_errors_are_equal(overconfident, repeats, values):
         for value in np.unique(key):  # consistently on one side: the theorem's condition
             rows = key == value
             assert sign * (confidence[rows].mean() - correct[rows].mean()) > 0
-        assert pooled_error(confidence, correct, key) == pytest.approx(
+        assert PooledError(confidence, correct, key) == pytest.approx(
             data.expected["expected_calibration_error"], abs=1e-13
         )
     assert data.expected["expected_calibration_error"] == data.expected["variable_calibration_error"]

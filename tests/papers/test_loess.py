@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from miscal.metrics.smoothing import smooth
+from miscal.metrics.curves import smooth
 
 
 def naive(x, y, point, span, degree, weight=None, count=None):

@@ -176,8 +176,6 @@ def test_rank_variables_adjusts_and_orders(rng: np.random.Generator) -> None:
     raw = metrics.variable_calibration_curve(y, p, frame["age"]).p_value
     assert row["p_value"][0] == min(1.0, 4 * raw)
     assert (table["p_value"] >= 0).all()
-    quick = metrics.rank_variables(y, p, frame, worst="range")
-    assert quick["error"].tolist() == table["error"].tolist()
 
 
 @pytest.mark.parametrize(

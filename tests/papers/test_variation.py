@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import miscal
 from miscal import metrics
-from miscal.metrics.variation.measures import NAMED
+from miscal.metrics.rank_sums import NAMED
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 # Sums of n <= 60 probabilities on a grid of 2**-52, a logarithm of 2 ulp, means, and a weighted sum of the bins' gaps.

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import miscal
-from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, ResidualLeaves, by_subpopulation
+from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, by_subpopulation
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference import subpopulation as noise
@@ -166,28 +166,12 @@ def test_false_alarms_of_clusters():
     assert "one sign a cluster" in result.method
 
 
-def test_false_alarms_of_leaves_that_the_data_propose():
-    def make(seed):
-        return predictions(np.random.default_rng([seed, 11]), 600)[0]
-
-    most = binom.isf(LIMIT, 40, 0.05)
-    assert false_alarms(40, make, subpopulations=ResidualLeaves(leaves=8, min_leaf=20)) <= most
-    alarms = sum(
-        by_subpopulation(
-            make(seed), subpopulations=ResidualLeaves(leaves=6, min_leaf=20, test="refit"), simulations=19
-        ).p_value
-        <= 0.05
-        for seed in range(25)
-    )
-    assert alarms <= binom.isf(LIMIT, 25, 0.05)
-
-
 def test_bonferroni_is_near_the_simulation(rng):
     p, _ = predictions(rng, 20_000)
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
     from miscal.inference.subpopulation import scaled_errors
-    from miscal.metrics.subpopulation.inputs import Asked, Kept
+    from miscal.metrics.subpopulation.error import Asked, Kept
 
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)
@@ -382,8 +366,6 @@ def test_unusual_columns(rng):
         ({"simulations": 1.5}, "whole number"),
         ({"statistic": "median"}, "'range' or 'mean'"),
         ({"null": "x"}, "'bernoulli' or 'residual'"),
-        ({"subpopulations": ResidualLeaves(test="none")}, "'half' or 'refit'"),
-        ({"subpopulations": ResidualLeaves(leaves=1)}, "at least 2"),
         ({"subpopulations": Conjunctions(depth=0)}, "at least 1"),
         ({"columns": []}, "needs columns"),
     ],

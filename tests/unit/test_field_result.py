@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import miscal
-from miscal.metrics.field.differences import common_shift, shifted
-from miscal.metrics.field.shrink import _spread2, shrink
+from miscal.metrics.field_levels import _spread2, common_shift, shifted, shrink
 from miscal.pairs import pair
 
 

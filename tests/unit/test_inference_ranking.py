@@ -1,78 +1,17 @@
-"""Ranking of findings, shrunken sizes, and rows that were left out."""
+"""Shrunken sizes, and rows that were left out."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
-from miscal.data.errors import MiscalError
-from miscal.inference.adjust import adjusted_z
-from miscal.inference.aggregates import aggregate_null, pooled_error
+from miscal.inference.adjust import adjusted_z, shrunken_gap
+from miscal.inference.aggregates import PooledError, aggregate_null
 from miscal.inference.cells import cell_p_values
-from miscal.inference.nulls import FlipDraws, MatchedDraws, NormalDraws, RowDraws, cell_draws
-from miscal.inference.ranking import events_bound, rank_cells, shrunken_gap
-from miscal.inference.sums import Sums, rows_of_cells, sums_of_rows
-
-
-def planted(seed, columns=6, levels=8, size=20_000, sigmas=8.0):
-    """Columns of random levels; level 3 of column 2 is over-predicted by `sigmas` standard errors."""
-    generator = np.random.default_rng(seed)
-    codes = generator.integers(0, levels, (columns, size)) + levels * np.arange(columns)[:, None]
-    p = generator.beta(2, 6, size)
-    inside = codes[2] == 2 * levels + 3
-    off = sigmas * math.sqrt((p * (1 - p))[inside].sum()) / inside.sum()
-    y = (generator.random(size) < np.clip(p - off * inside, 0, 1)).astype(float)
-    whole = columns * levels
-    everything = np.vstack([codes, np.full(size, whole)])
-    rows = rows_of_cells(everything.ravel(), whole + 1, np.tile(p, columns + 1), np.tile(y, columns + 1))
-    return everything, sums_of_rows(rows), 2 * levels + 3
-
-
-def overlaps(codes, cells):
-    def overlap(cell):
-        inside = (codes == cell).any(axis=0)
-        return np.bincount(codes[:, inside].ravel(), minlength=cells).astype(float)
-
-    return overlap
-
-
-def test_a_planted_cell_is_found_first_and_explains_the_whole():
-    first = explained = shown = 0
-    sets = 40
-    for seed in range(sets):
-        codes, sums, cell = planted(seed)
-        cells = sums.rows.size
-        ranked = rank_cells(sums, overlaps(codes, cells), weighted=False, tests=cells)
-        first += ranked[0].cell == cell
-        whole_seen = events_bound(sums, weighted=False, tests=cells)[-1] > 0
-        shown += whole_seen
-        explained += whole_seen and (cells - 1) in ranked[0].explains
-    assert first >= binom.ppf(1e-6, sets, 0.95)
-    assert explained >= binom.ppf(1e-6, max(shown, 1), 0.95)
-
-
-def test_calibrated_cells_are_not_ranked():
-    alarms = 0
-    for seed in range(60):
-        codes, sums, _ = planted(seed, size=4000, sigmas=0.0)
-        alarms += bool(rank_cells(sums, overlaps(codes, sums.rows.size), weighted=False, tests=sums.rows.size))
-    assert alarms <= binom.isf(1e-6, 60, 0.05)
-
-
-def test_disjoint_cells_are_ranked_by_their_bound_and_explain_nothing():
-    size = np.full(4, 1000.0)
-    predicted = np.array([200.0, 300.0, 250.0, 200.0])
-    sums = Sums(size, size, size, predicted, np.array([200.0, 200.0, 400.0, 90.0]), 0.2 * size, 0.2 * size)
-    ranked = rank_cells(sums, lambda cell: np.where(np.arange(4) == cell, 1000.0, 0.0), weighted=False, tests=4)
-    assert [item.cell for item in ranked] == [2, 3, 1]
-    assert all(item.explains == [] for item in ranked)
-    assert [item.bound for item in ranked] == sorted((item.bound for item in ranked), reverse=True)
-    assert len(rank_cells(sums, lambda cell: np.zeros(4), weighted=False, tests=4, most=2)) == 2
-    with pytest.raises(MiscalError, match="'most'"):
-        rank_cells(sums, lambda cell: np.zeros(4), weighted=False, tests=4, most=0)
+from miscal.inference.nulls import MatchedDraws, cell_draws
+from miscal.inference.sums import rows_of_cells
+from tests.cells import sums_of_rows
 
 
 def test_shrunken_gaps_solve_their_equation_and_never_grow():
@@ -124,13 +63,11 @@ def test_cells_whose_rows_were_left_out_are_judged_by_their_sums():
 def test_draws_use_rows_only_when_all_are_there_and_affordable():
     sums, full, part = partly()
     assert isinstance(cell_draws(sums, weighted=False, rows=full), MatchedDraws)
-    assert isinstance(cell_draws(sums, weighted=True, rows=full), RowDraws)
+    assert cell_draws(sums, weighted=True, rows=full).kernel == "draw_rows"
     assert isinstance(cell_draws(sums, weighted=True, rows=part), MatchedDraws)
     assert isinstance(cell_draws(sums, weighted=True, rows=full, draws=10**6), MatchedDraws)
-    assert isinstance(cell_draws(sums, weighted=False, null="residual", rows=full), FlipDraws)
-    assert isinstance(cell_draws(sums, weighted=False, null="residual", rows=part), NormalDraws)
-    assert isinstance(cell_draws(sums, weighted=False, null="residual", rows=full, draws=10**6), NormalDraws)
-    found = aggregate_null(sums, pooled_error(1.0), weighted=False, null="residual", rows=part, draws=99)
+    assert cell_draws(sums, weighted=False, null="residual", rows=full).kernel == "draw_flips"
+    assert cell_draws(sums, weighted=False, null="residual", rows=part).kernel == "draw_normal"
+    assert cell_draws(sums, weighted=False, null="residual", rows=full, draws=10**6).kernel == "draw_normal"
+    found = aggregate_null(sums, PooledError(1.0), weighted=False, null="residual", rows=part, draws=99)
     assert found.method == "residuals"
-    with pytest.raises(MiscalError, match="'null'"):
-        cell_draws(sums, weighted=False, null="other")

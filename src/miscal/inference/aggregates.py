@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import refusal
 from miscal.inference.cells import Null
 from miscal.inference.nulls import MatchedDraws, SparseDraws, cell_draws
 from miscal.inference.sums import CellRows, CellSums, Floats
@@ -18,6 +17,8 @@ Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
+STOP = 20
+FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
 CHUNK = 9973  # cells whose share of an error is summed at once; a prime: powers of two would share places in the cache
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
 
@@ -39,15 +40,6 @@ class NullSummary:
     draws: int = 0
     exceedances: int = 0
 
-    @property
-    def p_words(self) -> str:
-        """The p-value as it is printed: at the end of a simulation's scale it is a bound."""
-        if math.isnan(self.p_value):
-            return "none"
-        if self.draws and self.exceedances == 0:
-            return f"p <= {1.0 / (1.0 + self.draws):.3g}"
-        return f"p = {self.p_value:.3g}"
-
 
 def summary_of_draws(value: float, draws: Floats, *, method: str, level: float = 0.95) -> NullSummary:
     """Compare a value with draws of it under the null: ``p = (1 + #{T* >= T})/(1 + B)``.
@@ -68,6 +60,47 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
     interval = seminorm_interval(value, quantile)
     return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
+
+
+def max_statistic_p(
+    observed: float,
+    simulate_block: Callable[[int, int], Floats],
+    draws: int = DRAWS,
+    stop: int | None = STOP,
+    *,
+    block: int = 50,
+    at_least: int = FLOOR_DRAWS,
+    method: str = "simulation",
+) -> NullSummary:
+    """Give ``p = (1 + #{T* >= T})/(1 + B)`` of a statistic that was simulated through its whole search.
+
+    Parameters
+    ----------
+    observed
+        The statistic of the data.
+    simulate_block
+        ``simulate_block(first, count)`` gives draws first .. first + count - 1 of the statistic under the null.
+    draws, stop
+        At most `draws`; no more once `stop` of them reached the statistic (and `at_least` were made): the p-value is
+        then large whatever follows. ``stop=None`` makes them all.
+    block
+        Draws asked for at a time; the answer does not depend on it except in where it stops.
+
+    Examples
+    --------
+    >>> found = max_statistic_p(9.0, lambda first, count: np.arange(first, first + count) % 8.0)
+    >>> found.p_value
+    0.001
+    """
+    made: list[Floats] = []
+    total, hits = 0, 0
+    while total < draws and not (stop is not None and hits >= stop and total >= min(at_least, draws)):
+        count = min(block, draws - total)
+        values = np.asarray(simulate_block(total, count), dtype=np.float64)
+        made.append(values)
+        total += count
+        hits += int(np.count_nonzero(values >= observed - 1e-12 * abs(observed)))
+    return summary_of_draws(float(observed), np.concatenate(made), method=method)
 
 
 def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
@@ -118,12 +151,10 @@ def aggregate_null(
     >>> from miscal.inference.sums import Sums
     >>> one = np.ones(2)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 45 * one, 16 * one, 40 * one)
-    >>> found = aggregate_null(sums, pooled_error(1.0), weighted=False)
-    >>> found.value, found.p_words, round(found.noise_floor, 2)
-    (0.25, 'p <= 0.001', 0.03)
+    >>> found = aggregate_null(sums, PooledError(1.0), weighted=False)
+    >>> found.value, found.p_value, round(found.noise_floor, 2)
+    (0.25, 0.001, 0.03)
     """
-    if draws < 1:
-        raise refusal("must be at least 1", where="'draws'", got=f"got {draws}")
     stream = cell_draws(
         sums, weighted=weighted, null=null, rows=rows, draws=draws, model_variance=model_variance,
         random_state=random_state,
@@ -192,11 +223,6 @@ def _drawn_by_cells(stream: MatchedDraws, metric: PooledError, predicted: Floats
             made = stream.block(first, min(step, draws - first), cells)
             metric.add(values[first : first + step], predicted[cells], made, weight[cells], total)
     return metric.whole(values)
-
-
-def pooled_error(norm: float) -> PooledError:
-    """Build the metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite."""
-    return PooledError(norm)
 
 
 def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.data.errors import refusal
 from miscal.inference.sums import Floats, Integers
 
 FOLDS = 5
@@ -36,10 +35,6 @@ def beyond_score(
     """
     score, outcome = np.asarray(predicted, dtype=np.float64), np.asarray(observed, dtype=np.float64)
     weights = np.ones(score.size) if weight is None else np.asarray(weight, dtype=np.float64)
-    if not score.shape == outcome.shape == weights.shape or score.ndim != 1:
-        raise refusal("must have one entry a row", where="'predicted'", got=f"{score.shape} against {outcome.shape}")
-    if folds < 2:
-        raise refusal("must be at least 2", where="'folds'", got=f"got {folds}")
     fold = fold_of_rows(score.size, folds, cluster=cluster, random_state=random_state)
     answer = score.copy()
     levels, places = np.unique(score, return_inverse=True)

@@ -1,18 +1,131 @@
-"""Is one cell's gap beyond noise? Two-sided p-values from a cell's sums, better ones where its rows are at hand."""
+"""Is one cell's gap beyond noise? Two-sided p-values from a cell's sums, better ones where its rows are at hand.
+
+Tails of a sum of independent 0/1 draws come from two numbers, its mean and its variance. The matched binomial has
+``N = μ²/(μ - σ²)`` trials (not an integer in general) of probability ``1 - σ²/μ``: the same mean and variance. It is
+matched on the rarer side, so swapping the outcomes changes nothing.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
-from miscal.inference.matched import tails
-from miscal.inference.residual import residual_p_values
+from miscal.inference.residual import TOO_SMALL, residual_p_values
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+
+NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
+NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
+
+
+class Tails(NamedTuple):
+    """P(K <= k), P(K >= k), and where the normal was used."""
+
+    lower: Floats
+    upper: Floats
+    normal: NDArray[np.bool_]
+
+
+class Matched(NamedTuple):
+    """The matched binomial of each cell: trials, probability, complement, and where the outcomes were swapped."""
+
+    trials: Floats
+    probability: Floats
+    complement: Floats
+    swapped: NDArray[np.bool_]
+    poisson: NDArray[np.bool_]
+
+
+def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_] | None = None) -> Matched:
+    """Match a binomial to means and variances of sums of `size` 0/1 draws; variances must be positive.
+
+    It is matched to the complement where `swapped`: where the mean is above half, unless told.
+    """
+    swapped = mean > 0.5 * size if swapped is None else swapped
+    rare = np.where(swapped, size - mean, mean)
+    squares = rare - variance  # Σp², or Σ(1-p)² where swapped
+    poisson = squares <= 1e-10 * rare
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        trials = np.where(poisson, np.inf, rare * rare / np.where(poisson, 1.0, squares))
+        # Cauchy-Schwarz: N <= n, with equality when all probabilities are equal; undo the rounding there.
+        trials = np.where(~poisson & (trials > size * (1.0 - 1e-9)), size, trials)
+        probability = np.where(poisson, 0.0, rare / trials)
+        complement = np.where(trials == size, (size - rare) / size, variance / rare)
+    return Matched(trials, probability, complement, swapped, poisson)
+
+
+def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails:
+    """Give both tails of the sums at `events`; `variance` must be positive."""
+    swapped = mean > 0.5 * size
+    rare = np.where(swapped, size - mean, mean)
+    count = np.where(swapped, size - events, events)
+    deviation = np.sqrt(variance)
+    normal = (rare > NORMAL_EVENTS) & (np.abs(count - rare) <= NORMAL_REACH * deviation)
+    lower, upper = np.empty_like(mean), np.empty_like(mean)
+    far = ~normal
+    lower[normal], upper[normal] = _normal_tails(count[normal], rare[normal], variance[normal])
+    lower[far], upper[far] = _binomial_tails(count[far], rare[far], variance[far], size[far])
+    lower, upper = np.where(swapped, upper, lower), np.where(swapped, lower, upper)
+    return Tails(lower, upper, normal)
+
+
+def binomial_tail(
+    events: Floats, mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool_], *, upper: bool
+) -> Floats:
+    """Give P(K >= k), or P(K <= k), by the matched binomial alone, matched to the complement where `swapped`."""
+    rare = np.where(swapped, size - mean, mean)
+    count = np.where(swapped, size - events, events)
+    made = np.empty_like(mean)
+    for cells, side in ((np.flatnonzero(~swapped), upper), (np.flatnonzero(swapped), not upper)):
+        if cells.size:
+            parts = (values[cells] for values in (count, rare, variance, size))
+            made[cells] = _binomial_tails(*parts, lower=not side, upper=side)[int(side)]
+    return made
+
+
+def _normal_tails(count: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Normal with continuity correction and one skewness term (that of the matched binomial)."""
+    from scipy.special import ndtr
+
+    deviation = np.sqrt(variance)
+    skewness = (2.0 * variance / mean - 1.0) / deviation  # (1 - 2π)/sd with 1 - π = σ²/μ
+
+    def upper(edge: Floats) -> Floats:
+        z = (edge - mean) / deviation
+        density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+        return np.asarray(ndtr(-z) + skewness * (z * z - 1.0) * density / 6.0)
+
+    return 1.0 - upper(count + 0.5), upper(count - 0.5)
+
+
+def _binomial_tails(
+    count: Floats, mean: Floats, variance: Floats, size: Floats, *, lower: bool = True, upper: bool = True
+) -> tuple[Floats, Floats]:
+    """Both tails; one that is not asked for is empty."""
+    from scipy.special import betainc, gammainc, gammaincc
+
+    fit = match(mean, variance, size, np.zeros(mean.size, dtype=bool))
+    poisson = fit.poisson
+    trials = np.where(poisson, size + 1.0, fit.trials)
+    below = above = np.empty(0)
+    if lower:
+        inside = count < trials
+        safe = np.where(inside, count, 0.0)
+        below = np.where(inside, betainc(trials - safe, safe + 1.0, fit.complement), 1.0)
+        if poisson.any():
+            below = np.where(poisson, gammaincc(count + 1.0, mean), below)
+    if upper:
+        # Towards N the matched binomial runs out of mass, though as many events as rows can happen: keep N clear of k.
+        # A larger N of the same mean has heavier tails, so this errs on the safe side, and changes nothing elsewhere.
+        reach = np.maximum(count, 1.0)
+        clear = np.maximum(trials, np.minimum(size, reach + 2.0 * np.sqrt(reach) + 2.0))
+        above = np.where(count > 0.0, betainc(reach, clear - reach + 1.0, np.minimum(mean / clear, 1.0)), 1.0)
+        if poisson.any():
+            above = np.where(poisson, np.where(count > 0.0, gammainc(reach, mean), 1.0), above)
+    return np.asarray(below), np.asarray(above)
+
 
 Null = Literal["bernoulli", "residual"]
 
@@ -23,53 +136,17 @@ ROW_DRAWS = 200_000_000  # rows times draws of one cell
 STOP = 20
 
 
-class Method(IntEnum):
-    """How a cell's p-value was found."""
-
-    EXACT = 0
-    BINOMIAL = 1
-    NORMAL = 2
-    SIMULATED = 3
-    SIGN_FLIPS = 4
-    STUDENT = 5
-    CERTAIN = 6
-    TOO_SMALL = 7
-    EMPTY = 8
-
-    @property
-    def words(self) -> str:
-        """The method in words, for a table or a page."""
-        return _WORDS[self]
-
-
-_WORDS: dict[int, str] = {  # a method is its code
-    Method.EXACT: "exact",
-    Method.BINOMIAL: "matched binomial",
-    Method.NORMAL: "normal",
-    Method.SIMULATED: "simulation",
-    Method.SIGN_FLIPS: "sign flips",
-    Method.STUDENT: "residuals",
-    Method.CERTAIN: "certain predictions",
-    Method.TOO_SMALL: "too small to judge",
-    Method.EMPTY: "empty",
-}
-
-
 @dataclass(frozen=True)
 class CellPValues:
-    """P-values of cells (NaN where none can be given) and the `Method` code of each."""
+    """P-values of cells (NaN where none can be given) and in words how each was found."""
 
     p_value: Floats
-    method: NDArray[np.int8]
+    method: NDArray[np.object_]
 
     @property
     def judged(self) -> NDArray[np.bool_]:
         """Where there is a p-value."""
         return ~np.isnan(self.p_value)
-
-    def words(self) -> list[str]:
-        """The method of each cell in words."""
-        return [_WORDS[code] for code in self.method.tolist()]
 
 
 def cell_p_values(
@@ -120,14 +197,8 @@ def cell_p_values(
     >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
     [0.0041]
     """
-    if null not in {"bernoulli", "residual"}:
-        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
-    if rows is not None and rows.cells != sums.rows.size:
-        raise refusal(
-            "must describe the same cells as the sums", where="'rows'", got=f"{rows.cells} against {sums.rows.size}"
-        )
     p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, Method.EMPTY, dtype=np.int8)
+    method = np.full(sums.rows.size, "empty", dtype=object)
     seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
     filled = sums.weight > 0.0
     if null == "residual":
@@ -141,9 +212,7 @@ def cell_p_values(
             stop=STOP,
             seed=seed,
         )
-        p_value[filled] = found.p_value[filled]
-        names = np.array([Method.TOO_SMALL, Method.STUDENT, Method.SIGN_FLIPS], dtype=np.int8)
-        method[filled] = names[found.kind[filled]]
+        p_value[filled], method[filled] = found.p_value[filled], found.method[filled]
         return CellPValues(p_value, method)
     equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
@@ -167,7 +236,7 @@ def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
 
 
 def _unweighted(
-    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.int8]
+    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     if cells.size == 0:
         return
@@ -179,25 +248,24 @@ def _unweighted(
     certain = variance <= 1e-13 * size
     held = np.abs(events - mean) <= 1e-9 * np.maximum(1.0, size)
     p_value[cells] = np.where(held, 1.0, 0.0)
-    method[cells] = Method.CERTAIN
+    method[cells] = "certain predictions"
     exact = ~certain & (size <= EXACT_ROWS) if rows is not None else np.zeros(cells.size, dtype=bool)
     matched = ~certain & ~exact
     if rows is not None and exact.any():
         lower, upper = _exact(rows, cells[exact], events[exact].astype(np.int64))
         p_value[cells[exact]] = two_sided(lower, upper)
-        method[cells[exact]] = Method.EXACT
+        method[cells[exact]] = "exact"
     if matched.any():
         found = tails(events[matched], mean[matched], variance[matched], size[matched])
         p_value[cells[matched]] = two_sided(found.lower, found.upper)
-        method[cells[matched]] = np.where(found.normal, Method.NORMAL, Method.BINOMIAL)
+        method[cells[matched]] = np.where(found.normal, "normal", "matched binomial")
 
 
 def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:
     from miscal.kernels.simulate import exact_tails
 
-    repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
     lower, upper = np.empty(cells.size), np.empty(cells.size)
-    exact_tails(rows.offsets, rows.probability, repeats, events, cells, lower, upper)
+    exact_tails(rows.offsets, rows.probability, rows.repeats(), events, cells, lower, upper)
     return lower, upper
 
 
@@ -208,7 +276,7 @@ def _weighted(
     draws: int,
     seed: np.uint64,
     p_value: Floats,
-    method: NDArray[np.int8],
+    method: NDArray[np.object_],
 ) -> None:
     from scipy.special import ndtr
 
@@ -223,11 +291,11 @@ def _weighted(
     with np.errstate(divide="ignore", invalid="ignore"):
         z = off / np.sqrt(variance)
     p_value[cells] = np.where(certain, np.where(held, 1.0, 0.0), np.where(large, 2.0 * ndtr(-z), np.nan))
-    method[cells] = np.where(certain, Method.CERTAIN, np.where(large, Method.NORMAL, Method.TOO_SMALL))
+    method[cells] = np.where(certain, "certain predictions", np.where(large, "normal", TOO_SMALL))
     if rows is not None and small.any():
         chosen = cells[small]
         p_value[chosen] = _simulated(rows, chosen, sums.observed[chosen], sums.weight[chosen], draws, seed)
-        method[chosen] = Method.SIMULATED
+        method[chosen] = "simulation"
 
 
 def _simulated(
@@ -236,13 +304,22 @@ def _simulated(
     from miscal.kernels.simulate import simulated_cell_tails
 
     unfolded = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
-    repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
     simulated_cell_tails(
-        rows.offsets, rows.probability, unfolded, repeats, observed, 1e-12 * weight, cells, most, STOP, seed, counts
+        rows.offsets,
+        rows.probability,
+        unfolded,
+        rows.repeats(),
+        observed,
+        1e-12 * weight,
+        cells,
+        most,
+        STOP,
+        seed,
+        counts,
     )
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miscal.inference.adjust import holm, simultaneous_level
+from miscal.inference.adjust import holm
 from miscal.inference.cells import EFFECTIVE_EVENTS, Null
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, effective_events
@@ -85,7 +85,7 @@ def changes(
         p_value = 2.0 * stdtr(freedom, -np.abs(change) / error)
         turned = 2.0 * stdtr(freedom, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
         tests = max(int(possible.sum()), 1)
-        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - simultaneous_level(tests, level) / 2.0) * error
+        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
@@ -125,8 +125,6 @@ def _large(
         events = np.maximum(expected[1:] + expected[:-1], happened[1:] + happened[:-1])
         return np.asarray(both & (events >= PLAIN_EVENTS))
     if outcome_weights and rows is not None:
-        times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
-        events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-        expected = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
+        expected = rows.rarer_events()
     enough = expected >= EFFECTIVE_EVENTS
     return np.asarray(both & enough[1:] & enough[:-1])

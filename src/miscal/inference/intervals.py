@@ -8,10 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
-from miscal.inference.adjust import adjusted_z, simultaneous_level
-from miscal.inference.cells import Null, equal_weights
-from miscal.inference.matched import NORMAL_EVENTS, binomial_tail
+from miscal.inference.adjust import adjusted_z
+from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers
 
@@ -60,8 +58,6 @@ def cell_gap_intervals(
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([-0.0162], [0.02])
     """
-    if null not in {"bernoulli", "residual"}:
-        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
     filled = sums.weight > 0.0
     number = max(int(filled.sum()), 1) if tests is None else tests
     low, high = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
@@ -98,7 +94,7 @@ def _mean_events(
     small = np.minimum(events, size - events) <= NORMAL_EVENTS
     small &= ratio <= 1.0 + 1e-9
     if small.any():
-        half = simultaneous_level(tests, level) / 2.0
+        half = 0.5 * level / tests
         parts = (events[small], size[small], np.minimum(ratio[small], 1.0), (mean > 0.5 * size)[small])
         least[small], most[small] = _inverted(*parts, half, (least[small], most[small]))
     return least * scale, most * scale

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary, summary_of_draws
-from miscal.inference.maxima import max_statistic_p
+from miscal.inference.aggregates import NullSummary, max_statistic_p, summary_of_draws
 from miscal.inference.subpopulation import reached_p, repeated_steps
 from miscal.pairs import Pair
 

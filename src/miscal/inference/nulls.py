@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
-from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights
-from miscal.inference.matched import match
+from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights, match
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
 
@@ -44,62 +42,21 @@ class MatchedDraws:
 
 
 @dataclass(frozen=True)
-class RowDraws:
-    """Draws of Σw·y*, row by row."""
+class KernelDraws:
+    """Draws of Σw·y* that a kernel makes: of Bernoulli rows, of normals around Σw·p, or of flipped signs around it."""
 
-    words: ClassVar[str] = "simulation"
-    cells: int
-    cell: Integers
-    probability: Floats
-    weight: Floats
-    repeats: Integers
-    seed: np.uint64
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.simulate import draw_rows
-
-        out = np.empty((count, self.cells))
-        parts = (self.cell, self.probability, self.weight, self.repeats)
-        draw_rows(self.cells, *parts, first, count, self.seed, out)
-        return out
-
-
-@dataclass(frozen=True)
-class NormalDraws:
-    """Draws of Σw·y* around Σw·p with the residuals' own variance."""
-
-    words: ClassVar[str] = "residuals"
+    words: str
     mean: Floats
-    deviation: Floats
+    kernel: str
+    inputs: tuple[Any, ...]
     seed: np.uint64
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.simulate import draw_normal
+        from miscal.kernels import simulate
 
         out = np.empty((count, self.mean.size))
-        draw_normal(self.mean, self.deviation, first, count, self.seed, out)
-        return out
-
-
-@dataclass(frozen=True)
-class FlipDraws:
-    """Draws of Σw·y* as Σw·p + Σ ±D, D the residual sum of a cluster in a cell."""
-
-    words: ClassVar[str] = "sign flips"
-    mean: Floats
-    cell: Integers
-    cluster: Integers
-    residual: Floats
-    seed: np.uint64
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels.simulate import draw_flips
-
-        out = np.empty((count, self.mean.size))
-        draw_flips(self.mean, self.cell, self.cluster, self.residual, first, count, self.seed, out)
+        getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, out)
         return out
 
 
@@ -113,7 +70,7 @@ class SparseDraws:
     as these cells have a share of the noise.
     """
 
-    flips: FlipDraws | NormalDraws
+    flips: KernelDraws
     matched: MatchedDraws
     sparse: NDArray[np.bool_]
     wider: float
@@ -132,7 +89,7 @@ class SparseDraws:
         return out
 
 
-Draws = MatchedDraws | RowDraws | NormalDraws | FlipDraws | SparseDraws
+Draws = MatchedDraws | KernelDraws | SparseDraws
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
@@ -171,15 +128,13 @@ def cell_draws(
     True
     """
     seed = seed_of(random_state)
-    if null not in {"bernoulli", "residual"}:
-        raise refusal('must be "bernoulli" or "residual"', where="'null'", got=f"got {null!r}")
     if rows is not None and ((np.diff(rows.offsets) == 0) & (sums.weight > 0.0)).any():
         rows = None  # rows of some cells were left out: the sums know all of them
     if null == "bernoulli":
         if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
             weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-            repeats = np.ones(rows.probability.size, dtype=np.int64) if rows.count is None else rows.count
-            return RowDraws(rows.cells, rows.codes(), rows.probability, weight, repeats, seed)
+            inputs = (rows.cells, rows.codes(), rows.probability, weight, rows.repeats())
+            return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
@@ -192,14 +147,14 @@ def cell_draws(
     return SparseDraws(flips, _matched_draws(sums, weighted=weighted, seed=seed), sparse, within, together)
 
 
-def _flips(sums: CellSums, blocks: Blocks | None, draws: int, seed: np.uint64) -> FlipDraws | NormalDraws:
+def _flips(sums: CellSums, blocks: Blocks | None, draws: int, seed: np.uint64) -> KernelDraws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
-    if blocks is None:
-        return NormalDraws(mean, np.sqrt(sums.residual2), seed)
-    if blocks.residual.size * draws > ROW_DRAWS:
-        return NormalDraws(mean, np.sqrt(blocks.squares()), seed)
-    return FlipDraws(mean, blocks.cells(), blocks.cluster, blocks.residual, seed)
+    if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
+        deviation = np.sqrt(sums.residual2 if blocks is None else blocks.squares())
+        return KernelDraws("residuals", mean, "draw_normal", (mean, deviation), seed)
+    inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
+    return KernelDraws("sign flips", mean, "draw_flips", inputs, seed)
 
 
 def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:

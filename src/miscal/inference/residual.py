@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
 
-TOO_SMALL, STUDENT, SIGN_FLIPS = 0, 1, 2
+TOO_SMALL = "too small to judge"
 FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
 
 
 class ResidualPValues(NamedTuple):
-    """P-values and how they were found: 0 too small, 1 studentised, 2 sign flips."""
+    """P-values and in words how they were found."""
 
     p_value: Floats
-    kind: NDArray[np.int8]
+    method: NDArray[np.object_]
 
 
 class Blocks(NamedTuple):
@@ -85,7 +85,7 @@ def residual_p_values(
         squares = np.where(at_hand, blocks.squares(), squares)
     noise = np.maximum(squares, sums.variance) if model_variance else squares
     p_value = _student(total, noise, number)
-    kind = np.full(number.size, STUDENT, dtype=np.int8)
+    method = np.full(number.size, "residuals", dtype=object)
     few = (number < FEW_BLOCKS) & (number >= 2.0)
     small = (number < 2.0) | (few & ~at_hand)
     if binary:
@@ -94,10 +94,10 @@ def residual_p_values(
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
         p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, stop, seed))
-        kind[chosen] = SIGN_FLIPS
+        method[chosen] = "sign flips"
     p_value[small] = np.nan
-    kind[small] = TOO_SMALL
-    return ResidualPValues(p_value, kind)
+    method[small] = TOO_SMALL
+    return ResidualPValues(p_value, method)
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -120,10 +120,7 @@ def _events(sums: CellSums, rows: CellRows | None, *, model_variance: bool) -> F
         return expected
     at_hand = np.diff(rows.offsets) > 0
     # Weights that depend on the outcome say nothing of how many events there are: count them.
-    times = np.ones(rows.outcome.size) if rows.count is None else rows.count.astype(np.float64)
-    events = np.bincount(rows.codes(), times * rows.outcome, rows.cells)
-    rarer = np.minimum(events, np.bincount(rows.codes(), times, rows.cells) - events)
-    return np.where(at_hand, rarer, expected)
+    return np.where(at_hand, rows.rarer_events(), expected)
 
 
 def _flips(blocks: Blocks, cells: Integers, draws: int, stop: int, seed: np.uint64) -> Floats:

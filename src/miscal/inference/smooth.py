@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary
-from miscal.inference.maxima import max_statistic_p
+from miscal.inference.aggregates import NullSummary, max_statistic_p
+from miscal.inference.sums import effective_events_of
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
@@ -28,8 +28,7 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
     """
     if pair.cluster is not None:
         return _unknown(value, "no p-value with clusters")
-    predicted = float(np.average(pair.predicted, weights=pair.first)) if pair.rows else 0.0
-    if min(predicted, 1.0 - predicted) * _effective(pair) < EVENTS:
+    if effective_events_of(pair) < EVENTS:
         return _unknown(value, f"no p-value: fewer than {EVENTS} events are expected")
     deviation = node_deviations(pair, NODES, null)
     rng = np.random.default_rng(random_state)
@@ -39,13 +38,6 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
 
     found = max_statistic_p(value, block, draws, at_least=draws, method="simulation on a grid")
     return replace(found, interval=(math.nan, math.nan))  # no seminorm: how far noise can move it is not known
-
-
-def _effective(pair: Pair) -> float:
-    """How many rows of equal weight the rows are worth."""
-    if pair.first is None or pair.second is None:
-        return float(pair.rows)
-    return float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)
 
 
 def _unknown(value: float, reason: str) -> NullSummary:

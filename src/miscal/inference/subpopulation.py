@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from miscal.engines.subpopulations import Lists, Ordered, Search
-from miscal.inference.aggregates import NullSummary, seminorm_interval
-from miscal.inference.brownian import brownian_range_cdf, brownian_range_isf, brownian_range_p
-from miscal.inference.maxima import FLOOR_DRAWS, max_statistic_p
+from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval
 from miscal.inference.nulls import seed_of
+from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 
@@ -143,18 +142,11 @@ def _simulated(
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     if flips and pair.cluster is not None:
         words += ", one sign a cluster"
-    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
-    return noise_of_draws(summary, np.concatenate(made), values, found.stats, method)
-
-
-def noise_of_draws(
-    summary: NullSummary, maxima: np.ndarray, values: np.ndarray, stats: np.ndarray, words: str
-) -> MaximumNoise:
-    """The noise of the largest error and the adjusted p-values from draws of the maximum."""
-    unit = deviations(stats)[0]
+    unit = deviations(found.stats)[0]
     critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
-    method = f"{words}: p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(maxima, values), critical, average, method)
+    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
+    method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
+    return MaximumNoise(summary, reached_p(np.concatenate(made), values), critical, average, method)
 
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:

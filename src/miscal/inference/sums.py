@@ -4,52 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from miscal.data.errors import refusal
+from miscal.carriers.tally import Tally
+from miscal.pairs import Pair
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-
-class CellSums(Protocol):
-    """Sums per cell, one float64 array each; a Tally is one."""
-
-    @property
-    def rows(self) -> Floats:
-        """Rows."""
-
-    @property
-    def weight(self) -> Floats:
-        """Σw."""
-
-    @property
-    def weight2(self) -> Floats:
-        """Σw²."""
-
-    @property
-    def predicted(self) -> Floats:
-        """Σw·p."""
-
-    @property
-    def observed(self) -> Floats:
-        """Σw·y."""
-
-    @property
-    def variance(self) -> Floats:
-        """Σw²p(1-p)."""
-
-    @property
-    def residual2(self) -> Floats:
-        """Σw²(y-p)²."""
+MOST_LEVELS = 100  # outcomes beyond which a response is not a class
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Plain arrays that satisfy `CellSums`."""
+    """Sums per cell, an array each: rows, Σw, Σw², Σw·p, Σw·y, Σw²p(1-p), Σw²(y-p)²; a Tally has the same."""
 
     rows: Floats
     weight: Floats
@@ -83,6 +53,9 @@ class Sums:
         return self.predicted - self.observed
 
 
+CellSums = Sums | Tally
+
+
 @dataclass(frozen=True)
 class CellRows:
     """The rows of cells, sorted by cell: cell c owns rows ``offsets[c]:offsets[c + 1]``.
@@ -105,6 +78,16 @@ class CellRows:
     def codes(self) -> Integers:
         """Give the cell of each row."""
         return np.repeat(np.arange(self.cells), np.diff(self.offsets))
+
+    def repeats(self) -> Integers:
+        """Give how many trials each row stands for."""
+        return np.ones(self.probability.size, dtype=np.int64) if self.count is None else self.count
+
+    def rarer_events(self) -> Floats:
+        """Give the outcomes of the rarer side that happened in each cell."""
+        codes, times = self.codes(), self.repeats().astype(np.float64)
+        events = np.bincount(codes, times * self.outcome, self.cells)
+        return np.asarray(np.minimum(events, np.bincount(codes, times, self.cells) - events))
 
     def residuals(self) -> Floats:
         """Give w(y - p) of each row."""
@@ -130,8 +113,6 @@ def rows_of_cells(
     >>> rows_of_cells(np.array([1, 0, 1]), 2, np.array([0.1, 0.2, 0.3]), np.zeros(3)).probability.tolist()
     [0.2, 0.1, 0.3]
     """
-    if codes.size != probability.size or codes.size != outcome.size:
-        raise refusal("must have one entry a row", where="'codes'", got=f"{codes.size} against {probability.size} rows")
     order = np.argsort(codes, kind="stable") if cluster is None else np.lexsort((cluster, codes))
     order = order[np.searchsorted(codes[order], 0) :]
     offsets = np.searchsorted(codes[order], np.arange(cells + 1)).astype(np.int64)
@@ -146,28 +127,6 @@ def rows_of_cells(
     )
 
 
-def sums_of_rows(rows: CellRows) -> Sums:
-    """Add rows up into sums per cell."""
-    codes, cells = rows.codes(), rows.cells
-    times = np.ones(codes.size) if rows.count is None else rows.count.astype(np.float64)
-    weight = np.ones(codes.size) if rows.weight is None else rows.weight
-    p, y = rows.probability, rows.outcome
-
-    def add(values: Floats) -> Floats:
-        return np.asarray(np.bincount(codes, times * values, cells), dtype=np.float64)
-
-    squared = weight * weight
-    return Sums(
-        add(np.ones(codes.size)),
-        add(weight),
-        add(squared),
-        add(weight * p),
-        add(weight * y),
-        add(squared * p * (1.0 - p)),
-        add(squared * (y - p) ** 2),
-    )
-
-
 def effective_events(sums: CellSums) -> Floats:
     """Give the expected events of the rarer side, in rows of equal weight that would be as informative.
 
@@ -177,3 +136,45 @@ def effective_events(sums: CellSums) -> Floats:
         mean = sums.predicted / sums.weight
         size = sums.weight**2 / sums.weight2
         return np.asarray(np.nan_to_num(size * np.minimum(mean, 1.0 - mean), nan=0.0))
+
+
+def effective_events_of(pair: Pair) -> float:
+    """Give what `effective_events` gives, of all rows together."""
+    mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows else 0.0
+    size = float(pair.rows)
+    if pair.first is not None and pair.second is not None:
+        size = float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)
+    return min(mean, 1.0 - mean) * size
+
+
+def weights_depend_on_outcome(weight: ArrayLike | None, outcome: ArrayLike) -> bool:
+    """Tell whether weights are constant within each outcome and differ between them.
+
+    So they are after negatives were down-sampled; the Bernoulli null is then wrong (its z has a standard deviation of
+    .4 in place of 1) and the sign-flip null is used. Rows of weight 0 are passed over; at least two rows of each of
+    two outcomes are needed to say so.
+
+    Examples
+    --------
+    >>> weights_depend_on_outcome([1, 1, 10, 10], [1, 1, 0, 0])
+    True
+    >>> weights_depend_on_outcome([1, 2, 10, 10], [1, 1, 0, 0])
+    False
+    """
+    if weight is None:
+        return False
+    weights, outcomes = np.asarray(weight, dtype=np.float64), np.asarray(outcome)
+    kept = weights > 0.0
+    weights, outcomes = weights[kept], outcomes[kept]
+    levels = []
+    if weights.size == 0 or np.unique(weights[:1000]).size > MOST_LEVELS or np.ptp(weights) == 0.0:
+        return False
+    distinct = np.unique(outcomes)
+    if distinct.size > MOST_LEVELS:
+        return False
+    for level in distinct:
+        inside = weights[outcomes == level]
+        if inside.size < 2 or np.ptp(inside) > 1e-9 * inside[0]:
+            return False
+        levels.append(float(inside[0]))
+    return len(levels) >= 2 and max(levels) > min(levels) * (1.0 + 1e-9)

@@ -310,17 +310,14 @@ def draw_walks(size, probability, unit, ends, first, count, seed, out):
 
 
 @kernel
-def poisson_multipliers(keys, seed, out):
-    """Fill out with Poisson(1) numbers hashed from each key."""
-    for index in range(keys.size):
-        level = uniform(seed, keys[index])
-        mass, place = 0.36787944117144233, 0
-        total = mass
-        while level >= total and place < 20:
-            place += 1
-            mass /= place
-            total += mass
-        out[index] = place
+def rows_below(rows, first, start, limit, found):
+    """List the rows 0, 1, ... whose splitmix64 of `start` and first + row is below the limit; returns how many."""
+    number = 0
+    for i in range(rows):
+        if mixed(start, np.uint64(first + i) - np.uint64(1)) < limit:  # `mixed` counts from 1
+            found[number] = i
+            number += 1
+    return number
 
 
 @kernel

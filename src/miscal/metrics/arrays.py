@@ -1,4 +1,4 @@
-"""From what a metric was given to the pair it compares, checked once."""
+"""From what a metric was given to the pair it compares, checked once; and gaps of cells made into one number."""
 
 from __future__ import annotations
 
@@ -18,25 +18,15 @@ class Given:
 
     def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
         self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight)
-        self._kept: np.ndarray | None = None
+        self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
+        self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
-            self._kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
-        self._rows = self.predictions.rows + self.predictions.ignored
-
-    @property
-    def rows(self) -> int:
-        """How many rows were given, those of weight 0 among them."""
-        return self._rows
-
-    @property
-    def kept(self) -> np.ndarray | None:
-        """The rows of positive weight; None where all are."""
-        return self._kept
+            self.kept = np.flatnonzero(np.asarray(sample_weight, dtype=np.float64) > 0)
 
     def pair(self, target: str | int, correct: Any = None) -> Pair:
         """The pair that the target asks for."""
         if correct is not None:
-            correct = self._kept_rows(np.asarray(correct), "'correct'")
+            correct = self.kept_rows(np.asarray(correct), "'correct'")
         return pair(self.predictions, target, correct)
 
     def numbers(self, values: Any, where: str) -> np.ndarray:
@@ -44,7 +34,7 @@ class Given:
         converted = column(where.strip("'"), values, where=where)
         if converted.nominal:
             raise refusal("must hold numbers", where=where, got=f"it holds {converted.kind} values")
-        array = np.ascontiguousarray(self._kept_rows(converted.values, where), dtype=np.float64)
+        array = np.ascontiguousarray(self.kept_rows(converted.values, where), dtype=np.float64)
         if np.isnan(array).any():
             row = int(np.flatnonzero(np.isnan(array))[0])
             raise refusal("must not be missing", where=where, got=f"row {row} is missing")
@@ -52,10 +42,57 @@ class Given:
 
     def column(self, each: Column) -> Column:
         """A column of the same rows."""
-        values = self._kept_rows(each.values, f"column '{each.name}'")
-        return each if self._kept is None else replace(each, values=values)
+        values = self.kept_rows(each.values, f"column '{each.name}'")
+        return each if self.kept is None else replace(each, values=values)
 
-    def _kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
-        if values.shape[:1] != (self._rows,):
-            raise refusal(f"must have one value a row ({self._rows})", where=where, got=f"its shape is {values.shape}")
-        return values if self._kept is None else values[self._kept]
+    def kept_rows(self, values: np.ndarray, where: str) -> np.ndarray:
+        """Those of the rows given that have a weight."""
+        if values.shape[:1] != (self.rows,):
+            raise refusal(f"must have one value a row ({self.rows})", where=where, got=f"its shape is {values.shape}")
+        return values if self.kept is None else values[self.kept]
+
+
+Norm = str | float
+
+
+def norm_power(norm: Norm) -> float:
+    """The exponent a norm stands for: 1 for "l1", 2 for "l2", infinity for "max", or the number itself."""
+    named = {"l1": 1.0, "l2": 2.0, "max": np.inf}
+    if isinstance(norm, str):
+        if norm in named:
+            return named[norm]
+    elif isinstance(norm, (int, float, np.number)) and not isinstance(norm, bool) and norm >= 1:
+        return float(norm)
+    raise refusal("must be 'l1', 'l2', 'max' or a number of at least 1", where="'norm'", got=f"it is {norm!r}")
+
+
+def aggregate(gaps: np.ndarray, weight: np.ndarray, norm: Norm = "l1") -> np.ndarray:
+    """(Σ share·|gap|^p)^(1/p) over the last axis, share = weight / Σ weight; cells without weight do not count.
+
+    >>> float(aggregate(np.array([0.1, -0.3]), np.array([3.0, 1.0])))
+    0.15
+    """
+    power = norm_power(norm)
+    sizes = np.where(weight > 0, np.abs(gaps), 0.0)
+    if np.isinf(power):
+        return np.asarray(sizes.max(axis=-1))
+    share = weight / weight.sum()
+    if power == 1.0:
+        return np.asarray((sizes * share).sum(axis=-1))
+    return np.asarray((sizes**power * share).sum(axis=-1) ** (1.0 / power))
+
+
+def variable_columns(variable: Any) -> list[Column]:
+    """The columns of what was given as a variable: one, the columns of a frame, or those of a matrix."""
+    from miscal.data.frames import frame_of
+
+    if isinstance(variable, Column):
+        return [variable]
+    shape = getattr(variable, "shape", None)
+    if isinstance(variable, np.ndarray) and variable.ndim == 2:
+        return [column(f"variable {place}", variable[:, place]) for place in np.arange(variable.shape[1])]
+    if shape is not None and len(shape) == 2:
+        return [column(name, values) for name, values in frame_of(variable, "'variable'").items()]
+    if isinstance(variable, dict):
+        return [column(str(name), values) for name, values in variable.items()]
+    return [column("variable", variable, where="'variable'")]

@@ -131,19 +131,14 @@ class Pools:
         """Interior edges of the classes' bins, (K, most), padded with infinity."""
         if self.shared is not None:
             return np.empty((0, 0))
-        classes = self.predictions.n_classes
-        if self.edges is not None:
-            return np.tile(self.edges[1:-1], (classes, 1))
-        each = [np.asarray(self.of_class(k).cells.edges)[1:-1] for k in range(classes)]  # type: ignore[attr-defined]
-        padded = np.full((classes, max(edges.size for edges in each)), np.inf)
+        each = [np.asarray(self.cells(k).edges)[1:-1] for k in range(self.predictions.n_classes)]  # type: ignore[attr-defined]
+        padded = np.full((len(each), max(edges.size for edges in each)), np.inf)
         for k, edges in enumerate(each):
             padded[k, : edges.size] = edges
         return padded
 
     def cells(self, k: int) -> Cells:
         """The cells of a class."""
-        if self.shared is not None:
-            return self.shared.cells
         return Ranges(self.edges, name="score") if self.edges is not None else self.of_class(k).cells
 
     def sums(self) -> ClassSums:

@@ -20,11 +20,11 @@ from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
-from miscal.metrics.field.result import draws_for, field_result
+from miscal.metrics.field import draws_for, field_result
 from miscal.metrics.pooled import Noise, pooled_of
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.result import score_result
-from miscal.metrics.variable.result import variable_result
+from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Ranges
 from miscal.pooling.columns import Nested

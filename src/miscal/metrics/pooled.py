@@ -16,15 +16,20 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
-from miscal.inference.aggregates import NullSummary, aggregate_null, pooled_error
+from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, cell_draws
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, effective_events, rows_of_cells
+from miscal.inference.sums import (
+    CellRows,
+    effective_events,
+    effective_events_of,
+    rows_of_cells,
+    weights_depend_on_outcome,
+)
 from miscal.inference.walks import kuiper_p_value, walk_rows
-from miscal.inference.weights import weights_depend_on_outcome
-from miscal.metrics.norms import Norm, norm_power
+from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
 from miscal.results import Result, Table
@@ -179,7 +184,7 @@ def pooled_of(
     number = max(int(tests.judged.sum()), 1)
     intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
     drawn: Any = {**common, "random_state": random_state, "model_variance": binary and not noise.outcome_weights}
-    summary = aggregate_null(sums, pooled_error(norm_power(norm)), draws=draws, **drawn)
+    summary = aggregate_null(sums, PooledError(norm_power(norm)), draws=draws, **drawn)
     adjusted = holm(tests.p_value)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(_variance(sums, noise, rows)) / sums.weight
@@ -202,7 +207,7 @@ def pooled_of(
         "detectable": minimum_detectable_gap(error, number, level),
         "p_value": tests.p_value,
         "p_adjusted": adjusted,
-        "method": tests.words(),
+        "method": tests.method.tolist(),
     }
     table = Table(columns)
     return Pooled(sums, tests, adjusted, summary, table, noise, rows)
@@ -274,7 +279,7 @@ def walk_summary(
         residual = pair.observed - pair.predicted
         second = 1.0 if pair.second is None else pair.second
         variance = float(np.sum(second * residual * residual))
-    events = min(walked.expected) if pair.weight is None else _effective_events(pair)
+    events = min(walked.expected) if pair.weight is None else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None
@@ -307,15 +312,6 @@ def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
     if values.size > MOST_TRIALS // 10:
         return None
     return tally(pair, LevelPooling(codes, Levels(tuple(map(repr, values.tolist())), name="key")))
-
-
-def _effective_events(pair: Pair) -> float:
-    """Expected events of the rarer side, in rows of equal weight that would be as noisy."""
-    assert pair.first is not None
-    assert pair.second is not None
-    share = float(pair.first.sum()) / float(pair.second.sum())
-    events = float((pair.first * pair.predicted).sum())
-    return share * min(events, float(pair.first.sum()) - events)
 
 
 def worst_cell(found: Pooled) -> dict[str, Any]:

@@ -46,7 +46,6 @@ METRICS: dict[str, Metric] = {
         "score.regression", perfect=None, exempt={"repetition": "weights are not more rows: its intervals stay as wide"}
     ),
     "integrated_calibration_index": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
-    "calibration_distance_quantiles": Metric("score.regression", perfect=None, exempt={"repetition": ROWS_COUNT}),
     "score_decomposition": Metric("score.losses", perfect=None),
     "log_loss": Metric("score.losses"),
     "brier_score": Metric("score.losses"),
@@ -54,18 +53,17 @@ METRICS: dict[str, Metric] = {
     "maximum_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
     "average_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
     "variable_calibration_error": Metric(
-        "variable.error", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}
+        "variable", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}
     ),
     "variable_calibration_curve": Metric(
-        "variable.curve", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
+        "curves", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
     ),
     "rank_variables": Metric(
-        "variable.rank", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
+        "variable", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
     ),
-    "field_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
-    "field_relative_calibration_error": Metric("field.errors", f"{PREDICTIONS} field", exact=True),
-    "probability_calibration_error": Metric("field.errors"),
-    "field_table": Metric("field.table", f"{PREDICTIONS} field", perfect=None),
+    "field_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True),
+    "field_relative_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True),
+    "probability_calibration_error": Metric("field"),
     "multicalibration_error": Metric(
         "subpopulation.error",
         f"{PREDICTIONS} features",
@@ -73,8 +71,8 @@ METRICS: dict[str, Metric] = {
     ),
     "proportional_weights": Metric("subpopulation.error", "y_prob", perfect=None),
     "low_prevalence_weights": Metric("subpopulation.error", "y_true", perfect=None),
-    "variation_calibration_error": Metric("variation.error", exact=True),
-    "uncertainty_calibration_error": Metric("variation.error", exact=True),
-    "prediction_rejection_ratio": Metric("decision", perfect=None),
-    "abstention_reward": Metric("decision", exempt={"scale": "the total of the weighted rows"}),
+    "variation_calibration_error": Metric("variation", exact=True),
+    "uncertainty_calibration_error": Metric("variation", exact=True),
+    "prediction_rejection_ratio": Metric("score.losses", perfect=None),
+    "abstention_reward": Metric("score.losses", exempt={"scale": "the total of the weighted rows"}),
 }

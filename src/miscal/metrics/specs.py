@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar
@@ -22,14 +22,11 @@ class Spec:
     """Base of all specs; `by` names the function that measures it."""
 
     by: ClassVar[tuple[str, str]]
-    subject: ClassVar[str | None] = None
 
     def run(self, predictions: Predictions) -> Result:
         """Measure."""
         module, name = self.by
-        options = {item.name: getattr(self, item.name) for item in fields(self)}
-        subject = [options.pop(self.subject)] if self.subject else []
-        result: Result = getattr(import_module(module), name)(predictions, *subject, **options)
+        result: Result = getattr(import_module(module), name)(predictions, **vars(self))
         return result
 
 
@@ -51,7 +48,6 @@ class Variable(Spec):
     """Calibration along a variable: see `by_variable`."""
 
     by: ClassVar = ("miscal.metrics.variable", "by_variable")
-    subject: ClassVar = "variable"
     variable: str | Sequence[str]
     bins: Bins = 10
     strategy: str = "quantile"
@@ -66,8 +62,7 @@ class Variable(Spec):
 class Field(Spec):
     """Calibration by the levels of a field: see `by_field`."""
 
-    by: ClassVar = ("miscal.metrics.field.result", "by_field")
-    subject: ClassVar = "field"
+    by: ClassVar = ("miscal.metrics.field", "by_field")
     field: str | Sequence[str]
     parent: str | Sequence[str] | None = None
     bins: Bins | None = None
@@ -82,7 +77,6 @@ class Subpopulation(Spec):
     """Multi-calibration over subpopulations: see `by_subpopulation`."""
 
     by: ClassVar = ("miscal.metrics.subpopulation.result", "by_subpopulation")
-    subject: ClassVar = "columns"
     columns: str | Sequence[str] | None = None
     subpopulations: Any = 1000
     simulations: int = 999
@@ -103,7 +97,6 @@ class Neighbourhood(Spec):
     """Local calibration: see `by_neighbourhood`."""
 
     by: ClassVar = ("miscal.metrics.neighbourhood.result", "by_neighbourhood")
-    subject: ClassVar = "columns"
     columns: Any = None
     bandwidth: float = 0.2
     reduce: str | None = None
@@ -124,7 +117,7 @@ class Neighbourhood(Spec):
 class Variation(Spec):
     """Calibration of the predictions' variation: see `by_variation`."""
 
-    by: ClassVar = ("miscal.metrics.variation.result", "by_variation")
+    by: ClassVar = ("miscal.metrics.variation", "by_variation")
     variation: str | Callable[[np.ndarray], Any] = "entropy"
     bins: Bins = 10
     strategy: str = "uniform"

@@ -42,19 +42,6 @@ class Conjunctions:
     levels: int | None = None
 
 
-@dataclass(frozen=True)
-class ResidualLeaves:
-    """Nodes of a regression tree fitted to the residuals: subpopulations that the data propose.
-
-    test "half": found on one half of the rows (of the clusters), measured and tested on the other; "refit": found and
-    measured on all rows, and the tree is grown anew in each simulation.
-    """
-
-    leaves: int = 16
-    min_leaf: int = 50
-    test: str = "half"
-
-
 @dataclass(frozen=True, eq=False)
 class Covariate:
     """A column as dense codes: `values` are the distinct numbers in order, `levels` the words of a nominal column.

@@ -16,8 +16,7 @@ from miscal.auditing.findings import CODES, Finding
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places, score_after
 from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
-from miscal.inference.adjust import adjusted_z
-from miscal.inference.ranking import shrunken_gap
+from miscal.inference.adjust import adjusted_z, shrunken_gap
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows

@@ -30,12 +30,11 @@ from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.beyond import beyond_score
 from miscal.inference.sums import Sums
+from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null, walk_summary
 from miscal.metrics.score.result import by_score
-from miscal.metrics.variable import by_variable
-from miscal.metrics.variable.curve import curve_of
-from miscal.metrics.variable.result import density_of
+from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges

@@ -18,7 +18,7 @@ from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import scaled_errors
 from miscal.metrics.neighbourhood.result import by_neighbourhood
-from miscal.metrics.subpopulation.inputs import Asked, Kept
+from miscal.metrics.subpopulation.error import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
 from miscal.pooling.condition import Condition, Conjunction
 from miscal.pooling.subpopulations import Conjunctions

@@ -5,20 +5,174 @@ Two rows are neighbours when their scores fall in the same bin and their feature
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from miscal.data.checks import check_lengths, numbers, probability_matrix, refuse_rows
+from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
+from miscal.data.frames import frame_of
+from miscal.data.vectors import flat
 from miscal.metrics.arrays import Given
-from miscal.metrics.neighbourhood import inputs
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, edges_for
 
-Bins = int | Sequence[float] | np.ndarray
+KERNELS = ("laplacian", "gaussian", "group")
+DEVICES = ("auto", "cpu", "cuda")
+LARGEST = 1e150  # squares of features and their sums must stay finite
+
 Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
+
+
+def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
+    """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
+    table = _table(features, where)
+    stacked = _numbers(table, where) if isinstance(table, np.ndarray) else _number_columns(table, where)
+    matrix = np.ascontiguousarray(stacked, dtype=np.float64)
+    bad = ~(np.abs(matrix) <= LARGEST)
+    if bad.any():
+        rows = np.asarray(bad.any(axis=1))
+        row = int(np.argmax(rows))
+        place = int(np.argmax(bad[row]))
+        name = str(place) if isinstance(table, np.ndarray) else f"'{list(table)[place]}'"
+        missing = bool(np.isnan(matrix[row, place]))
+        what = "must not be missing" if missing else "must be finite numbers below 1e150"
+        hint = "fill in the missing values, or leave these rows out" if missing else ""
+        refuse_rows(rows, what, f"{where} column {name}", matrix[:, place], hint)
+    return matrix
+
+
+def _table(features: Any, where: str) -> Mapping[str, Any] | np.ndarray:
+    """A frame as named vectors, anything else as an array (n,) or (n, d)."""
+    frame = isinstance(features, dict) or hasattr(features, "columns") or hasattr(features, "column_names")
+    if frame and not isinstance(features, np.ndarray):
+        table = frame_of(features, where)
+        if not len(table):
+            raise refusal("must have at least one column", where=where, got="it has none")
+        return table
+    try:
+        array = np.asarray(features)
+    except (TypeError, ValueError) as error:
+        raise refusal("must be (n, d) or (n,)", where=where, got=str(error)) from error
+    if array.ndim not in (1, 2):
+        raise refusal("must be (n, d) or (n,)", where=where, got=f"its shape is {array.shape}")
+    if array.ndim == 2 and not array.shape[1]:
+        raise refusal("must have at least one column", where=where, got=f"its shape is {array.shape}")
+    return array
+
+
+def _numbers(array: np.ndarray, where: str) -> np.ndarray:
+    if array.ndim == 1:
+        return numbers(flat(array, where), where, "must hold numbers")[:, None]
+    if array.dtype.kind not in "biuf":
+        hint = "one-hot encode categories"
+        raise refusal("must hold numbers", where=where, got=f"its dtype is {array.dtype}", hint=hint)
+    return array
+
+
+def _number_columns(table: Mapping[str, Any], where: str) -> np.ndarray:
+    columns = {f"{where} column '{name}'": column(name, table[name], f"{where} column '{name}'") for name in table}
+    for place, values in columns.items():
+        if values.kind in {"category", "date"}:
+            hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
+            raise refusal("must hold numbers", where=place, got=f"its kind is {values.kind}", hint=hint)
+    check_lengths({place: len(values) for place, values in columns.items()})
+    return np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
+
+
+def group_matrix(
+    features: Any, query_features: Any = None, where: str = "'features'"
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
+    levels = _level_columns(features, where)
+    coded = np.column_stack([each.values.astype(np.float64) for each in levels])
+    if query_features is None:
+        return coded, None
+    asked = _level_columns(query_features, "'queries' features")
+    if len(asked) != len(levels):
+        raise refusal(f"must have {len(levels)} columns", where="'queries' features", got=f"it has {len(asked)}")
+    return coded, np.column_stack([_same_codes(each, other) for each, other in zip(levels, asked, strict=True)])
+
+
+def _level_columns(features: Any, where: str) -> list[Column]:
+    table = _table(features, where)
+    if not isinstance(table, np.ndarray):
+        given = list(table.values())
+    else:
+        given = [features] if table.ndim == 1 else list(table.T)
+    levels = [column(f"feature {place}", values, where=where).as_levels() for place, values in enumerate(given)]
+    check_lengths({f"{where} column {place}": len(each) for place, each in enumerate(levels)})
+    return levels
+
+
+def _same_codes(levels: Column, other: Column) -> np.ndarray:
+    """Codes of values in the levels of another column; levels it does not have get numbers of their own."""
+    known = {level: code for code, level in enumerate(levels.levels)}
+    table = [known.get(level, len(known) + extra) for extra, level in enumerate(other.levels)]
+    return np.array([*table, -1], dtype=np.float64)[other.values]
+
+
+def bandwidth_array(bandwidth: Any) -> tuple[np.ndarray, bool]:
+    """Bandwidths as (b,) and whether a single one was given."""
+    try:
+        values = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim > 1 or values.size == 0 or not (values > 0).all():
+        raise refusal("must be a number or numbers above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
+    return values.reshape(-1), values.ndim == 0
+
+
+def check_kernel(kernel: Any) -> None:
+    """Refuse a kernel that is neither known by name nor a function."""
+    if not callable(kernel) and kernel not in KERNELS:
+        names = ", ".join(f"'{name}'" for name in KERNELS)
+        raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device that is unknown or not here."""
+    if device not in DEVICES:
+        raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
+    if device == "cuda":
+        from miscal.kernels.neighbours import device_available
+
+        if not device_available():
+            hint = "use device='auto', or install torch and triton on a machine with a GPU"
+            raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
+
+
+def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarray:
+    """The predicted values of queries under the target that the data have."""
+    where = "'queries' probabilities"
+    probability, _ = probability_matrix(query_prob, where)
+    if probability.ndim == 2 and probability.shape[1] != n_classes:
+        raise refusal(f"must have {n_classes} columns", where=where, got=f"it has {probability.shape[1]}")
+    if probability.ndim == 1 and n_classes > 2:
+        raise refusal(f"must have {n_classes} columns", where=where, got="it has one value a row")
+    matrix = probability if probability.ndim == 2 else np.column_stack([1.0 - probability, probability])
+    if target == "top":
+        return np.asarray(matrix.max(axis=1))
+    return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
+
+
+Bins = int | Sequence[float] | np.ndarray
+
+
+class Options(TypedDict, total=False):
+    """What the maximum and the average take beside the data: see `local_calibration_error`."""
+
+    bandwidth: float | Sequence[float]
+    bins: Bins
+    strategy: str
+    kernel: Kernel
+    leave_one_out: bool
+    queries: tuple[Any, Any] | None
+    target: str | int
+    device: str
 
 
 @dataclass(frozen=True)
@@ -136,7 +290,8 @@ def local_calibration_error(
     """
     given = Given(y_true, y_prob, sample_weight)
     problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
+        given, features, bandwidth=bandwidth, bins=bins, strategy=strategy, kernel=kernel,
+        leave_one_out=leave_one_out, queries=queries, target=target, device=device,
     )  # fmt: skip
     error = problem.signed_error()
     error = error if signed else np.abs(error)
@@ -148,33 +303,34 @@ def local_calibration_error(
 def neighbourhoods(
     given: Given,
     features: Any,
-    bandwidth: float | Sequence[float],
-    bins: Bins,
-    strategy: str,
-    kernel: Kernel,
-    leave_one_out: bool,
-    queries: tuple[Any, Any] | None,
-    target: str | int,
-    device: str,
+    *,
+    bandwidth: float | Sequence[float] = 0.2,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    kernel: Kernel = "laplacian",
+    leave_one_out: bool = False,
+    queries: tuple[Any, Any] | None = None,
+    target: str | int = "top",
+    device: str = "auto",
 ) -> Neighbourhoods:
     """Check everything a neighbourhood metric was given."""
-    inputs.check_kernel(kernel)
-    inputs.check_device(device)
-    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    check_kernel(kernel)
+    check_device(device)
+    bandwidths, single = bandwidth_array(bandwidth)
     if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
     asked_prob, asked_features = _split_queries(queries)
     if kernel == "group":
-        matrix, asked = inputs.group_matrix(features, asked_features)
+        matrix, asked = group_matrix(features, asked_features)
     else:
-        matrix = inputs.feature_matrix(features)
-        asked = None if queries is None else inputs.feature_matrix(asked_features, "'queries' features")
-    matrix = given._kept_rows(matrix, "'features'")  # noqa: SLF001
+        matrix = feature_matrix(features)
+        asked = None if queries is None else feature_matrix(asked_features, "'queries' features")
+    matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
     edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
     where = None
     if asked is not None:
-        predicted = inputs.query_predictions(asked_prob, pair.target, given.predictions.n_classes)
+        predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(predicted, edges))
     cells = bin_index(pair.predicted, edges)
@@ -212,19 +368,13 @@ def maximum_local_calibration_error(
     y_prob: Any,
     features: Any,
     *,
-    bandwidth: float | Sequence[float] = 0.2,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    kernel: Kernel = "laplacian",
-    leave_one_out: bool = False,
-    queries: tuple[Any, Any] | None = None,
-    target: str | int = "top",
     sample_weight: Any = None,
-    device: str = "auto",
+    **options: Unpack[Options],
 ) -> float | np.ndarray:
     """Largest local calibration error over the rows, or over the queries (MLCE).
 
-    Parameters are those of `local_calibration_error`. Rows without a neighbour do not count; NaN if no row has one.
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
     It falls from the worst single row (bandwidth near 0) to the maximum calibration error of the bins (infinity).
 
     Returns
@@ -238,10 +388,7 @@ def maximum_local_calibration_error(
     >>> maximum_local_calibration_error(outcomes, scores, ages, bandwidth=[1e-3, 1e3]).round(3)
     array([0.8 , 0.31])
     """
-    given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
     return _one_or_all(np.fmax.reduce(np.abs(problem.signed_error()), axis=1, initial=np.nan), problem.single)
 
 
@@ -250,19 +397,13 @@ def average_local_calibration_error(
     y_prob: Any,
     features: Any,
     *,
-    bandwidth: float | Sequence[float] = 0.2,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    kernel: Kernel = "laplacian",
-    leave_one_out: bool = False,
-    queries: tuple[Any, Any] | None = None,
-    target: str | int = "top",
     sample_weight: Any = None,
-    device: str = "auto",
+    **options: Unpack[Options],
 ) -> float | np.ndarray:
     """Mean local calibration error over the rows, weighted by `sample_weight`, or over the queries.
 
-    Parameters are those of `local_calibration_error`. Rows without a neighbour do not count; NaN if no row has one.
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
 
     Returns
     -------
@@ -275,12 +416,9 @@ def average_local_calibration_error(
     >>> round(average_local_calibration_error(outcomes, scores, ages, bandwidth=2.0), 3)
     0.5
     """
-    given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth, bins, strategy, kernel, leave_one_out, queries, target, device
-    )  # fmt: skip
+    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
     error = np.abs(problem.signed_error())
-    weight = np.ones(error.shape[1]) if queries is not None else problem.weight()
+    weight = np.ones(error.shape[1]) if problem.queries is not None else problem.weight()
     weights = np.where(np.isnan(error), 0.0, weight)
     with np.errstate(invalid="ignore"):
         average = (weights * np.nan_to_num(error)).sum(axis=1) / weights.sum(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
-from miscal.metrics.neighbourhood.inputs import feature_matrix
+from miscal.metrics.neighbourhood.errors import feature_matrix
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables
 MOST_LEVELS = 50  # of a category; the rarer ones are one level together

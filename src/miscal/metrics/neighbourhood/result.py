@@ -21,14 +21,20 @@ from miscal.inference.neighbourhood import (
     maximum_noise,
 )
 from miscal.inference.nulls import seed_of
-from miscal.metrics.neighbourhood import inputs
-from miscal.metrics.neighbourhood.errors import Bins, Kernel, Neighbourhoods
+from miscal.metrics.neighbourhood.errors import (
+    Bins,
+    Kernel,
+    Neighbourhoods,
+    bandwidth_array,
+    check_device,
+    check_kernel,
+)
 from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.results import Result, Table
+from miscal.results import Result, Table, p_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +71,10 @@ class NeighbourhoodResult(Result):
             f"{abs(worst['deviations'][0]):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
         )
+        said = f"p {p_text(self.p_value, self.settings['draws'])}"
         opening = "" if self.p_value <= REAL else "No neighbourhood is beyond noise. "
         verdict = "beyond noise" if self.p_value <= REAL else "within noise"
-        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({self._p()})."
-
-    def _p(self) -> str:
-        draws = int(self.settings["draws"])
-        at_end = self.p_value <= 1.0 / (1.0 + draws)
-        return f"p <= {1.0 / (1.0 + draws):.2g}" if at_end else f"p = {self.p_value:.3g}"
+        return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({said})."
 
 
 def by_neighbourhood(
@@ -188,15 +190,15 @@ def by_neighbourhood(
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
     """The bandwidth as an array of one; the others are refused where they are wrong."""
-    inputs.check_kernel(kernel)
-    inputs.check_device(device)
+    check_kernel(kernel)
+    check_device(device)
     whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
     if not whole or simulations < 1:
         raise refusal("must be a whole number of at least 1", where="'simulations'", got=f"it is {simulations!r}")
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
-    bandwidths, single = inputs.bandwidth_array(bandwidth)
+    bandwidths, single = bandwidth_array(bandwidth)
     if not single:
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
     return bandwidths

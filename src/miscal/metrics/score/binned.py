@@ -13,8 +13,7 @@ from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
 from miscal.kernels.threads import BLOCK, over_blocks
-from miscal.metrics.arrays import Given
-from miscal.metrics.norms import Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, warn_of_merged
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
@@ -277,7 +276,7 @@ def _group_gaps(
     given = Given(y_true, y_prob, sample_weight)
     pair = given.pair(target)
     level = column("groups", groups, where="'groups'").as_levels()
-    codes = given._kept_rows(level.values, "'groups'")  # noqa: SLF001
+    codes = given.kept_rows(level.values, "'groups'")
     names = Levels(tuple(str(name) for name in level.levels), missing=bool((codes < 0).any()), name="groups")
     scores = score_bins(pair, bins, strategy)
     tally = mean_tally(pair, ProductPooling((LevelPooling(codes, names), scores)))

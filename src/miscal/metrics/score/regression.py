@@ -197,49 +197,14 @@ def integrated_calibration_index(
     >>> bool(integrated_calibration_index(np.random.default_rng(0).random(400) < p, p) < 0.1)
     True
     """
-    distance, weight = _distances(y_true, y_prob, span, target, sample_weight)
-    return float(np.average(distance, weights=weight))
-
-
-def calibration_distance_quantiles(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    quantiles: tuple[float, ...] = (0.5, 0.9, 1.0),
-    span: float = 0.75,
-    target: str | int = "auto",
-    sample_weight: Any = None,
-) -> tuple[float, ...]:
-    """Quantiles of the distance of which `integrated_calibration_index` is the mean: E50, E90 and Emax by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from miscal.metrics import calibration_distance_quantiles
-    >>> p = np.linspace(0.05, 0.95, 400)
-    >>> e50, e90, largest = calibration_distance_quantiles(np.random.default_rng(0).random(400) < p, p)
-    >>> e50 <= e90 <= largest
-    True
-    """
-    distance, weight = _distances(y_true, y_prob, span, target, sample_weight)
-    order = np.argsort(distance, kind="stable")
-    reached = np.cumsum(np.ones(distance.size) if weight is None else weight[order])
-    places = np.searchsorted(reached, np.asarray(quantiles) * reached[-1] * (1 - 1e-12), side="left")
-    return tuple(float(value) for value in distance[order][np.minimum(places, distance.size - 1)])
-
-
-def _distances(
-    y_true: Any, y_prob: Any, span: float, target: str | int, sample_weight: Any
-) -> tuple[np.ndarray, np.ndarray | None]:
     if not (isinstance(span, (int, float)) and 0 < span <= 1):
         raise refusal("must lie in (0, 1]", where="'span'", got=f"it is {span!r}")
-    from miscal.metrics.smoothing import smooth
+    from miscal.metrics.curves import smooth
 
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     scores = np.unique(pair.predicted)
     if scores.size > GRID:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
-    response = np.asarray(pair.observed, dtype=np.float64)[:, None]
-    curve = smooth(pair.predicted, response, weight=pair.first, span=span, degree=2, grid=scores)
+    curve = smooth(pair.predicted, pair.observed, weight=pair.first, span=span, degree=2, grid=scores)
     fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
-    return np.abs(fitted - pair.predicted), pair.first
+    return float(np.average(np.abs(fitted - pair.predicted), weights=pair.first))

@@ -12,13 +12,12 @@ from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
 from miscal.engines.walks import walk_curve
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.brownian import RANGE_MEAN
 from miscal.inference.smooth import smooth_noise
-from miscal.metrics.decision import area_under_curve
-from miscal.metrics.norms import Norm
+from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics.arrays import Norm
 from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
-from miscal.metrics.score.losses import decomposed, isotonic_rates, pooled_scores
+from miscal.metrics.score.losses import area_under_curve, decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
 from miscal.metrics.score.smooth import smooth_error
 from miscal.pairs import Pair, pair

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.brownian import RANGE_MEAN
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
+from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.subpopulation.error import emphasised
-from miscal.metrics.subpopulation.inputs import Asked, Kept
-from miscal.metrics.subpopulation.leaves import held_out_leaves, refitted
+from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import ResidualLeaves, check_count
-from miscal.results import Result, Table
+from miscal.pooling.subpopulations import check_count
+from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
 NAMED = 10  # worst subpopulations described in full
@@ -70,13 +67,7 @@ class SubpopulationResult(Result):
             f"{self.extra['null_critical']:.1f} once in 20 times"
         )
         verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
-        return f"{text}{compared}{verdict} ({self._p()})."
-
-    def _p(self) -> str:
-        draws = self.settings.get("draws") or 0
-        if draws and self.p_value <= 1.0 / (1.0 + draws):
-            return f"p <= {1.0 / (1.0 + draws):.2g}"
-        return f"p = {self.p_value:.3g}" if self.p_value >= 1e-4 else "p < 0.0001"
+        return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
 
     def _size(self) -> str:
         text = f"Multi-calibration error {self.value:.4g}"
@@ -135,7 +126,7 @@ def by_subpopulation(
     columns : names
         What subpopulations are made from; None: all columns.
     subpopulations
-        As in `multicalibration_error`; also `ResidualLeaves()`, the nodes of a tree fitted to the residuals.
+        As in `multicalibration_error`.
     simulations : int
         0: no p-value.
     min_size, nominal, statistic, emphasis, rho, regularise
@@ -173,23 +164,17 @@ def by_subpopulation(
         "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    if isinstance(subpopulations, ResidualLeaves) and subpopulations.test == "half":
-        p, subpopulations = held_out_leaves(p, names, subpopulations, target, nominal, random_state)
-        settings["found_on"] = "the other half of the rows"
     compared = emphasised(pair(p, target), emphasis, rho, regularise)
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
     noise_kind = choose_null(compared, null)
-    if isinstance(subpopulations, ResidualLeaves):
-        found, noise = refitted(rows, asked, subpopulations, compared, noise_kind.null, draws, statistic)
-    else:
-        found, noise = asked.search(rows, subpopulations), None
+    found = asked.search(rows, subpopulations)
     values = scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
     if emphasis == "low_prevalence" or draws == 0:
         noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
-    elif noise is None:
+    else:
         options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic}
         noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
@@ -217,7 +202,6 @@ def _result(
     noise: MaximumNoise,
     settings: dict[str, Any],
     method: str,
-    curves: Callable[[np.ndarray], list[dict[str, Any]]] | None = None,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
     table = _table(rows, found, values, noise, order, str(settings["statistic"]))
@@ -245,7 +229,7 @@ def _result(
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
             "detectable": (noise.critical + POWER) * unit,
             "too_small": _small_table(found),
-            "cumulative": (curves or partial(cumulative_curves, rows, found))(order[:DRAWN]),
+            "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
         },
     )
 
@@ -329,10 +313,9 @@ def _small_table(found: Search) -> Table:
     )
 
 
-def cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
+def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
     """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
-    chosen = np.unique(np.append(0, worst), return_index=True)
-    wanted = np.append(0, worst)[np.sort(chosen[1])][: max(worst.size, 1)]
+    wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
         {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}

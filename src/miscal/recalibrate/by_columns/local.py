@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
+from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
 from miscal.metrics.neighbourhood.features import TABULAR, NearnessMap, check_reduction, components
-from miscal.metrics.neighbourhood.inputs import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula

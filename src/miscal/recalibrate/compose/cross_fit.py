@@ -11,10 +11,9 @@ import numpy as np
 
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
-from miscal.metrics.decision import area_under_curve
-from miscal.metrics.norms import aggregate
+from miscal.metrics.arrays import aggregate
 from miscal.metrics.score.binned import expected_calibration_error
-from miscal.metrics.score.losses import pooled_scores
+from miscal.metrics.score.losses import area_under_curve, pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample

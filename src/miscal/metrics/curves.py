@@ -1,15 +1,21 @@
-"""Local regression (LOESS) of several responses on one variable, with standard errors and bands."""
+"""Curves along a variable by local regression (LOESS), with bands, and where both are furthest apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.errors import nearest, refusal
-from miscal.inference.curves import Estimate, critical_values, estimate
-from miscal.inference.local_regression import Rows, Windows, find_windows, pool_rows, sort_rows
+from miscal.inference.curves import critical_values, estimate
+from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
+from miscal.metrics.arrays import Given, variable_columns
+from miscal.metrics.pooled import choose_null, walk_summary
+from miscal.pairs import Pair
+from miscal.results import Table
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -19,10 +25,9 @@ Integers = NDArray[np.int64]
 class Smooth:
     """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `critical` is the multiple of the standard error that makes the band, Student's at `degrees_of_freedom`. `left` and
-    `right` are the smallest and the greatest x with weight in each window; `degree` is the local degree that the
-    window's values could carry. `trace` is the equivalent number of parameters (of the first response's operator);
-    `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
+    `critical` is the multiple of the standard error that makes the band, Student's at `degrees_of_freedom`; `degree` is
+    the local degree that the window's values could carry. `trace` is the equivalent number of parameters (of the first
+    response's operator); `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
     """
 
     grid: Floats
@@ -31,14 +36,8 @@ class Smooth:
     low: Floats
     high: Floats
     critical: Floats
-    level: float
-    se: str
-    band: str
     bandwidth: Floats
-    left: Floats
-    right: Floats
     degree: Integers
-    rows: int
     trace: float
     sigma: Floats
     one_delta: float
@@ -73,7 +72,7 @@ def smooth(
     x, responses : (n,) and (n,) or (n, m), finite
         All responses share windows and are done in one sweep.
     weight : (n,), optional
-        Sampling weights, multiplied into the local weights; only their ratios matter, rows of weight 0 are dropped.
+        Sampling weights above 0, multiplied into the local weights; only their ratios matter.
         The window counts rows, not weight.
     count : (n,) of whole numbers, optional
         A row that stands for several equal rows: the result is that of the repeated rows.
@@ -116,30 +115,21 @@ def smooth(
     [11.0, 23.0]
     """
     _check_options(span, degree, trim, level, se, robust_iterations, band)
-    rows, codes = _rows(x, responses, weight, count, cluster)
-    if codes is not None and se == "constant":
+    if cluster is not None and se == "constant":
         raise refusal("needs se='robust'", where="'cluster'", got="got se='constant'")
+    rows, codes = _rows(x, responses, weight, count, cluster)
     points = _grid(rows, grid, trim)
     rows = pool_rows(rows)
     ascending = np.argsort(points, kind="stable")
+    back = np.argsort(ascending)
     where = find_windows(rows, points[ascending], span)
     done = estimate(rows, codes, where, span, degree, se, robust_iterations, band == "simultaneous")
-    critical = critical_values(done, level, band == "simultaneous", random_state)
-    return _record(rows, points, where, done, critical, np.argsort(ascending), level, se, band)
-
-
-def _record(
-    rows: Rows, points: Floats, where: Windows, done: Estimate, critical: Floats, back: Integers,
-    level: float, se: str, band: str,
-) -> Smooth:  # fmt: skip
-    fit, error, critical = (done.fit + rows.middle)[back], done.standard_error[back], critical[back]
-    first, _, last = where.window[back].T
+    critical = critical_values(done, level, band == "simultaneous", random_state)[back]
+    fit, error = (done.fit + rows.middle)[back], done.standard_error[back]
     return Smooth(
         grid=points, fit=fit, standard_error=error, low=fit - critical * error, high=fit + critical * error,
-        critical=critical, level=level, se=se, band=band, bandwidth=where.bandwidth[back],
-        left=rows.x[first], right=rows.x[last - 1], degree=done.degree[back],
-        rows=rows.total, trace=done.trace, sigma=done.sigma, one_delta=done.one_delta,
-        degrees_of_freedom=done.degrees_of_freedom[back],
+        critical=critical, bandwidth=where.bandwidth[back], degree=done.degree[back], trace=done.trace,
+        sigma=done.sigma, one_delta=done.one_delta, degrees_of_freedom=done.degrees_of_freedom[back],
     )  # fmt: skip
 
 
@@ -166,14 +156,9 @@ def _check_options(
 
 
 def _numbers(values: ArrayLike, name: str) -> Floats:
-    try:
-        out = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise refusal("must be numbers", where=f"'{name}'", got=f"got {type(values).__name__}") from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        plain = bool(np.isfinite(out.sum()))
-    if not plain and not np.isfinite(out).all():
-        bad = int(np.flatnonzero(~np.isfinite(out).reshape(out.shape[0] if out.ndim else 1, -1).all(axis=1))[0])
+    out = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(out).all():
+        bad = int(np.flatnonzero(~np.isfinite(out))[0])
         raise refusal("must be finite", where=f"'{name}'", got=f"row {bad} is not", hint="leave missing rows out")
     return out
 
@@ -182,40 +167,14 @@ def _rows(
     x: ArrayLike, responses: ArrayLike, weight: ArrayLike | None, count: ArrayLike | None, cluster: ArrayLike | None
 ) -> tuple[Rows, Integers | None]:
     """The rows, sorted, and the clusters' codes in the same order."""
-    places, y = _numbers(x, "x"), _numbers(responses, "responses")
-    if places.ndim != 1 or not places.size:
-        raise refusal("must be one-dimensional with at least one row", where="'x'", got=f"shape {places.shape}")
+    places, y = _numbers(x, "x"), np.asarray(responses, dtype=np.float64)
     y = y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or y.shape[0] != places.size or not y.shape[1]:
-        raise refusal("must have as many rows as x", where="'responses'", got=f"shape {y.shape} for {places.size} rows")
-    weights, counts = _column(weight, "weight", places.size), _column(count, "count", places.size)
-    codes = None if cluster is None else np.asarray(cluster)
-    if codes is not None and codes.shape != places.shape:
-        raise refusal("must have one code per row", where="'cluster'", got=f"shape {codes.shape}")
-    if not np.array_equal(counts, np.rint(counts)):
-        raise refusal("must be whole numbers", where="'count'", hint="use weight= for sampling weights")
-    if weights.ndim or counts.ndim:
-        keep = np.flatnonzero(weights * counts > 0.0)
-        if not keep.size:
-            raise refusal("must be positive somewhere", where="'weight' or 'count'", got="all rows have 0")
-        places, y, codes = places[keep], y[keep], None if codes is None else codes[keep]
-        weights, counts = (values[keep] if values.ndim else values for values in (weights, counts))
+    weights, counts = (np.asarray(1.0 if each is None else each, dtype=np.float64) for each in (weight, count))
     if weights.ndim:  # a power of two: exact, and squares neither overflow nor vanish
         weights = weights * 2.0 ** -np.round(np.log2(weights.mean()))
     rows = sort_rows(places, y, weights, counts)
-    return rows, None if codes is None else np.unique(codes[rows.order], return_inverse=True)[1].astype(np.int64)
-
-
-def _column(values: ArrayLike | None, name: str, rows: int) -> Floats:
-    """A value a row, or a plain 1 where none are given."""
-    if values is None:
-        return np.ones(())
-    out = _numbers(values, name)
-    if out.shape != (rows,):
-        raise refusal("must have one value per row", where=f"'{name}'", got=f"shape {out.shape} for {rows} rows")
-    if (out < 0.0).any():
-        raise refusal("must not be negative", where=f"'{name}'", got=f"row {int(np.flatnonzero(out < 0.0)[0])} is")
-    return out
+    codes = None if cluster is None else np.unique(np.asarray(cluster)[rows.order], return_inverse=True)[1]
+    return rows, None if codes is None else codes.astype(np.int64)
 
 
 def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
@@ -244,3 +203,134 @@ def _quantile(rows: Rows, share: float) -> float:
     below, above = np.searchsorted(rows.ends, [whole, min(whole + 1, rows.total - 1)], side="right")
     a, b, part = float(rows.x[below]), float(rows.x[above]), place - whole
     return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
+
+
+@dataclass(frozen=True, eq=False)
+class VariableCurve:
+    """Smooth curves along a variable; each has its `_low` and `_high`.
+
+    Attributes
+    ----------
+    grid : values of the variable
+    observed, predicted, gap : the curves; gap = predicted - observed
+    worst_value, worst_gap : where the gap is largest in size, and its signed size there (VCE at v*)
+    p_value : of the walk ordered by the variable, which needs no smoothing
+    consistent : "over" or "under" where the gap has one sign along the whole grid (Definition 5.3), else None
+    level, band : of the bands: "pointwise" or "simultaneous"
+    left_out : rows whose value is missing
+    """
+
+    grid: np.ndarray
+    observed: np.ndarray
+    observed_low: np.ndarray
+    observed_high: np.ndarray
+    predicted: np.ndarray
+    predicted_low: np.ndarray
+    predicted_high: np.ndarray
+    gap: np.ndarray
+    gap_low: np.ndarray
+    gap_high: np.ndarray
+    worst_value: float
+    worst_gap: float
+    p_value: float
+    consistent: str | None
+    level: float
+    band: str
+    left_out: int
+
+    def frame(self) -> Table:
+        """The curves as a table."""
+        names = [f"{name}{end}" for name in ("observed", "predicted", "gap") for end in ("", "_low", "_high")]
+        return Table({"value": self.grid, **{name: getattr(self, name) for name in names}})
+
+
+def variable_calibration_curve(
+    y_true: Any,
+    y_prob: Any,
+    variable: Any,
+    *,
+    span: float = 0.9,
+    degree: int = 2,
+    grid: int | Sequence[float] | np.ndarray = 500,
+    trim: float = 0.05,
+    level: float = 0.95,
+    se: str = "robust",
+    robust_iterations: int = 0,
+    band: str = "pointwise",
+    target: str | int = "auto",
+    correct: Any = None,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> VariableCurve:
+    """Observed and predicted along a variable by local regression, with bands, and the worst value (VCE; paper 000).
+
+    Parameters
+    ----------
+    variable : (n,) numbers or dates; rows where it is missing are left out and counted
+    span, degree, grid, trim, se, robust_iterations, band
+        Of the local regression: share of rows in a window, degree of the local polynomial, number of grid points
+        between the `trim` and 1 - `trim` quantiles (or the points), "robust" or "constant" standard errors,
+        re-weightings against outliers, "pointwise" or "simultaneous" bands.
+    level : of the bands
+    target, correct, sample_weight : as in `expected_calibration_error`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import variable_calibration_curve
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.uniform(20, 80, 2000)
+    >>> curve = variable_calibration_curve(rng.random(2000) < age / 100, np.full(2000, 0.5), age)
+    >>> round(curve.worst_gap, 1), bool(curve.p_value < 0.001), curve.consistent
+    (-0.3, True, None)
+    """
+    given = Given(y_true, y_prob, sample_weight)
+    columns = variable_columns(variable)
+    if len(columns) != 1 or columns[0].nominal:
+        raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
+    options = {
+        "span": span,
+        "degree": degree,
+        "grid": grid,
+        "trim": trim,
+        "level": level,
+        "se": se,
+        "robust_iterations": robust_iterations,
+        "band": band,
+        "random_state": random_state,
+    }
+    return curve_of(given.pair(target, correct), given.column(columns[0]).values, options)
+
+
+def curve_of(pair: Pair, values: np.ndarray, options: dict[str, Any]) -> VariableCurve:
+    """The curve of a pair along the values of a variable."""
+    known = ~np.isnan(values)
+    if not known.any():
+        raise refusal("must have values that are not missing", where="'variable'", got="all are missing")
+    left_out = int(values.size - np.count_nonzero(known))
+    rows = pair.take(np.flatnonzero(known)) if left_out else pair
+    key = np.ascontiguousarray(values[known] if left_out else values, dtype=np.float64)
+    observed = np.asarray(rows.observed, dtype=np.float64)
+    responses = np.stack([observed, rows.predicted, rows.predicted - observed], axis=1)
+    cluster = rows.cluster if options.get("se", "robust") == "robust" else None
+    found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
+    gap = found.fit[:, 2]
+    place = int(np.nanargmax(np.abs(gap)))
+    noise = choose_null(rows, "bernoulli")
+    _, summary = walk_summary(rows, key, noise=noise, random_state=int(options.get("random_state", 0)), locate=False)
+    names = {
+        f"{name}{end}": values[:, column]
+        for column, name in enumerate(("observed", "predicted", "gap"))
+        for end, values in (("", found.fit), ("_low", found.low), ("_high", found.high))
+    }
+    return VariableCurve(
+        grid=found.grid,
+        **names,
+        worst_value=float(found.grid[place]),
+        worst_gap=float(gap[place]),
+        p_value=summary.p_value,
+        consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
+        level=float(options.get("level", 0.95)),
+        band=str(options.get("band", "pointwise")),
+        left_out=left_out,
+    )

@@ -1,1 +1,0 @@
-"""Variation calibration (paper 001): whether the spread of predictions over the classes is right."""

@@ -1,0 +1,29 @@
+"""Sums of cells from their rows, added up by numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miscal.inference.sums import CellRows, Floats, Sums
+
+
+def sums_of_rows(rows: CellRows) -> Sums:
+    """Add rows up into sums per cell."""
+    codes, cells = rows.codes(), rows.cells
+    times = np.ones(codes.size) if rows.count is None else rows.count.astype(np.float64)
+    weight = np.ones(codes.size) if rows.weight is None else rows.weight
+    p, y = rows.probability, rows.outcome
+
+    def add(values: Floats) -> Floats:
+        return np.asarray(np.bincount(codes, times * values, cells), dtype=np.float64)
+
+    squared = weight * weight
+    return Sums(
+        add(np.ones(codes.size)),
+        add(weight),
+        add(squared),
+        add(weight * p),
+        add(weight * y),
+        add(squared * p * (1.0 - p)),
+        add(squared * (y - p) ** 2),
+    )
