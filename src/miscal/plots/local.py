@@ -53,7 +53,7 @@ class LocalMap(View):
         width = self.local.features.shape[1]
         if width < 2 or max(features) >= width:
             got = f"there are {width}"
-            raise refusal("must be two features of the map", where="'features'", got=got, hint="use reduce='tsne'")
+            raise refusal("must be two features of the map", where="'features'", got=got, hint="measure two columns")
         self.features = features
         self.best, self.worst = self._bins()
 
@@ -76,7 +76,7 @@ class LocalMap(View):
         return Table(
             {
                 "row": rows,
-                "bin": np.where(local.cells[rows] == self.best, "best", "worst"),
+                "bin": np.where(local.cells[rows] == self.worst, "worst", "best"),
                 "x": local.features[rows, first],
                 "y": local.features[rows, second],
                 "gap": local.gap[rows],
@@ -91,10 +91,12 @@ class LocalMap(View):
             self._start(ax)
             self._map(ax, drawn, "worst", limit, **style)
             return self
-        figure, axes = pyplot().subplots(2, 2, figsize=(9.6, 8.2), layout="constrained", width_ratios=(1.35, 1))
+        shown = BOTH if self.best != self.worst else BOTH[1:]  # all scores in one bin: it is both
+        size = {"figsize": (9.6, 4.1 * len(shown)), "layout": "constrained", "width_ratios": (1.35, 1)}
+        figure, axes = pyplot().subplots(len(shown), 2, squeeze=False, **size)
         self.figure_, self.ax_ = figure, axes[0, 0]
-        points = [self._map(axes[i, 0], drawn, which, limit, **style) for i, which in enumerate(BOTH)]
-        for i, which in enumerate(BOTH):
+        points = [self._map(axes[i, 0], drawn, which, limit, **style) for i, which in enumerate(shown)]
+        for i, which in enumerate(shown):
             self._distribution(axes[i, 1], drawn, which)
         bar = figure.colorbar(points[0], ax=axes[:, 0], shrink=0.6, aspect=40, location="bottom", pad=0.01)
         bar.set_label("Predicted minus observed around a row", color=INK)
