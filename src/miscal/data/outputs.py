@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ ARCHIVE = b"PK"  # the first bytes of every file of arrays
 # What a reader of archives raises where bytes were changed or cut off.
 DAMAGE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, NotImplementedError, OverflowError,
-    SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
+    SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
