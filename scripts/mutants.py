@@ -1,0 +1,173 @@
+"""Plant twenty faults, one at a time, in a copy of the library, and see that the tests named with each catch it.
+
+python scripts/mutants.py            all of them; exits with 1 if one is not caught
+python scripts/mutants.py 3 7        some of them, by number
+
+Writes a table to studies/results/mutants.md when all were run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# File, what it says, what the fault makes of it, and the tests that should see it.
+FAULTS = [
+    (
+        "kernels/order.py",
+        "q = event * ONE - grid(predicted[i])",
+        "q = event * ONE - grid(predicted[i]) + 1",
+        "tests/laws/test_score_laws.py",
+    ),
+    (
+        "kernels/sums.py",
+        "result[cell, 2] += total >> LOW_BITS",
+        "result[cell, 2] += (total >> LOW_BITS) + 1",
+        "tests/laws/test_score_laws.py tests/papers/test_score.py",
+    ),
+    (
+        "kernels/simulate.py",
+        ">> np.uint64(11)) * 1.1102230246251565e-16",
+        ">> np.uint64(11)) * 1.2102230246251565e-16",
+        "tests/papers/test_inference.py tests/unit/test_inference_aggregates.py",
+    ),
+    (
+        "inference/cells.py",
+        "return np.minimum(1.0, 2.0 * np.minimum(lower, upper))",
+        "return np.minimum(1.0, np.minimum(lower, upper))",
+        "tests/unit/test_inference_cells.py",
+    ),
+    (
+        "inference/adjust.py",
+        "values[order] * np.arange(order.size, 0, -1)",
+        "values[order] * order.size",
+        "tests/papers/test_inference.py src/miscal/inference/adjust.py",
+    ),
+    (
+        "inference/aggregates.py",
+        "p_value = (1.0 + exceedances) / (1.0 + draws.size)",
+        "p_value = exceedances / draws.size",
+        "tests/unit/test_inference_aggregates.py src/miscal/inference/aggregates.py",
+    ),
+    (
+        "inference/aggregates.py",
+        "return max(0.0, value - quantile), value + quantile",
+        "return value - quantile, value + quantile",
+        "tests/unit/test_inference_aggregates.py src/miscal/inference/aggregates.py",
+    ),
+    (
+        "inference/residual.py",
+        "np.clip(2.0 * tail, floor, 1.0)",
+        "np.clip(tail, floor, 1.0)",
+        "tests/unit/test_inference_cells.py tests/papers/test_inference.py",
+    ),
+    (
+        "engines/requests.py",
+        "groups[-1] = self.count - 1 if missing else OUT",
+        "groups[-1] = self.count - 2 if missing else OUT",
+        "tests/engines/test_gather_and_add.py",
+    ),
+    (
+        "engines/gathering.py",
+        "limit * 2**64 // rows",
+        "limit * 2**63 // rows",
+        "tests/engines/test_gather_and_add.py tests/engines/test_beyond_memory.py",
+    ),
+    (
+        "engines/adding.py",
+        'self.totals += packed["totals"]',
+        "pass",
+        "tests/engines/test_gather_and_add.py tests/engines/test_stream.py",
+    ),
+    ("pooling/condition.py", "rows &= values > self.low", "rows &= values >= self.low", "tests/unit/test_condition.py"),
+    (
+        "pooling/condition.py",
+        "rows &= values <= self.high",
+        "rows &= values < self.high",
+        "tests/unit/test_condition.py",
+    ),
+    ("auditing/findings.py", "if (one.gap > 0) != (other.gap > 0) or", "if", "tests/unit/test_same_finding.py"),
+    (
+        "auditing/all_rows.py",
+        "codes[np.isnan(column.values)] = fine.cells.count - 1",
+        "codes[np.isnan(column.values)] = 0",
+        "tests/engines/test_beyond_memory.py",
+    ),
+    (
+        "page/markup.py",
+        "Safe(html.escape(clean(text), quote=True))",
+        "Safe(clean(text))",
+        "tests/unit/test_report_markup.py",
+    ),
+    (
+        "recalibrate/in_parts.py",
+        "np.full(total.size, EMPTY_BIN)",
+        "np.full(total.size, 0.9)",
+        "tests/engines/test_recalibrate_stream.py",
+    ),
+    (
+        "recalibrate/by_columns/groups.py",
+        'if self.handle_unknown == "error":',
+        'if self.handle_unknown == "never":',
+        "tests/unit/test_group_policies.py",
+    ),
+    (
+        "recalibrate/base.py",
+        "return as_rows(probability)",
+        "return as_rows(probability) * 0.999",
+        "tests/unit/test_recalibrate_base.py tests/laws/test_recalibrator_laws.py",
+    ),
+    (
+        "data/checks.py",
+        "SUM_TOLERANCE = 1e-4",
+        "SUM_TOLERANCE = 1e-1",
+        "tests/unit/test_predictions.py tests/unit/test_malformed.py",
+    ),
+]
+
+
+def caught(fault: tuple[str, str, str, str]) -> bool:
+    """Whether the tests fail with the fault planted."""
+    file, old, new, tests = fault
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, copy_function=shutil.copy2)  # with its compiled kernels
+        path = source / "miscal" / file
+        text = path.read_text(encoding="utf-8")
+        if text.count(old) < 1:
+            raise SystemExit(f"{file} no longer says: {old}")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        wanted = [str(source / name[4:]) if name.startswith("src/") else name for name in tests.split()]
+        options = ["-q", "-x", "-p", "no:cacheprovider", "--doctest-modules"]
+        environment = {**os.environ, "PYTHONPATH": str(source), "MISCAL_QUIET": "1"}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *wanted],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+    return done.returncode == 1
+
+
+def main() -> None:
+    chosen = [int(word) for word in sys.argv[1:]] or list(range(len(FAULTS)))
+    lines, missed = ["| file | planted fault | caught |", "|---|---|---|"], 0
+    for number in chosen:
+        file, old, new, _ = FAULTS[number]
+        found = caught(FAULTS[number])
+        missed += not found
+        print(f"{number:2} {file}: {'caught' if found else 'NOT CAUGHT'}", flush=True)
+        lines.append(f"| `{file}` | `{old}` becomes `{new}` | {'yes' if found else '**no**'} |")
+    if len(chosen) == len(FAULTS):
+        (ROOT / "studies" / "results" / "mutants.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
