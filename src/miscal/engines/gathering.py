@@ -35,12 +35,13 @@ BYTES = {"numeric": 8, "integer": 8, "date": 8, "category": 28, "boolean": 4, ""
 WORK = 600 << 20  # the interpreter, the libraries, batches, and what an audit keeps of cells and levels
 COPIES = 5  # an audit needs about so many times what was gathered
 ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
+LEAST_ROWS = 50_000  # kept under any ceiling: a few tens of megabytes
 
 
 def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
     """How many rows of columns of these kinds an audit can hold while the process stays below a ceiling."""
     row = ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
-    return max(int((memory_bytes(memory) - WORK) // row), 20_000)
+    return max(int((memory_bytes(memory) - WORK) // row), LEAST_ROWS)
 
 
 def half_of_memory() -> int:
