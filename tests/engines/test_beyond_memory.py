@@ -111,3 +111,20 @@ def test_the_sample_does_not_depend_on_how_the_table_is_stored(path, tmp_path, m
     for document in (one, two):
         document["data"].pop("source")
     assert repr(one) == repr(two)
+
+
+def test_rows_of_the_sample_lie_in_the_cells_of_all_rows(path, monkeypatch):
+    from miscal.auditing import audit as flow
+
+    seen = []
+    judge = flow.judge_columns
+    monkeypatch.setattr(flow, "judge_columns", lambda looked, tests: (seen.append(looked), judge(looked, tests)))
+    _held(monkeypatch)
+    miscal.audit(path, outcome="y", probability="p", ignore=["w", "day"], effort="quick")
+    column, _, group = next(entry for entry in seen[0].columns if entry[0].name == "x")
+    part, missing = group.parts[0], np.isnan(column.values)
+    assert part.missing
+    assert missing.any()
+    assert np.array_equal(part.codes == part.known, missing)
+    share = group.raw.rows / group.raw.rows.sum()
+    assert np.abs(np.bincount(part.codes, minlength=part.count) / part.codes.size - share).max() < 0.01

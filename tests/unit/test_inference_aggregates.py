@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
-from miscal.inference.aggregates import PooledError, aggregate_null, max_statistic_p, summary_of_draws
+from miscal.inference.aggregates import (
+    PooledError,
+    aggregate_null,
+    max_statistic_p,
+    seminorm_interval,
+    summary_of_draws,
+)
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
@@ -273,3 +279,10 @@ def test_folds_are_even_and_never_split_a_cluster():
 def test_beyond_score_takes_edge_cases():
     assert beyond_score([0.3], [1.0]).tolist() == [0.3]  # nothing to learn from
     assert np.isfinite(beyond_score([0.3] * 6, [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0])).all()
+
+
+def test_an_interval_of_an_error_does_not_begin_below_nothing():
+    assert seminorm_interval(0.03, 0.04) == (0.0, 0.03 + 0.04)
+    assert seminorm_interval(0.05, 0.04) == (0.05 - 0.04, 0.05 + 0.04)
+    found = summary_of_draws(0.01, np.linspace(0.0, 0.05, 99), method="simulation")
+    assert found.interval[0] == 0.0
