@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import check_lengths, inside
+from miscal.data.checks import check_lengths
 from miscal.data.columns import Column, column
 from miscal.data.errors import MixedTypes, check_named, refusal
 from miscal.data.frames import frame_of, is_table
@@ -181,10 +181,13 @@ def _own_codes(vector: Vector) -> LevelPooling | None:
         if not pa.types.is_integer(vector.type) or vector.null_count:
             return None
         vector = vector.to_numpy(zero_copy_only=False)
-    if vector.dtype.kind not in "iu" or not vector.size or not inside(vector, 0, max(LEAST, SPARE * vector.size) - 1):
+    if vector.dtype.kind not in "iu" or not vector.size:
+        return None
+    most = int(vector.max())
+    if most >= max(LEAST, SPARE * vector.size) or vector.min() < 0:
         return None
     kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
-    return _numbered(np.ascontiguousarray(vector, dtype=kind), int(vector.max()) + 1)
+    return _numbered(np.ascontiguousarray(vector, dtype=kind), most + 1)
 
 
 def _dictionary(vector: Any) -> LevelPooling | None:
