@@ -35,7 +35,7 @@ from miscal.recalibrate import (
     TemperatureScaling,
 )
 from studies import harness
-from studies.figures_local_displays import embedded, principal
+from studies.embedding import embedded, principal
 
 SEEDS, QUICK = 60, 5
 PATIENCE = 150

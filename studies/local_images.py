@@ -36,7 +36,7 @@ from miscal.recalibrate import (
 )
 from miscal.recalibrate.by_columns.local import spread_rest
 from studies import harness
-from studies.figures_local_displays import embedded, principal
+from studies.embedding import embedded, principal
 
 ROWS = 3000
 BANDWIDTHS = np.geomspace(0.01, 10.0, 13)
