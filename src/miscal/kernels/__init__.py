@@ -1,1 +1,27 @@
-"""Arrays in, arrays out, no checks, compiled."""
+"""The inner loops: arrays in, arrays out, compiled with the wheel and free of the interpreter's lock.
+
+Files that start with `import cython` are kernels: Python that Cython compiles (`meson.build` lists them). Each is built
+for any processor of its kind and once more for x86-64-v3; here the quicker one that this processor can run takes the
+module's name. Both give the same bits. The other files are the Python that calls them.
+"""
+
+import importlib
+import sys
+
+KERNELS = ("checks",)
+
+
+def _install() -> None:
+    """Put the compiled kernels where their sources would be imported from."""
+    try:
+        processor = importlib.import_module(f"{__name__}._processor")
+    except ImportError:
+        message = "the kernels of miscal are not compiled: `pip install .`, or `make setup` in a clone"
+        raise ImportError(message) from None
+    built = "x86_64_v3" if processor.has_x86_64_v3() else "any"
+    for name in KERNELS:
+        module = importlib.import_module(f"{__name__}.{built}.{name}")
+        sys.modules[f"{__name__}.{name}"] = globals()[name] = module
+
+
+_install()

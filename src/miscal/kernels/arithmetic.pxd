@@ -1,0 +1,80 @@
+# Numbers as bits, the grid of exact sums, and the exponential and the logarithm without a branch or a table.
+from libc.math cimport INFINITY, log, log1p
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+
+cdef inline int64_t bits_of(double number) noexcept nogil:
+    cdef int64_t bits
+    memcpy(&bits, &number, 8)
+    return bits
+
+
+cdef inline double number_of(int64_t bits) noexcept nogil:
+    cdef double number
+    memcpy(&number, &bits, 8)
+    return number
+
+
+cdef inline int64_t grid(double value) noexcept nogil:
+    """The integer that stands for a value: value * 2**52, rounded half up."""
+    return <int64_t>(value * 4503599627370496.0 + 0.5)
+
+
+cdef inline double logarithm(double x) noexcept nogil:
+    """log(x) of a positive, normal number, without a branch or a table."""
+    cdef int64_t bits = bits_of(x)
+    cdef int64_t exponent = (bits - <int64_t>0x3FE6A09E667F3BCD) >> 52
+    cdef double m = number_of(bits - (exponent << 52))
+    cdef double f = (m - 1.0) / (m + 1.0)
+    cdef double s = f * f
+    cdef double series = 1.0 / 19.0
+    series = series * s + 1.0 / 17.0
+    series = series * s + 1.0 / 15.0
+    series = series * s + 1.0 / 13.0
+    series = series * s + 1.0 / 11.0
+    series = series * s + 1.0 / 9.0
+    series = series * s + 1.0 / 7.0
+    series = series * s + 1.0 / 5.0
+    series = series * s + 1.0 / 3.0
+    return exponent * 0.6931471805599453 + 2.0 * f * (1.0 + s * series)
+
+
+cdef inline double loss(double predicted, double observed) noexcept nogil:
+    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong."""
+    cdef double x
+    if observed == 1.0:
+        x = predicted
+    elif observed == 0.0:
+        x = 1.0 - predicted
+    elif predicted <= 0.0 or predicted >= 1.0:
+        return INFINITY
+    else:
+        return -(observed * log(predicted) + (1.0 - observed) * log1p(-predicted))
+    if x > 1.4210854715202004e-14:
+        return -logarithm(x)
+    return -log(x) if x > 0.0 else INFINITY
+
+
+cdef inline double exponential(double x) noexcept nogil:
+    """exp(x) for x <= 700; exactly 0 below -708."""
+    cdef double bounded = x if x > -708.0 else -708.0
+    cdef double shifted = bounded * 1.4426950408889634 + 6755399441055744.0
+    cdef double whole = shifted - 6755399441055744.0
+    cdef double r = (bounded - whole * 0.693147180369123816490) - whole * 1.90821492927058770002e-10
+    cdef double p = 1.60590438368216145994e-10
+    p = p * r + 2.08767569878680989792e-9
+    p = p * r + 2.50521083854417187751e-8
+    p = p * r + 2.75573192239858906526e-7
+    p = p * r + 2.75573192239858906526e-6
+    p = p * r + 2.48015873015873015873e-5
+    p = p * r + 1.98412698412698412698e-4
+    p = p * r + 1.38888888888888888889e-3
+    p = p * r + 8.33333333333333333333e-3
+    p = p * r + 4.16666666666666666667e-2
+    p = p * r + 1.66666666666666666667e-1
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    p = p * number_of((bits_of(shifted) + 1023) << 52)
+    return p if x >= -708.0 else 0.0
