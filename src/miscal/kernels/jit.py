@@ -64,7 +64,7 @@ def forget_if_changed(folder: Path) -> bool:
     return bool(found)
 
 
-forget_if_changed(Path(__file__).parent)
+
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
