@@ -5,6 +5,8 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
+# What an installation depends on; a changed kernel alone is compiled again when it is imported.
+BUILT := pyproject.toml meson.build src/miscal/kernels/meson.build
 
 # Reproductions of published tables read files that are not part of the repository.
 ifneq ($(wildcard ../shared/data),)
@@ -12,10 +14,10 @@ export MISCAL_DATA ?= ../shared/data
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test system lint typing docs bench oracles reproduce studies lock clean
+.PHONY: help setup demo test system lint typing docs bench oracles reproduce studies package kernels-checked lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/dev $(STAMPS)/torch ## build .venv with every extra that the tests need
 
@@ -53,11 +55,17 @@ reproduce: setup ## recompute the published tables of the papers
 studies: setup ## rerun the studies whose results are committed (long)
 	$(BIN)/python -m studies.run
 
+package: setup ## build the sdist and the wheel, install each in an empty environment and test it there
+	bash scripts/package.sh
+
+kernels-checked: setup ## test the kernels built with every check of bounds, then under the address sanitiser
+	bash scripts/checked_kernels.sh
+
 lock: setup ## resolve the dependencies again and write requirements/*.lock
 	PATH="$(abspath $(BIN)):$$PATH" bash scripts/lock.sh
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) .venv-peers dist docs/_build docs/reference/generated miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers .venv-checked build dist docs/_build docs/reference/generated miscal-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------- set-up steps
@@ -67,11 +75,11 @@ $(STAMPS)/venv:
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/demo: $(STAMPS)/venv requirements/demo.lock pyproject.toml
+$(STAMPS)/demo: $(STAMPS)/venv requirements/demo.lock $(BUILT)
 	bash scripts/install.sh requirements/demo.lock
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/venv requirements/dev.lock pyproject.toml
+$(STAMPS)/dev: $(STAMPS)/venv requirements/dev.lock $(BUILT)
 	bash scripts/install.sh requirements/dev.lock
 	@touch $@ $(STAMPS)/demo
 
@@ -79,6 +87,6 @@ $(STAMPS)/torch: $(STAMPS)/dev
 	bash scripts/install_torch.sh
 	@touch $@
 
-.venv-peers/stamp: requirements/peers.txt pyproject.toml
+.venv-peers/stamp: requirements/peers.txt $(BUILT)
 	PYTHON="$(PYTHON)" bash scripts/install_peers.sh
 	@touch $@

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Install one hashed lock into .venv, then miscal itself, editable. uv when it can be had, else pip.
+# Install one hashed lock into .venv, then compile the kernels and install miscal itself, editable. uv when it can be
+# had, else pip. The build folder stays: what has not changed is not compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1
 python=.venv/bin/python
 
+bash scripts/compiler.sh "$python"
 "$python" -m pip --version >/dev/null 2>&1 || "$python" -m ensurepip --upgrade >/dev/null
 
 with_uv() {
@@ -17,4 +19,6 @@ with_pip() {
 }
 
 with_uv || { echo "uv could not install $lock; using pip"; with_pip; }
-"$python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+echo "Compiling the kernels (about 20 seconds, once) ..."
+PATH="$PWD/.venv/bin:$PATH" "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --no-build-isolation --config-settings=build-dir=build/editable --editable .

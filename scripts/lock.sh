@@ -8,6 +8,6 @@ resolve() {
         --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" "$@"
 }
 
-resolve --output-file requirements/demo.lock
-resolve --extra plot --extra boost --extra spark --extra onnx --group dev \
+resolve --group build --output-file requirements/demo.lock
+resolve --extra plot --extra boost --extra spark --extra onnx --group build --group dev \
     --constraint requirements/demo.lock --output-file requirements/dev.lock
