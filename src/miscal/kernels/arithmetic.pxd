@@ -3,6 +3,24 @@ from libc.math cimport INFINITY, log, log1p
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
+cdef enum:
+    LOW_BITS = 32  # of the lower limb of a sum
+    HALF = 26  # bits of a limb of a walk
+    SUB_BLOCK = 1024  # rows whose integers still fit one int64: 2**10 * 2**52 < 2**63
+
+cdef extern from *:
+    """
+    #define MISCAL_ONE ((int64_t)1 << 52)
+    #define MISCAL_HALF_MASK (((int64_t)1 << 26) - 1)
+    #define MISCAL_LOW_MASK ((int64_t)0xFFFFFFFF)
+    #define MISCAL_SURE 1.4210854715202004e-14
+    """
+    const int64_t ONE "MISCAL_ONE"  # what stands for 1
+    const int64_t HALF_MASK "MISCAL_HALF_MASK"
+    const int64_t LOW_MASK "MISCAL_LOW_MASK"
+    # 2**-46: down to this probability the logarithm is our own, which kernels can work out several at a time
+    const double SURE "MISCAL_SURE"
+
 
 cdef inline int64_t bits_of(double number) noexcept nogil:
     cdef int64_t bits
@@ -19,6 +37,14 @@ cdef inline double number_of(int64_t bits) noexcept nogil:
 cdef inline int64_t grid(double value) noexcept nogil:
     """The integer that stands for a value: value * 2**52, rounded half up."""
     return <int64_t>(value * 4503599627370496.0 + 0.5)
+
+
+cdef inline void add_limbs(int64_t *limbs, int64_t q, int64_t weight) noexcept nogil:
+    """Add weight * q to a pair of limbs, the upper one first; weight < 2**31, so no product overflows."""
+    cdef int64_t scaled = (q & LOW_MASK) * weight
+    cdef int64_t low = limbs[1] + (scaled & LOW_MASK)
+    limbs[0] += (q >> LOW_BITS) * weight + (scaled >> LOW_BITS) + (low >> LOW_BITS)
+    limbs[1] = low & LOW_MASK
 
 
 cdef inline double logarithm(double x) noexcept nogil:
@@ -41,7 +67,11 @@ cdef inline double logarithm(double x) noexcept nogil:
 
 
 cdef inline double loss(double predicted, double observed) noexcept nogil:
-    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong."""
+    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong.
+
+    The loss of a probability x up to SURE is libm's, any other -`logarithm(x)`: the same bits from every kernel. 1 - p
+    is rounded to half a step of the grid, which is as fine as the grid itself can tell.
+    """
     cdef double x
     if observed == 1.0:
         x = predicted
@@ -51,7 +81,7 @@ cdef inline double loss(double predicted, double observed) noexcept nogil:
         return INFINITY
     else:
         return -(observed * log(predicted) + (1.0 - observed) * log1p(-predicted))
-    if x > 1.4210854715202004e-14:
+    if x > SURE:
         return -logarithm(x)
     return -log(x) if x > 0.0 else INFINITY
 
