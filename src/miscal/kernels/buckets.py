@@ -11,7 +11,17 @@ import numpy as np
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.kinds import (
-    BucketsOut, Codes, CodesOut, FlagsOut, Floats, FloatsOut, Index, Integer, StripsOut, Strided, Word, WordsOut,
+    BucketsOut,
+    Codes,
+    CodesOut,
+    FlagsOut,
+    Floats,
+    FloatsOut,
+    Index,
+    Strided,
+    StripsOut,
+    Word,
+    WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import SCATTER, ordinal, position_of
 
@@ -111,9 +121,7 @@ def edge_cells(
             codes[i] = code
 
 
-def strips(
-    values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut
-) -> None:
+def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
     i: Index
     with cython.nogil:

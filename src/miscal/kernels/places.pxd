@@ -4,7 +4,7 @@
 # interior edges strictly below x, whatever shortcut finds it.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from miscal.kernels.arithmetic cimport LOW_MASK, bits_of, number_of
+from miscal.kernels.arithmetic cimport LOW_MASK, LOWER_BASE, bits_of, number_of
 
 cdef enum:
     DIGIT = 11  # bits of a digit by which numbers are sorted
@@ -19,7 +19,6 @@ cdef extern from *:
     #define MISCAL_LAST (~(uint64_t)0)
     #define MISCAL_SIGN ((uint64_t)1 << 63)
     #define MISCAL_UPPER_BASE ((uint64_t)0x4530000000000000)
-    #define MISCAL_LOWER_BASE ((uint64_t)0x4330000000000000)
     #define MISCAL_BASES 19342813118337666422669312.0
     """
     # A value whose position is this close to a whole number may lie on the other side of an edge: it is compared with
@@ -29,7 +28,6 @@ cdef extern from *:
     const uint64_t LAST "MISCAL_LAST"  # the key of missing numbers
     const uint64_t SIGN "MISCAL_SIGN"
     const uint64_t UPPER_BASE "MISCAL_UPPER_BASE"  # the bits of 2**84, whose last is worth 2**32
-    const uint64_t LOWER_BASE "MISCAL_LOWER_BASE"  # the bits of 2**52, whose last is worth 1
     const double BASES "MISCAL_BASES"  # 2**84 + 2**52
 
 

@@ -8,10 +8,37 @@ limbs, high * 2**-20 + low * 2**-52 with 0 <= low < 2**32. The grid errs by at m
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY
-from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, SURE, add_limbs, grid, logarithm, loss
+from cython.cimports.miscal.kernels.arithmetic import (
+    LOW_BITS,
+    LOW_MASK,
+    SUB_BLOCK,
+    SURE,
+    add_limbs,
+    grid,
+    logarithm,
+    loss,
+)
 from cython.cimports.miscal.kernels.kinds import (
-    Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
-    IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
+    Cells,
+    Codes,
+    CodesOut,
+    CodeTable,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    IntegerCubeOut,
+    Integers,
+    IntegersOut,
+    IntegerTableOut,
+    Observed,
+    Outcomes,
+    Strided,
+    TableOut,
+    Word,
+    Words,
+    WordTable,
+    WordTableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.lines import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
@@ -147,7 +174,7 @@ def _losses(predicted: Floats, observed: Outcomes, start: Index, rows: Index, co
 
 
 def losses(predicted: Floats, observed: Outcomes, costs: FloatsOut) -> None:
-    """`arithmetic.loss` of rows with outcomes 0 and 1, several at a time; -1 where the probability is not above SURE."""
+    """Log losses of rows with outcomes 0 and 1, several at a time; -1 where the probability is not above SURE."""
     with cython.nogil:
         _losses(predicted, observed, 0, len(predicted), costs)
 
