@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FAULTS = [
     (
         "kernels/order.py",
-        "q = event * ONE - grid(predicted[i])",
-        "q = event * ONE - grid(predicted[i]) + 1",
+        "= event * ONE - grid(predicted[i])",
+        "= event * ONE - grid(predicted[i]) + 1",
         "tests/laws/test_score_laws.py",
     ),
     (

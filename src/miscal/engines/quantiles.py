@@ -11,7 +11,7 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import mean_tally_of
 from miscal.kernels.buckets import strips
-from miscal.kernels.order import rows_in
+from miscal.kernels.sorting import rows_in
 from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair

@@ -80,7 +80,7 @@ def ordered_real(score: np.ndarray, response: np.ndarray, weight: np.ndarray | N
 
 
 def _by(score: np.ndarray, outcome: np.ndarray, weight: np.ndarray | None, count: np.ndarray | None) -> np.ndarray:
-    from miscal.kernels.order import sorted_order
+    from miscal.kernels.sorting import sorted_order
 
     order = np.arange(score.size, dtype=np.int32)
     for values in (count, weight, outcome, score):

@@ -13,7 +13,7 @@ import numpy as np
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
-from miscal.kernels.buckets import BucketMap
+from miscal.kernels.sorting import BucketMap
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells
 

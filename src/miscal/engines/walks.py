@@ -46,7 +46,7 @@ class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
     def __init__(self, pair: Pair, key: np.ndarray) -> None:
-        from miscal.kernels.buckets import BucketMap
+        from miscal.kernels.sorting import BucketMap
 
         self.pair, self.key = pair, locked(key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
@@ -104,7 +104,7 @@ class _Walker:
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
-        from miscal.kernels.order import rows_in
+        from miscal.kernels.sorting import rows_in
 
         if self._looks_tied():
             lows, highs = self._spread(wanted)

@@ -1,7 +1,29 @@
 # Numbers as bits, the grid of exact sums, and the exponential and the logarithm without a branch or a table.
 from libc.math cimport INFINITY, log, log1p
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
+
+cdef enum:
+    LOW_BITS = 32  # of the lower limb of a sum
+    HALF = 26  # bits of a limb of a walk
+    SUB_BLOCK = 1024  # rows whose integers still fit one int64: 2**10 * 2**52 < 2**63
+
+cdef extern from *:
+    """
+    #define MISCAL_ONE ((int64_t)1 << 52)
+    #define MISCAL_HALF_MASK (((int64_t)1 << 26) - 1)
+    #define MISCAL_LOW_MASK ((int64_t)0xFFFFFFFF)
+    #define MISCAL_LOWER_BASE ((uint64_t)0x4330000000000000)
+    #define MISCAL_ROOT_BITS ((uint64_t)0x3FE6A09E667F3BCD - ((uint64_t)1024 << 52))
+    #define MISCAL_SURE 1.4210854715202004e-14
+    """
+    const int64_t ONE "MISCAL_ONE"  # what stands for 1
+    const int64_t HALF_MASK "MISCAL_HALF_MASK"
+    const int64_t LOW_MASK "MISCAL_LOW_MASK"
+    const uint64_t LOWER_BASE "MISCAL_LOWER_BASE"  # the bits of 2**52, whose last is worth 1
+    const uint64_t ROOT_BITS "MISCAL_ROOT_BITS"  # those of sqrt(1/2), less 1024 in the exponent
+    # 2**-46: down to this probability the logarithm is our own, which kernels can work out several at a time
+    const double SURE "MISCAL_SURE"
 
 
 cdef inline int64_t bits_of(double number) noexcept nogil:
@@ -21,11 +43,25 @@ cdef inline int64_t grid(double value) noexcept nogil:
     return <int64_t>(value * 4503599627370496.0 + 0.5)
 
 
+cdef inline void add_limbs(int64_t *limbs, int64_t q, int64_t weight) noexcept nogil:
+    """Add weight * q to a pair of limbs, the upper one first; weight < 2**31, so no product overflows."""
+    cdef int64_t scaled = (q & LOW_MASK) * weight
+    cdef int64_t low = limbs[1] + (scaled & LOW_MASK)
+    limbs[0] += (q >> LOW_BITS) * weight + (scaled >> LOW_BITS) + (low >> LOW_BITS)
+    limbs[1] = low & LOW_MASK
+
+
 cdef inline double logarithm(double x) noexcept nogil:
-    """log(x) of a positive, normal number, without a branch or a table."""
-    cdef int64_t bits = bits_of(x)
-    cdef int64_t exponent = (bits - <int64_t>0x3FE6A09E667F3BCD) >> 52
-    cdef double m = number_of(bits - (exponent << 52))
+    """log(x) of a positive, normal number, without a branch or a table.
+
+    log(x) = e ln 2 + 2 atanh(f), x = 2**e m with m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1), and atanh by its
+    series to f**17: the error is below 2 ulp of the larger of |log x| and 1. The exponent is kept positive and read as
+    the last bits of 2**52, by steps that become vector code where integers of 64 bits cannot.
+    """
+    cdef uint64_t bits = <uint64_t>bits_of(x)
+    cdef uint64_t raised = (bits - ROOT_BITS) >> 52  # the exponent + 1024
+    cdef double exponent = number_of(<int64_t>(raised | LOWER_BASE)) - 4503599627371520.0  # 2**52 + 1024
+    cdef double m = number_of(<int64_t>(bits - ((raised - 1024) << 52)))
     cdef double f = (m - 1.0) / (m + 1.0)
     cdef double s = f * f
     cdef double series = 1.0 / 19.0
@@ -41,7 +77,11 @@ cdef inline double logarithm(double x) noexcept nogil:
 
 
 cdef inline double loss(double predicted, double observed) noexcept nogil:
-    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong."""
+    """Log loss of one row, with 0 log 0 = 0; infinite when a certain prediction is wrong.
+
+    The loss of a probability x up to SURE is libm's, any other -`logarithm(x)`: the same bits from every kernel. 1 - p
+    is rounded to half a step of the grid, which is as fine as the grid itself can tell.
+    """
     cdef double x
     if observed == 1.0:
         x = predicted
@@ -51,7 +91,7 @@ cdef inline double loss(double predicted, double observed) noexcept nogil:
         return INFINITY
     else:
         return -(observed * log(predicted) + (1.0 - observed) * log1p(-predicted))
-    if x > 1.4210854715202004e-14:
+    if x > SURE:
         return -logarithm(x)
     return -log(x) if x > 0.0 else INFINITY
 

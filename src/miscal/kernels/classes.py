@@ -1,137 +1,180 @@
 """Every class against the rest in one pass over the rows: sums, draws of outcomes, the predicted label."""
 
-from __future__ import annotations
-
+import cython
 import numpy as np
-
-from miscal.kernels.buckets import edge_index, uniform_index
-from miscal.kernels.jit import kernel
-from miscal.kernels.simulate import mixed, uniform
-from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
+from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
+from cython.cimports.miscal.kernels.draws import mixed, uniform
+from cython.cimports.miscal.kernels.kinds import (
+    CodesOut,
+    CubeOut,
+    FlagsOut,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    IntegerCubeOut,
+    Integers,
+    IntegerTableOut,
+    Outcomes,
+    Strided,
+    Table,
+    Word,
+    WordsOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 CHUNK = 4096  # probabilities whose bins are found at a time
 FEW_CLASSES = 32  # up to this many, counting beats halving
 
 
-@kernel
-def class_means(probability, outcome, edges, equal_width, result):
+def class_means(
+    probability: Table, outcome: Outcomes, edges: Strided, equal_width: cython.bint, result: IntegerCubeOut
+) -> None:
     """Rows, events and sum of predictions for each class and bin of its probability.
 
     probability : (n, K); outcome : (n,) class numbers; edges : (bins + 1,), the same for all classes.
     result : (K, bins, 4) int64, added to: rows, events, high and low limb of the predictions.
     """
-    classes = probability.shape[1]
-    bins = edges.size - 1
-    step = max(CHUNK // classes, 1)
-    codes = np.empty(step * classes, np.int32)
-    sums = np.zeros((classes * bins, 2), np.int64)
-    pending = 0
-    start = 0
-    while start < outcome.size:
-        stop = min(start + step, outcome.size, start + SUB_BLOCK - pending)
-        part = probability[start:stop].reshape((stop - start) * classes)
-        found = codes[: part.size]
-        if equal_width:
-            uniform_index(part, edges[0], edges[bins], edges, found)
-        else:
-            edge_index(part, edges, found)
-        for i in range(stop - start):
-            row = np.uint64(i * classes)
-            for k in range(classes):
-                place = row + np.uint64(k)
-                cell = np.uint64(k * bins + found[place])
-                sums[cell, 0] += 1
-                sums[cell, 1] += grid(part[place])
-            own = np.int64(outcome[start + i])
-            result[own, found[i * classes + own], 1] += 1
-        pending += stop - start
-        if pending == SUB_BLOCK or stop == outcome.size:
-            pending = 0
-            for k in range(classes):
-                for code in range(bins):
-                    cell = k * bins + code
-                    result[k, code, 0] += sums[cell, 0]
-                    result[k, code, 2] += sums[cell, 1] >> LOW_BITS
-                    result[k, code, 3] += sums[cell, 1] & LOW_MASK
-                    sums[cell, 0] = 0
-                    sums[cell, 1] = 0
-        start = stop
+    i: Index
+    k: Index
+    code: Index
+    cell: Index
+    rows: Index
+    classes: Index = probability.shape[1]
+    bins: Index = len(edges) - 1
+    step: Index = max(CHUNK // classes, 1)
+    codes: CodesOut = np.empty(step * classes, np.int32)
+    sums: IntegerTableOut = np.zeros((classes * bins, 2), np.int64)
+    pending: Index = 0
+    start: Index = 0
+    with cython.nogil:
+        while start < len(outcome):
+            rows = min(step, len(outcome) - start, SUB_BLOCK - pending)
+            part = cython.address(probability[start, 0])
+            found = cython.address(codes[0])
+            if equal_width:
+                uniform_index(part, rows * classes, edges[0], edges[bins], edges, found)
+            else:
+                edge_index(part, rows * classes, edges, found)
+            for i in range(rows):
+                for k in range(classes):
+                    cell = k * bins + found[i * classes + k]
+                    sums[cell, 0] += 1
+                    sums[cell, 1] += grid(part[i * classes + k])
+                own: Index = outcome[start + i]
+                result[own, found[i * classes + own], 1] += 1
+            pending += rows
+            start += rows
+            if pending == SUB_BLOCK or start == len(outcome):
+                pending = 0
+                for k in range(classes):
+                    for code in range(bins):
+                        cell = k * bins + code
+                        result[k, code, 0] += sums[cell, 0]
+                        result[k, code, 2] += sums[cell, 1] >> LOW_BITS
+                        result[k, code, 3] += sums[cell, 1] & LOW_MASK
+                        sums[cell, 0] = 0
+                        sums[cell, 1] = 0
 
 
-@kernel
-def _cell(value, edges):
-    """Number of edges strictly below a value; missing edges at the end are infinite."""
-    found = 0
-    for m in range(edges.size):
-        found += value > edges[m]
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def _cell(value: cython.double, edges: Table, k: Index) -> Index:
+    """Number of a class's edges strictly below a value; missing edges at the end are infinite."""
+    m: Index
+    found: Index = 0
+    for m in range(edges.shape[1]):
+        found += value > edges[k, m]
     return found
 
 
-@kernel
-def draw_classes(probability, weight, codes, edges, first, seed, out):
+def draw_classes(
+    probability: Table, weight: Floats, codes: Integers, edges: Table, first: Word, seed: Word, out: CubeOut
+) -> None:
     """Fill out[draw, class, cell] with Σ w over rows whose drawn class is that one: one categorical draw a row.
 
     probability : (n, K); weight : (n,), or empty when all are 1. The cell is codes[row], or where `codes` is empty that
     of the class's probability between the interior edges[class], (K, bins - 1) padded with infinity.
     """
-    draws, classes = out.shape[0], probability.shape[1]
-    seeds = np.empty(draws, np.uint64)
-    for draw in range(draws):
-        seeds[draw] = mixed(seed, np.uint64(first + draw))
-    reached = np.empty(classes)
-    for row in range(probability.shape[0]):
-        total = 0.0
-        for k in range(classes):
-            total += probability[row, k]
-            reached[k] = total
-        # Rows sum to 1 within 1e-4: the draw is from their shares.
+    row: Index
+    k: Index
+    draw: Index
+    label: Index
+    high: Index
+    middle: Index
+    draws: Index = out.shape[0]
+    classes: Index = probability.shape[1]
+    few: cython.bint = classes <= FEW_CLASSES
+    seeds: WordsOut = np.empty(draws, np.uint64)
+    reached: FloatsOut = np.empty(classes)
+    total: cython.double
+    with cython.nogil:
         for draw in range(draws):
-            level = uniform(seeds[draw], np.uint64(row)) * total
-            label = 0
-            if classes <= FEW_CLASSES:
-                for k in range(classes - 1):
-                    label += reached[k] <= level
-            else:
-                high = classes - 1
-                while label < high:
-                    middle = (label + high) >> 1
-                    if reached[middle] <= level:
-                        label = middle + 1
-                    else:
-                        high = middle
-            cell = codes[row] if codes.size else _cell(probability[row, label], edges[label])
-            out[draw, label, cell] += weight[row] if weight.size else 1.0
+            seeds[draw] = mixed(seed, first + cython.cast(Word, draw))
+        for row in range(probability.shape[0]):
+            total = 0.0
+            for k in range(classes):
+                total += probability[row, k]
+                reached[k] = total
+            # Rows sum to 1 within 1e-4: the draw is from their shares.
+            for draw in range(draws):
+                level: cython.double = uniform(seeds[draw], cython.cast(Word, row)) * total
+                label = 0
+                if few:
+                    for k in range(classes - 1):
+                        label += reached[k] <= level
+                else:
+                    high = classes - 1
+                    while label < high:
+                        middle = (label + high) >> 1
+                        if reached[middle] <= level:
+                            label = middle + 1
+                        else:
+                            high = middle
+                cell: Index = codes[row] if len(codes) else _cell(probability[row, label], edges, label)
+                out[draw, label, cell] += weight[row] if len(weight) else 1.0
 
 
-@kernel
-def class_residuals(probability, outcome, weight, codes, edges, group, out):
+def class_residuals(
+    probability: Table, outcome: Outcomes, weight: Floats, codes: Integers, edges: Table, group: Integers, out: CubeOut
+) -> None:
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
-    for row in range(probability.shape[0]):
-        times = weight[row] if weight.size else 1.0
-        for k in range(probability.shape[1]):
-            cell = codes[row] if codes.size else _cell(probability[row, k], edges[k])
-            out[group[row], k, cell] += times * ((outcome[row] == k) - probability[row, k])
+    row: Index
+    k: Index
+    with cython.nogil:
+        for row in range(probability.shape[0]):
+            times: cython.double = weight[row] if len(weight) else 1.0
+            own: Index = outcome[row]
+            for k in range(probability.shape[1]):
+                cell: Index = codes[row] if len(codes) else _cell(probability[row, k], edges, k)
+                out[group[row], k, cell] += times * ((1.0 if own == k else 0.0) - probability[row, k])
 
 
-@kernel
-def top_binary(probability, outcome, confidence, correct):
+def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """Two classes, P(class 1) given: the label is 1 iff p > 1/2."""
-    for i in range(probability.size):
-        p = probability[i]
-        label = p > 0.5
-        confidence[i] = p if label else 1.0 - p
-        correct[i] = label == (outcome[i] != 0)
+    i: Index
+    with cython.nogil:
+        for i in range(len(probability)):
+            p: cython.double = probability[i]
+            label: cython.bint = p > 0.5
+            confidence[i] = p if label else 1.0 - p
+            correct[i] = label == (outcome[i] != 0)
 
 
-@kernel
-def top_label(probability, outcome, confidence, correct):
+def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """Several classes: the label is the first of the largest probabilities."""
-    for i in range(probability.shape[0]):
-        best = probability[i, 0]
-        label = 0
-        for k in range(1, probability.shape[1]):
-            if probability[i, k] > best:
-                best = probability[i, k]
-                label = k
-        confidence[i] = best
-        correct[i] = label == outcome[i]
+    i: Index
+    k: Index
+    label: Integer
+    best: cython.double
+    with cython.nogil:
+        for i in range(probability.shape[0]):
+            best = probability[i, 0]
+            label = 0
+            for k in range(1, probability.shape[1]):
+                if probability[i, k] > best:
+                    best = probability[i, k]
+                    label = k
+            confidence[i] = best
+            correct[i] = label == outcome[i]

@@ -29,8 +29,8 @@ import numpy as np
 
 from miscal.kernels.arithmetic import decay_or_rebase
 from miscal.kernels.jit import kernel
-from miscal.kernels.order import sorted_order
 from miscal.kernels.pairs import FAR, SLACK, distances, receive
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 
 Array = np.ndarray[Any, Any]

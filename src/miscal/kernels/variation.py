@@ -5,21 +5,41 @@ adds whole columns, and every loop over a tile has a constant length, so that al
 temporary as long as the data. Unweighted and whole-number-weighted sums are integers on the grid of `kernels.sums`.
 """
 
-from __future__ import annotations
-
-import math
 from functools import lru_cache
 
+import cython
 import numpy as np
+from cython.cimports.libc.math import floor, log
+from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
+from cython.cimports.miscal.kernels.kinds import (
+    CodesOut,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    IntegerCubeOut,
+    Integers,
+    IntegersOut,
+    IntegerTable,
+    IntegerTableOut,
+    Outcomes,
+    Strided,
+    Table,
+    TableOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.places import edge_index, uniform_index
+from cython.cimports.miscal.kernels.tiles import (
+    AS_GIVEN,
+    BY_CONFIDENCE,
+    BY_ENTROPY,
+    BY_QUALITATIVE,
+    BY_VARIATION_RATIO,
+    PITCH,
+    ROWS,
+)  # fmt: skip
 
-from miscal.kernels.arithmetic import logarithm
-from miscal.kernels.buckets import edge_index, uniform_index
-from miscal.kernels.jit import fused, kernel
-from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid
-
-ROWS = 64  # of a tile
-PITCH = 72  # numbers between the columns of a tile: were it a power of two, columns would share their cache lines
-GIVEN, ENTROPY, CONFIDENCE, VARIATION_RATIO, QUALITATIVE = -1, 0, 1, 2, 3
+GIVEN, ENTROPY, CONFIDENCE = AS_GIVEN, BY_ENTROPY, BY_CONFIDENCE
+VARIATION_RATIO, QUALITATIVE = BY_VARIATION_RATIO, BY_QUALITATIVE
 NEAR = 2.0**40  # computed variations are compared with edges on the grid 1 / NEAR, so that rounding decides nothing
 
 
@@ -38,135 +58,152 @@ def sorting_network(size: int) -> np.ndarray:
     return np.array(steps, np.int64).reshape(-1, 2)
 
 
-@kernel
-def _load(probability, tile):
+@cython.cfunc
+@cython.nogil
+def _load(probability: Table, start: Index, rows: Index, tile: TableOut) -> cython.void:
     """Copy rows into the columns of a tile; a single column is P(class 1) of two classes."""
-    rows = probability.shape[0]
+    i: Index
+    k: Index
     if rows < ROWS:
         tile[:, :] = 0.0
     if probability.shape[1] == 1:
         for i in range(rows):
-            tile[0, i] = 1.0 - probability[i, 0]
-            tile[1, i] = probability[i, 0]
+            tile[0, i] = 1.0 - probability[start + i, 0]
+            tile[1, i] = probability[start + i, 0]
         return
     for i in range(rows):
         for k in range(probability.shape[1]):
-            tile[k, i] = probability[i, k]
+            tile[k, i] = probability[start + i, k]
 
 
-@kernel
-def _rank(tile, outcome, own, label, rank):
+@cython.cfunc
+@cython.nogil
+def _rank(
+    tile: TableOut, outcome: Outcomes, start: Index, rows: Index, own: FloatsOut, label: IntegersOut, rank: IntegersOut
+) -> cython.void:
     """Rank of the class that occurred: how many are more probable, or as probable with a lower number."""
+    i: Index
+    k: Index
     for i in range(ROWS):
         label[i] = 0
         rank[i] = 0
-    for i in range(outcome.size):
-        label[i] = outcome[i]
+    for i in range(rows):
+        label[i] = outcome[start + i]
     for i in range(ROWS):
         own[i] = tile[label[i], i]
     for k in range(tile.shape[0]):
-        column = np.uint64(k)
+        number: Integer = k
         for i in range(ROWS):
-            value = tile[column, np.uint64(i)]
-            rank[i] += np.int64((value > own[i]) | ((value == own[i]) & (k < label[i])))
+            value: cython.double = tile[k, i]
+            rank[i] += (value > own[i]) | ((value == own[i]) & (number < label[i]))
 
 
-@kernel
-def _sort(tile, network):
+@cython.cfunc
+@cython.nogil
+def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
     """Order every row of a tile from the largest to the smallest."""
+    i: Index
+    step: Index
     for step in range(network.shape[0]):
-        first = np.uint64(network[step, 0])
-        second = np.uint64(network[step, 1])
+        first = cython.address(tile[network[step, 0], 0])
+        second = cython.address(tile[network[step, 1], 0])
         for i in range(ROWS):
-            place = np.uint64(i)
-            one = tile[first, place]
-            two = tile[second, place]
-            tile[first, place] = one if one > two else two
-            tile[second, place] = one if one < two else two
+            one: cython.double = first[i]
+            two: cython.double = second[i]
+            first[i] = one if one > two else two
+            second[i] = one if one < two else two
 
 
-@fused
-def _entropy(tile, value):
+@cython.cfunc
+@cython.nogil
+def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
     """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
-    scale = 1.0 / math.log(tile.shape[0])
+    i: Index
+    k: Index
+    scale: cython.double = 1.0 / log(cython.cast(cython.double, tile.shape[0]))
     for i in range(ROWS):
         value[i] = 0.0
     for k in range(tile.shape[0]):
-        column = np.uint64(k)
         for i in range(ROWS):
-            x = tile[column, np.uint64(i)]
-            x = x if x > 1e-300 else 1e-300
+            x: cython.double = tile[k, i] if tile[k, i] > 1e-300 else 1e-300
             value[i] -= x * logarithm(x)
     for i in range(ROWS):
         value[i] = min(max(value[i] * scale, 0.0), 1.0)
 
 
-@kernel
-def _variation(kind, tile, value):
+@cython.cfunc
+@cython.nogil
+def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
     """Variation of every row of a sorted tile."""
-    classes = tile.shape[0]
-    scale = classes / (classes - 1.0)
-    if kind == ENTROPY:
+    i: Index
+    k: Index
+    scale: cython.double = tile.shape[0] / (tile.shape[0] - 1.0)
+    if kind == BY_ENTROPY:
         _entropy(tile, value)
-    elif kind == CONFIDENCE:
+    elif kind == BY_CONFIDENCE:
         for i in range(ROWS):
             value[i] = tile[0, i]
-    elif kind == VARIATION_RATIO:
+    elif kind == BY_VARIATION_RATIO:
         for i in range(ROWS):
             value[i] = min(scale * (1.0 - tile[0, i]), 1.0)
     else:
         for i in range(ROWS):
             value[i] = 0.0
-        for k in range(classes):
+        for k in range(tile.shape[0]):
             for i in range(ROWS):
-                value[i] += tile[np.uint64(k), np.uint64(i)] * tile[np.uint64(k), np.uint64(i)]
+                value[i] += tile[k, i] * tile[k, i]
         for i in range(ROWS):
             value[i] = min(max(scale * (1.0 - value[i]), 0.0), 1.0)
 
 
-@kernel
-def _codes(kind, value, edges, uniform, key, codes):
+@cython.cfunc
+@cython.nogil
+def _codes(
+    kind: cython.int, value: FloatsOut, edges: Strided, uniform: cython.bint, near: cython.double, key: FloatsOut,
+    codes: CodesOut,
+) -> cython.void:  # fmt: skip
     """Bin of every row of a tile by its variation."""
+    i: Index
     for i in range(ROWS):
         key[i] = value[i]
-    if kind not in (GIVEN, CONFIDENCE):
+    if kind not in (AS_GIVEN, BY_CONFIDENCE):
         for i in range(ROWS):
-            key[i] = np.floor(value[i] * NEAR + 0.5) / NEAR
+            key[i] = floor(value[i] * near + 0.5) / near
     if uniform:
-        uniform_index(key, edges[0], edges[edges.size - 1], edges, codes)
+        last: cython.double = edges[len(edges) - 1]
+        uniform_index(cython.address(key[0]), ROWS, edges[0], last, edges, cython.address(codes[0]))
     else:
-        edge_index(key, edges, codes)
+        edge_index(cython.address(key[0]), ROWS, edges, cython.address(codes[0]))
 
 
-@kernel
-def _prepare(probability, outcome, values, kind, network, tile, rank, value, own, label):
+@cython.cfunc
+@cython.nogil
+def _prepare(
+    probability: Table, outcome: Outcomes, values: Floats, start: Index, rows: Index, kind: cython.int,
+    network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
+) -> cython.void:  # fmt: skip
     """Fill a tile with ranked probabilities, and the rank and the variation of its rows."""
-    _load(probability, tile)
-    _rank(tile, outcome, own, label, rank)
+    i: Index
+    _load(probability, start, rows, tile)
+    _rank(tile, outcome, start, rows, own, label, rank)
     _sort(tile, network)
-    if kind != GIVEN:
+    if kind != AS_GIVEN:
         _variation(kind, tile, value)
-        return
-    for i in range(values.size):
-        value[i] = values[i]
+    elif len(values):
+        for i in range(rows):
+            value[i] = values[start + i]
 
 
-@kernel
-def _tile(classes):
-    """Working memory of a tile: ranked probabilities, rank, variation, and two columns for use within."""
-    return (
-        np.zeros((classes, PITCH)),  # contiguous as a whole: the compiler then knows the step within a column
-        np.zeros(ROWS, np.int64),
-        np.zeros(ROWS),
-        np.zeros(ROWS),
-        np.zeros(ROWS, np.int64),
-    )
+def _columns():
+    """Working memory beside a tile: rank, variation, and two columns for use within."""
+    return np.zeros(ROWS, np.int64), np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS, np.int64)
 
 
-@kernel
 def rank_sums(
-    probability, outcome, values, kind, network, edges, uniform, weight, second, count, counts, limbs, sums, size
-):
+    probability: Table, outcome: Outcomes, values: Floats, kind: cython.int, network: IntegerTable, edges: Strided,
+    uniform: cython.bint, weight: Floats, second: Floats, count: Integers, counts: TableOut, limbs: IntegerCubeOut,
+    sums: TableOut, size: TableOut,
+) -> None:  # fmt: skip
     """Sums per bin of variation.
 
     probability : (n, K), or (n, 1) with P(class 1); values : (n,) variations when kind is GIVEN, else empty;
@@ -175,53 +212,72 @@ def rank_sums(
     are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
     two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
     """
-    classes = counts.shape[1]
-    tile, rank, value, own, label = _tile(classes)
-    codes, pending = np.zeros(ROWS, np.int32), np.zeros((counts.shape[0], classes + 1), np.int64)
-    for start in range(0, outcome.size, ROWS):
-        stop = min(start + ROWS, outcome.size)
-        _prepare(
-            probability[start:stop], outcome[start:stop], values[start:stop], kind, network, tile, rank, value, own,
-            label,
-        )  # fmt: skip
-        _codes(kind, value, edges, uniform, own, codes)
-        if not weight.size:
-            _add_tile(tile, rank, codes, value, stop - start, kind != GIVEN, counts, pending)
-            if stop % SUB_BLOCK == 0 or stop == outcome.size:
-                _empty(pending, limbs)
-            continue
-        for i in range(stop - start):
-            cell = np.uint64(codes[i])
-            times = weight[start + i]
-            counts[cell, np.uint64(rank[i])] += times
-            size[cell, 0] += count[start + i] if count.size else 1
-            size[cell, 1] += second[start + i]
-            if limbs.size:
+    i: Index
+    k: Index
+    start: Index = 0
+    rows: Index
+    cell: Index
+    near: cython.double = NEAR
+    classes: Index = counts.shape[1]
+    tile: TableOut = np.zeros((classes, PITCH))
+    rank: IntegersOut
+    value: FloatsOut
+    own: FloatsOut
+    label: IntegersOut
+    rank, value, own, label = _columns()
+    codes: CodesOut = np.zeros(ROWS, np.int32)
+    pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
+    with cython.nogil:
+        while start < len(outcome):
+            rows = min(ROWS, len(outcome) - start)
+            _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
+            _codes(kind, value, edges, uniform, near, own, codes)
+            for i in range(rows if len(weight) else 0):
+                cell = codes[i]
+                times: cython.double = weight[start + i]
+                counts[cell, rank[i]] += times
+                size[cell, 0] += count[start + i] if len(count) else 1
+                size[cell, 1] += second[start + i]
+                if limbs.shape[0]:
+                    for k in range(classes):
+                        add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
+                    if kind != AS_GIVEN:
+                        add_limbs(cython.address(limbs[cell, classes, 0]), grid(value[i]), cython.cast(Integer, times))
+                    continue
                 for k in range(classes):
-                    add_limbs(limbs, cell, np.uint64(k), grid(tile[k, i]), np.int64(times))
-                if kind != GIVEN:
-                    add_limbs(limbs, cell, np.uint64(classes), grid(value[i]), np.int64(times))
-                continue
-            for k in range(classes):
-                sums[cell, k] += times * tile[k, i]
-            sums[cell, classes] += times * value[i]
+                    sums[cell, k] += times * tile[k, i]
+                sums[cell, classes] += times * value[i]
+            start += rows
+            if not len(weight):
+                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
+                if start % SUB_BLOCK == 0 or start == len(outcome):
+                    _empty(pending, limbs)
 
 
-@kernel
-def _add_tile(tile, rank, codes, value, rows, known, counts, pending):
+@cython.cfunc
+@cython.nogil
+def _add_tile(
+    tile: TableOut, rank: IntegersOut, codes: CodesOut, value: FloatsOut, rows: Index, known: cython.bint,
+    counts: TableOut, pending: IntegerTableOut,
+) -> cython.void:  # fmt: skip
     """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
-    classes = np.uint64(tile.shape[0])
+    i: Index
+    k: Index
     for i in range(rows):
-        cell = np.uint64(codes[i])
-        counts[cell, np.uint64(rank[i])] += 1.0
-        pending[cell, classes] += grid(value[i]) if known else 0
-        for k in range(classes):
+        cell: Index = codes[i]
+        counts[cell, rank[i]] += 1.0
+        if known:
+            pending[cell, tile.shape[0]] += grid(value[i])
+        for k in range(tile.shape[0]):
             pending[cell, k] += grid(tile[k, i])
 
 
-@kernel
-def _empty(pending, limbs):
+@cython.cfunc
+@cython.nogil
+def _empty(pending: IntegerTableOut, limbs: IntegerCubeOut) -> cython.void:
     """Move the integers of a sub-block to their two halves."""
+    cell: Index
+    k: Index
     for cell in range(pending.shape[0]):
         for k in range(pending.shape[1]):
             limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
@@ -229,22 +285,34 @@ def _empty(pending, limbs):
             pending[cell, k] = 0
 
 
-@kernel
-def rank_rows(probability, outcome, kind, network, ranked, rank, value):
+def rank_rows(
+    probability: Table, outcome: Outcomes, kind: cython.int, network: IntegerTable, ranked: TableOut, rank: IntegersOut,
+    value: FloatsOut,
+) -> None:  # fmt: skip
     """Fill, row by row, what is asked for: ranked (n, K) if it has rows, rank (n,), value (n,) if kind is not GIVEN."""
-    classes = 2 if probability.shape[1] == 1 else probability.shape[1]
-    tile, ranks, values, own, label = _tile(classes)
-    for start in range(0, outcome.size, ROWS):
-        stop = min(start + ROWS, outcome.size)
-        _prepare(
-            probability[start:stop], outcome[start:stop], values[:0], kind, network, tile, ranks, values, own, label
-        )
-        for i in range(stop - start):
-            if rank.size:
-                rank[start + i] = ranks[i]
-            if kind != GIVEN:
-                value[start + i] = values[i]
-        if ranked.shape[0]:
-            for i in range(stop - start):
-                for k in range(classes):
-                    ranked[start + i, k] = tile[k, i]
+    i: Index
+    k: Index
+    start: Index = 0
+    rows: Index
+    classes: Index = 2 if probability.shape[1] == 1 else probability.shape[1]
+    tile: TableOut = np.zeros((classes, PITCH))
+    ranks: IntegersOut
+    values: FloatsOut
+    own: FloatsOut
+    label: IntegersOut
+    ranks, values, own, label = _columns()
+    nothing: Floats = np.empty(0)
+    with cython.nogil:
+        while start < len(outcome):
+            rows = min(ROWS, len(outcome) - start)
+            _prepare(probability, outcome, nothing, start, rows, kind, network, tile, ranks, values, own, label)
+            for i in range(rows):
+                if len(rank):
+                    rank[start + i] = ranks[i]
+                if kind != AS_GIVEN:
+                    value[start + i] = values[i]
+            if ranked.shape[0]:
+                for i in range(rows):
+                    for k in range(classes):
+                        ranked[start + i, k] = tile[k, i]
+            start += rows

@@ -41,7 +41,7 @@ def quantile_edges(
 
 
 def _linear_quantiles(values: np.ndarray, shares: np.ndarray, count: np.ndarray) -> np.ndarray:
-    from miscal.kernels.order import order_statistics
+    from miscal.kernels.sorting import order_statistics
 
     total = int(count.sum()) if count.size else values.size
     return interpolated(order_statistics(values, quantile_ranks(shares, total), count), shares, total)

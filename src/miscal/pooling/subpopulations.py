@@ -68,7 +68,7 @@ class Covariate:
 
 def covariate(column: Column, *, nominal: bool, order: np.ndarray, keep: bool) -> Covariate:
     """Code a column, rows in the given order; `keep` the distinct numbers, which only names need."""
-    from miscal.kernels.order import dense_ranks
+    from miscal.kernels.sorting import dense_ranks
 
     kind = column.kind
     if nominal:

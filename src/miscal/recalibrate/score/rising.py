@@ -76,7 +76,8 @@ class IsotonicCalibration(_Rising):
     values_: list[Floats] = state("ragged", low=0.0, high=1.0)
 
     def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        from miscal.kernels.order import rising_rates, sorted_order
+        from miscal.kernels.order import rising_rates
+        from miscal.kernels.sorting import sorted_order
 
         order = sorted_order(rows.score)
         sorted_scores = rows.score[order]
