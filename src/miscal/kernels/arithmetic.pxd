@@ -1,6 +1,6 @@
 # Numbers as bits, the grid of exact sums, and the exponential and the logarithm without a branch or a table.
 from libc.math cimport INFINITY, log, log1p
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -22,10 +22,15 @@ cdef inline int64_t grid(double value) noexcept nogil:
 
 
 cdef inline double logarithm(double x) noexcept nogil:
-    """log(x) of a positive, normal number, without a branch or a table."""
-    cdef int64_t bits = bits_of(x)
-    cdef int64_t exponent = (bits - <int64_t>0x3FE6A09E667F3BCD) >> 52
-    cdef double m = number_of(bits - (exponent << 52))
+    """log(x) of a positive, normal number: x = 2**e m, m in [sqrt(1/2), sqrt(2)), log(x) = e ln 2 + 2 atanh(f).
+
+    f = (m - 1) / (m + 1), atanh by its series to f**19: the error is below 2 ulp of the larger of |log x| and 1. The
+    exponent is read by unsigned shifts and becomes a number beside 2**52, which all processors have as vector code.
+    """
+    cdef uint64_t beyond = <uint64_t>bits_of(x) - <uint64_t>0x3FE6A09E667F3BCD
+    cdef double m = number_of(<int64_t>(<uint64_t>bits_of(x) - (beyond & <uint64_t>0xFFF0000000000000)))
+    cdef uint64_t raised = (beyond + <uint64_t>0x4000000000000000) >> 52  # the exponent and 1024
+    cdef double exponent = number_of(<int64_t>(raised | <uint64_t>0x4330000000000000)) - 4503599627371520.0
     cdef double f = (m - 1.0) / (m + 1.0)
     cdef double s = f * f
     cdef double series = 1.0 / 19.0
@@ -56,8 +61,12 @@ cdef inline double loss(double predicted, double observed) noexcept nogil:
     return -log(x) if x > 0.0 else INFINITY
 
 
-cdef inline double exponential(double x) noexcept nogil:
-    """exp(x) for x <= 700; exactly 0 below -708."""
+cdef inline double held_exponential(double x) noexcept nogil:
+    """exp(x) for x <= 700; below -708, where the result would lose digits, it stays at exp(-708).
+
+    exp(x) = 2**n * exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of
+    degree 13 (truncation 4e-18): the error is below 1.5 ulp. Adding 1.5 * 2**52 rounds; the low bits then hold n.
+    """
     cdef double bounded = x if x > -708.0 else -708.0
     cdef double shifted = bounded * 1.4426950408889634 + 6755399441055744.0
     cdef double whole = shifted - 6755399441055744.0
@@ -76,5 +85,10 @@ cdef inline double exponential(double x) noexcept nogil:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    p = p * number_of((bits_of(shifted) + 1023) << 52)
-    return p if x >= -708.0 else 0.0
+    return p * number_of((bits_of(shifted) + 1023) << 52)
+
+
+cdef inline double exponential(double x) noexcept nogil:
+    """exp(x) for x <= 700; exactly 0 below -708."""
+    cdef double power = held_exponential(x)
+    return power if x >= -708.0 else 0.0
