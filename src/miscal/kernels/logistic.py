@@ -68,16 +68,14 @@ def make_features(
         for i in range(size):
             first[i] = held[i]
         return
-    logarithms(held, size, first)
-    for i in range(size):
-        held[i] = 1.0 - held[i]
-    logarithms(held, size, second)
     if kind == 1:  # LOGIT
         for i in range(size):
-            first[i] -= second[i]
+            first[i] = logarithm(held[i] / (1.0 - held[i]))
     else:
         for i in range(size):
-            second[i] = -second[i]
+            first[i] = logarithm(held[i])
+        for i in range(size):
+            second[i] = -logarithm(1.0 - held[i])
 
 
 def score_features(
@@ -85,7 +83,7 @@ def score_features(
 ) -> None:
     """Fill one row of `features` for each feature of a score held within [low, high], low > 0; a third row is scratch.
 
-    probability: p;  logit: ln p - ln(1 - p);  beta: ln p and -ln(1 - p). Scores of exactly 0 and 1, and no other, are
+    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p). Scores of exactly 0 and 1, and no other, are
     first moved inwards by `clip`.
     """
     if features.shape[0] < 3 or features.shape[1] != score.shape[0]:
