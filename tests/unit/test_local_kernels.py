@@ -10,10 +10,10 @@ import pytest
 
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
-from miscal.kernels.arithmetic import decay, decay_or_rebase
-from miscal.kernels.laplacian import laplacian_sums, partition
+from miscal.kernels.laplacian import decay, decay_or_rebase, partition
 from miscal.kernels.neighbours import local_sums
-from miscal.kernels.pairs import one_way_sums, others_in_cell, symmetric_sums
+from miscal.kernels.pairs import laplacian_sums, one_way_sums, symmetric_sums
+from miscal.kernels.tiles import others_in_cell
 from miscal.metrics import (
     average_local_calibration_error,
     local_calibration_error,
@@ -104,7 +104,7 @@ def test_long_sums_of_equal_terms_do_not_drift(d, bandwidths):
 @pytest.mark.parametrize("own", [True, False])
 def test_same_bits_for_any_number_of_threads(rng, monkeypatch, d, own):
     features, cells, values = cloud(rng, 40_000 if d < 3 else 5000, d)
-    monkeypatch.setattr("miscal.kernels.laplacian.GRAIN", 1000)
+    monkeypatch.setattr("miscal.kernels.pairs.GRAIN", 1000)
     answers = []
     for threads in ("1", "3"):
         monkeypatch.setenv("MISCAL_THREADS", threads)

@@ -8,7 +8,7 @@ module's name. Both give the same bits. The other files are the Python that call
 import importlib
 import sys
 
-KERNELS = ("buckets", "checks", "classes", "order", "sums", "variation")
+KERNELS = ("buckets", "checks", "classes", "laplacian", "loess", "logistic", "order", "sums", "tiles", "variation")
 
 
 def _install() -> None:

@@ -14,14 +14,12 @@ cdef extern from *:
     #define MISCAL_HALF_MASK (((int64_t)1 << 26) - 1)
     #define MISCAL_LOW_MASK ((int64_t)0xFFFFFFFF)
     #define MISCAL_LOWER_BASE ((uint64_t)0x4330000000000000)
-    #define MISCAL_ROOT_BITS ((uint64_t)0x3FE6A09E667F3BCD - ((uint64_t)1024 << 52))
     #define MISCAL_SURE 1.4210854715202004e-14
     """
     const int64_t ONE "MISCAL_ONE"  # what stands for 1
     const int64_t HALF_MASK "MISCAL_HALF_MASK"
     const int64_t LOW_MASK "MISCAL_LOW_MASK"
     const uint64_t LOWER_BASE "MISCAL_LOWER_BASE"  # the bits of 2**52, whose last is worth 1
-    const uint64_t ROOT_BITS "MISCAL_ROOT_BITS"  # those of sqrt(1/2), less 1024 in the exponent
     # 2**-46: down to this probability the logarithm is our own, which kernels can work out several at a time
     const double SURE "MISCAL_SURE"
 
@@ -52,28 +50,24 @@ cdef inline void add_limbs(int64_t *limbs, int64_t q, int64_t weight) noexcept n
 
 
 cdef inline double logarithm(double x) noexcept nogil:
-    """log(x) of a positive, normal number, without a branch or a table.
+    """log(x) of a positive, normal number: x = 2**e m, m in [sqrt(1/2), sqrt(2)), log(x) = e ln 2 + 2 atanh(f).
 
-    log(x) = e ln 2 + 2 atanh(f), x = 2**e m with m in [sqrt(1/2), sqrt(2)), f = (m - 1) / (m + 1), and atanh by its
-    series to f**17: the error is below 2 ulp of the larger of |log x| and 1. The exponent is kept positive and read as
-    the last bits of 2**52, by steps that become vector code where integers of 64 bits cannot.
+    f = (m - 1) / (m + 1), atanh(f) = f (1 + f**2 q(f**2)), q the polynomial of degree 6 with the least relative error,
+    1e-18: the error is below 2 ulp of the larger of |log x| and 1. The exponent is read by unsigned shifts and becomes
+    a number beside 2**52: every processor has that as vector code.
     """
-    cdef uint64_t bits = <uint64_t>bits_of(x)
-    cdef uint64_t raised = (bits - ROOT_BITS) >> 52  # the exponent + 1024
-    cdef double exponent = number_of(<int64_t>(raised | LOWER_BASE)) - 4503599627371520.0  # 2**52 + 1024
-    cdef double m = number_of(<int64_t>(bits - ((raised - 1024) << 52)))
+    cdef uint64_t beyond = <uint64_t>bits_of(x) - <uint64_t>0x3FE6A09E667F3BCD
+    cdef double m = number_of(<int64_t>(<uint64_t>bits_of(x) - (beyond & <uint64_t>0xFFF0000000000000)))
+    cdef uint64_t raised = (beyond + <uint64_t>0x4000000000000000) >> 52  # the exponent and 1024
+    cdef double exponent = number_of(<int64_t>(raised | <uint64_t>0x4330000000000000)) - 4503599627371520.0
     cdef double f = (m - 1.0) / (m + 1.0)
     cdef double s = f * f
-    cdef double series = 1.0 / 19.0
-    series = series * s + 1.0 / 17.0
-    series = series * s + 1.0 / 15.0
-    series = series * s + 1.0 / 13.0
-    series = series * s + 1.0 / 11.0
-    series = series * s + 1.0 / 9.0
-    series = series * s + 1.0 / 7.0
-    series = series * s + 1.0 / 5.0
-    series = series * s + 1.0 / 3.0
-    return exponent * 0.6931471805599453 + 2.0 * f * (1.0 + s * series)
+    cdef double s2 = s * s
+    cdef double low = (0.333333333333336723054 + 0.199999999997071589073 * s) + (
+        0.142857143712376916125 + 0.11111099281724645873 * s) * s2
+    cdef double high = (0.0909178243397737760452 + 0.0765701790716204160017 * s) + 0.0739805277797873793648 * s2
+    cdef double rest = 2.0 * f * (1.0 + s * (low + s2 * s2 * high)) + exponent * 1.90821492927058770002e-10
+    return exponent * 0.693147180369123816490 + rest  # ln 2 in two parts, of which the first loses nothing
 
 
 cdef inline double loss(double predicted, double observed) noexcept nogil:
@@ -96,25 +90,33 @@ cdef inline double loss(double predicted, double observed) noexcept nogil:
     return -log(x) if x > 0.0 else INFINITY
 
 
+cdef inline double power_of_e(double x) noexcept nogil:
+    """exp(x) for -708 <= x <= 700: 2**n * exp(r), n the integer nearest to x / ln 2, |r| <= ln 2 / 2.
+
+    exp(r) = 1 + r + r**2 q(r), q the polynomial of degree 9 with the least relative error, 4e-18: the error is below
+    1.5 ulp. Adding 1.5 * 2**52 rounds; the low bits then hold n. The terms of q are added in pairs, not one after the
+    other, so that a processor need not wait for each. Outside the range the result means nothing.
+    """
+    cdef double shifted = x * 1.4426950408889634 + 6755399441055744.0
+    cdef double whole = shifted - 6755399441055744.0
+    cdef double r = (x - whole * 0.693147180369123816490) - whole * 1.90821492927058770002e-10
+    cdef double r2 = r * r
+    cdef double r4 = r2 * r2
+    cdef double low = (0.500000000000001062715 + 0.166666666666664125227 * r) + (
+        0.0416666666665301584938 + 0.00833333333349446166393 * r) * r2
+    cdef double middle = (0.00138888889436301341611 + 0.000198412695065787239323 * r) + (
+        0.0000248014930988873915447 + 0.00000275575863737851809539 * r) * r2
+    cdef double high = 2.76302483853230205604e-7 + 2.50000616255312795875e-8 * r
+    return (1.0 + (r + r2 * (low + r4 * (middle + r4 * high)))) * number_of((bits_of(shifted) + 1023) << 52)
+
+
 cdef inline double exponential(double x) noexcept nogil:
     """exp(x) for x <= 700; exactly 0 below -708."""
-    cdef double bounded = x if x > -708.0 else -708.0
-    cdef double shifted = bounded * 1.4426950408889634 + 6755399441055744.0
-    cdef double whole = shifted - 6755399441055744.0
-    cdef double r = (bounded - whole * 0.693147180369123816490) - whole * 1.90821492927058770002e-10
-    cdef double p = 1.60590438368216145994e-10
-    p = p * r + 2.08767569878680989792e-9
-    p = p * r + 2.50521083854417187751e-8
-    p = p * r + 2.75573192239858906526e-7
-    p = p * r + 2.75573192239858906526e-6
-    p = p * r + 2.48015873015873015873e-5
-    p = p * r + 1.98412698412698412698e-4
-    p = p * r + 1.38888888888888888889e-3
-    p = p * r + 8.33333333333333333333e-3
-    p = p * r + 4.16666666666666666667e-2
-    p = p * r + 1.66666666666666666667e-1
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    p = p * number_of((bits_of(shifted) + 1023) << 52)
-    return p if x >= -708.0 else 0.0
+    cdef double power = power_of_e(x)
+    return power if x >= -708.0 else 0.0
+
+
+cdef inline double held_exponential(double x) noexcept nogil:
+    """exp(x) for x <= 700; below -708, where the result would lose digits, it stays at exp(-708)."""
+    cdef double power = power_of_e(x)
+    return power if x >= -708.0 else 3.307553003638408e-308

@@ -1,8 +1,8 @@
-"""Exact sums of a Laplacian kernel over all pairs in one to three dimensions, in O(n log^(d-1) n).
+"""Exact sums of a Laplacian kernel over all pairs in one to three dimensions, in O(n log^(d-1) n): the loops.
 
 Divide and conquer: split at the middle of one coordinate, sweep between the sides, go down each side. Every list of
 points sorted by another coordinate goes down with its node by a stable partition, so that sorting is done once, at the
-root, for all nodes and all bandwidths.
+root, for all nodes and all bandwidths (`pairs.laplacian_sums`).
 
 One sweep adds every pair of points on opposite sides of the splits in linear time. The points of a node are split at
 the middle of every coordinate but the last, and sorted by the last, z. Between opposite sides the distance is a sum of
@@ -12,362 +12,453 @@ one number a point and the difference in z,
 
 so that one running sum a class of sides, read and added to while z rises and again while it falls, serves all pairs.
 Running sums are kept relative to a reference (the cost and z of one of their points), and each row's sums relative to a
-reference distance, as `pairs.receive` says. Sums are added in two levels (`fresh`, `settled`), because one long running
-sum of near-equal terms drifts.
+reference distance, as `nearness.receive` says. Sums are added in two levels (`fresh`, `settled`), because one long
+running sum of near-equal terms drifts.
 
-What is summed is one tuple `sums`: source (n,), values (n, m), reference (n,), slack, scales (b,) and out (b, n, m).
+What is summed is one tuple `sums`: source (n,) uint8, values (n, m), reference (n,), slack, scales (b,) and out
+(b, n, m).
 """
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
-
+import cython
 import numpy as np
+from cython.cimports.libc.math import exp, fabs
+from cython.cimports.libc.stdint import uint8_t, uint32_t
+from cython.cimports.miscal.kernels.arithmetic import exponential
+from cython.cimports.miscal.kernels.kinds import (
+    CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Numbers, NumbersOut, Places, PlacesOut, Table, TableOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.nearness import Sums, decay as fill_decay, distances, far, receive
 
-from miscal.kernels.arithmetic import decay_or_rebase
-from miscal.kernels.jit import kernel
-from miscal.kernels.pairs import FAR, SLACK, distances, receive
-from miscal.kernels.sorting import sorted_order
-from miscal.kernels.threads import over_blocks
+LEAF = cython.declare(Index, 32)  # points of a plane below which all pairs are cheaper than another split
+GIVES_ONLY = cython.declare(cython.int, 2)
+SETTLE = cython.declare(Index, 255)  # a power of two less one: how many points the fresh sums take before they are settled
 
-Array = np.ndarray[Any, Any]
-Span = tuple[int, int]
+# Points in the order in which they are swept, and room for what a sweep computes of them.
+Sweep = cython.struct(
+    size=Index,
+    z=NumbersOut,
+    cost=NumbersOut,
+    kind=cython.pointer(uint8_t),
+    rows=cython.pointer(uint32_t),
+    source=cython.pointer(uint8_t),
+    values=NumbersOut,
+    reference=NumbersOut,
+    receive=NumbersOut,  # (2, size): the distance beyond the reference that a point receives from, z rising and falling
+    give=NumbersOut,  # (2, size): and of the one it gives to
+    received=NumbersOut,
+    given=NumbersOut,
+    got=NumbersOut,
+    running=NumbersOut,  # (2, 4, columns): the fresh and the settled sums of each class
+    above=cython.pointer(uint32_t),
+)
 
-GRAIN = 1 << 14  # points below which a subtree is one task
-LEAF = 32  # points of a plane below which all pairs are cheaper than another split
-SPACE_LEAF = 512  # and points of a space
-MANY = 5000  # numbers from which sorting by digits is quicker
-GIVES_ONLY = 2
-SETTLE = 255  # a power of two less one: how many points the fresh sums take before they are settled
+# The points of a plane, points[0] ascending, and what is known of them.
+Plane = cython.struct(
+    points=Numbers, count=Index, dimensions=Index, cost=Numbers, side=cython.pointer(cython.const[uint8_t]),
+    sides=cython.int, rows=cython.pointer(cython.const[uint32_t]), order=cython.pointer(uint32_t),
+)  # fmt: skip
 
 
-@kernel
-def plan_sweep(z, cost, kind, opposite, source, reference, slack, rising, receive, give):
+@cython.cfunc
+@cython.exceptval(check=True)
+def opened(sums: tuple) -> Sums:
+    """The arrays of the tuple, which outlives the call, as places in memory."""
+    source: Flags = sums[0]
+    values: Table = sums[1]
+    reference: FloatsOut = sums[2]
+    scales: Floats = sums[4]
+    out: CubeOut = sums[5]
+    if not (source.shape[0] == values.shape[0] == reference.shape[0] == out.shape[1]):
+        raise ValueError("source, values, reference and out must have as many rows")
+    if out.shape[0] != scales.shape[0] or out.shape[2] != values.shape[1] or out.shape[0] * out.shape[2] == 0:
+        raise ValueError("out must be (scales, rows, columns)")
+    made: Sums
+    made.source, made.values, made.reference = (
+        cython.address(source[0]), cython.address(values[0, 0]), cython.address(reference[0]),
+    )  # fmt: skip
+    made.slack, made.scales, made.out = sums[3], cython.address(scales[0]), cython.address(out[0, 0, 0])
+    made.bands, made.rows, made.columns = out.shape[0], out.shape[1], out.shape[2]
+    return made
+
+
+@cython.cfunc
+@cython.nogil
+def room(numbers: FloatsOut, flags: FlagsOut, places: PlacesOut, size: Index, columns: Index) -> Sweep:
+    """Cut the room of a sweep of at most `size` points from (9 + 2 columns) (size + 8) numbers and 2 size others."""
+    made: Sweep
+    made.size = size
+    made.z = cython.address(numbers[0])
+    made.cost = made.z + size
+    made.reference = made.cost + size
+    made.receive = made.reference + size
+    made.give = made.receive + 2 * size
+    made.received = made.give + 2 * size
+    made.given = made.received + size
+    made.values = made.given + size
+    made.got = made.values + size * columns
+    made.running = made.got + size * columns
+    made.kind = cython.address(flags[0])
+    made.source = made.kind + size
+    made.rows = cython.address(places[0])
+    made.above = made.rows + size
+    return made
+
+
+@cython.cfunc
+@cython.nogil
+def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double, rising: cython.bint) -> cython.void:
     """Fill, for each point in order of z, its distance beyond the reference it receives from and gives to."""
-    size = z.size
-    best_cost = np.full(4, FAR)
-    best_z = np.zeros(4)
+    size: Index = here.size
+    z, cost, reference = here.z, here.cost, here.reference
+    taken = here.receive + (0 if rising else size)
+    give = here.give + (0 if rising else size)
+    best_cost: cython.double[4]
+    best_z: cython.double[4]
+    step: Index
+    k: cython.int
+    for k in range(4):
+        best_cost[k] = far()
+        best_z[k] = 0.0
     for step in range(size):
-        q = step if rising else size - 1 - step
-        mine = kind[q]
-        other = np.uint8(mine ^ opposite)
-        distance = cost[q] + (best_cost[other] + abs(z[q] - best_z[other]))
-        lead = distance - reference[q]
-        receive[q] = lead
+        q: Index = step if rising else size - 1 - step
+        mine: cython.int = here.kind[q]
+        other: cython.int = mine ^ opposite
+        distance: cython.double = cost[q] + (best_cost[other] + fabs(z[q] - best_z[other]))
+        lead: cython.double = distance - reference[q]
+        taken[q] = lead
         if lead < -slack:
             reference[q] = distance
-        if source[q]:
-            lead = cost[q] - (best_cost[mine] + abs(z[q] - best_z[mine]))
+        if here.source[q]:
+            lead = cost[q] - (best_cost[mine] + fabs(z[q] - best_z[mine]))
             give[q] = lead
             if lead < -slack:
                 best_cost[mine] = cost[q]
                 best_z[mine] = z[q]
         else:
-            give[q] = FAR
+            give[q] = far()
 
 
-@kernel
-def add_sweep(kind, opposite, values, receive, give, received, given, slack, rising, got):
+@cython.cfunc
+@cython.nogil
+def fill_decay_or_rebase(
+    lead: Numbers, size: Index, scale: cython.double, slack: cython.double, weight: NumbersOut
+) -> cython.void:
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
+    i: Index
+    for i in range(size):
+        x: cython.double = lead[i] if lead[i] < -slack else -lead[i]
+        weight[i] = exponential(x * scale)
+
+
+@cython.cfunc
+@cython.nogil
+def add(
+    here: cython.pointer(Sweep), opposite: cython.int, columns: Index, slack: cython.double, rising: cython.bint
+) -> cython.void:
     """Add to got the sums that each point receives; `received` and `given` are the weights of the plan."""
-    size, columns = values.shape
-    fresh = np.zeros((4, columns))
-    settled = np.zeros((4, columns))
+    size: Index = here.size
+    taken = here.receive + (0 if rising else size)
+    give = here.give + (0 if rising else size)
+    values, got, fresh, settled = here.values, here.got, here.running, here.running + 4 * columns
+    step: Index
+    c: Index
+    for c in range(8 * columns):
+        fresh[c] = 0.0
     for step in range(size):
-        q = step if rising else size - 1 - step
-        mine = kind[q]
-        other = np.uint8(mine ^ opposite)
-        weight = received[q]
-        if receive[q] < -slack:
+        q: Index = step if rising else size - 1 - step
+        mine: Index = here.kind[q] * columns
+        other: Index = (here.kind[q] ^ opposite) * columns
+        weight: cython.double = here.received[q]
+        if taken[q] < -slack:
             for c in range(columns):
-                got[q, c] *= weight
+                got[q * columns + c] *= weight
             weight = 1.0
         for c in range(columns):
-            got[q, c] += weight * (settled[other, c] + fresh[other, c])
-        weight = given[q]
+            got[q * columns + c] += weight * (settled[other + c] + fresh[other + c])
+        weight = here.given[q]
         if give[q] < -slack:
             for c in range(columns):
-                settled[mine, c] = (settled[mine, c] + fresh[mine, c]) * weight
-                fresh[mine, c] = 0.0
+                settled[mine + c] = (settled[mine + c] + fresh[mine + c]) * weight
+                fresh[mine + c] = 0.0
             weight = 1.0
         for c in range(columns):
-            fresh[mine, c] += weight * values[q, c]
+            fresh[mine + c] += weight * values[q * columns + c]
         if step & SETTLE == SETTLE:
-            for k in range(4):
-                for c in range(columns):
-                    settled[k, c] += fresh[k, c]
-                    fresh[k, c] = 0.0
+            for c in range(4 * columns):
+                settled[c] += fresh[c]
+                fresh[c] = 0.0
 
 
-@kernel
-def deliver(rows, before, after, scale, got, out):
+@cython.cfunc
+@cython.nogil
+def deliver(here: cython.pointer(Sweep), sums: cython.pointer(Sums), b: Index) -> cython.void:
     """Add what each point got to its row of out, which first moves to the new reference."""
-    for q in range(rows.size):
-        row = rows[q]
-        if after[q] < before[row]:
-            factor = np.exp((after[q] - before[row]) * scale)
-            for c in range(got.shape[1]):
-                out[row, c] *= factor
-        for c in range(got.shape[1]):
-            out[row, c] += got[q, c]
+    columns: Index = sums.columns
+    q: Index
+    c: Index
+    for q in range(here.size):
+        row: Index = here.rows[q]
+        to = sums.out + (b * sums.rows + row) * columns
+        if here.reference[q] < sums.reference[row]:
+            factor: cython.double = exp((here.reference[q] - sums.reference[row]) * sums.scales[b])
+            for c in range(columns):
+                to[c] *= factor
+        for c in range(columns):
+            to[c] += here.got[q * columns + c]
 
 
-@kernel
-def sweep(z, cost, kind, kinds, rows, sums):
+@cython.cfunc
+@cython.nogil
+def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.pointer(Sums)) -> cython.void:
     """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
 
-    The points are given in ascending order of `z`; `rows` says where each lies in what is summed. Class k receives from
-    class kinds - 1 - k. With a single class every point receives from every other.
+    The points are in ascending order of z; `rows` says where each lies in what is summed. Class k receives from class
+    kinds - 1 - k. With a single class every point receives from every other.
     """
-    source, values, reference, slack, scales, out = sums
-    size, columns = z.size, values.shape[1]
-    opposite = np.uint8(kinds - 1)
-    source_here, values_here, reference_here = np.empty(size, np.uint8), np.empty((size, columns)), np.empty(size)
+    size: Index = here.size
+    columns: Index = sums.columns
+    q: Index
+    c: Index
+    b: Index
+    way: Index
     for q in range(size):
-        row = rows[q]
-        source_here[q] = source[row]
-        reference_here[q] = reference[row]
+        row: Index = here.rows[q]
+        here.source[q] = sums.source[row]
+        here.reference[q] = sums.reference[row]
         for c in range(columns):
-            values_here[q, c] = values[row, c]
-    receive, give = np.empty((2, size)), np.empty((2, size))
+            here.values[q * columns + c] = sums.values[row * columns + c]
     for way in range(2):  # z rising, then falling
-        plan_sweep(z, cost, kind, opposite, source_here, reference_here, slack, way == 0, receive[way], give[way])
-    got, received, given = np.empty((size, columns)), np.empty(size), np.empty(size)
-    for b in range(scales.size):
-        got[:] = 0.0
+        plan(here, kinds - 1, sums.slack, way == 0)
+    for b in range(sums.bands):
+        for c in range(size * columns):
+            here.got[c] = 0.0
         for way in range(2):
-            decay_or_rebase(receive[way], scales[b], slack, received)
-            decay_or_rebase(give[way], scales[b], slack, given)
-            add_sweep(kind, opposite, values_here, receive[way], give[way], received, given, slack, way == 0, got)
-        deliver(rows, reference, reference_here, scales[b], got, out[b])
+            fill_decay_or_rebase(here.receive + way * size, size, sums.scales[b], sums.slack, here.received)
+            fill_decay_or_rebase(here.give + way * size, size, sums.scales[b], sums.slack, here.given)
+            add(here, kinds - 1, columns, sums.slack, way == 0)
+        deliver(here, sums, b)
     for q in range(size):
-        reference[rows[q]] = reference_here[q]
+        sums.reference[here.rows[q]] = here.reference[q]
 
 
-@kernel
-def leaf(low, high, points, side, sides, rows, sums):
-    """Add all pairs of points low..high of (d, n), except a point with itself; with two sides, opposite sides only."""
-    source, values, reference, slack, scales, out = sums
-    size, columns = high - low, values.shape[1]
-    values_here, barrier = np.empty((columns, size)), np.zeros((2, size))  # what keeps a side from receiving
+@cython.cfunc
+@cython.nogil
+def all_pairs(
+    low: Index, high: Index, of: cython.pointer(Plane), scratch: NumbersOut, sums: cython.pointer(Sums)
+) -> cython.void:
+    """Add all pairs of points low..high, except a point with itself; with two sides, opposite sides only.
+
+    The scratch has room for 4 + columns numbers a point.
+    """
+    size: Index = high - low
+    distance, weight, barrier, values = scratch, scratch + size, scratch + 2 * size, scratch + 4 * size
+    point: cython.double[3]
+    i: Index
+    j: Index
+    c: Index
     for j in range(size):
-        row = rows[low + j]
-        for c in range(columns):
-            values_here[c, j] = values[row, c]
-        if not source[row]:
-            barrier[:, j] = FAR
-        elif sides == 2:
-            barrier[side[low + j], j] = FAR
-    distance, weight, point = np.empty(size), np.empty(size), np.empty(points.shape[0])
+        row: Index = of.rows[low + j]
+        for c in range(sums.columns):
+            values[c * size + j] = sums.values[row * sums.columns + c]
+        gives: cython.bint = sums.source[row] != 0  # else, and within its own side, a barrier keeps it from giving
+        barrier[j] = far() if not gives or (of.sides == 2 and of.side[low + j] == 0) else 0.0
+        barrier[size + j] = far() if not gives or (of.sides == 2 and of.side[low + j] == 1) else 0.0
     for i in range(low, high):
-        if source[rows[i]] == GIVES_ONLY:
+        if sums.source[of.rows[i]] == GIVES_ONLY:
             continue
-        for k in range(point.size):
-            point[k] = points[k, i]
-        distances(points, point, low, high, False, distance)
-        distance += barrier[side[i]]
-        distance[i - low] = FAR
-        receive(distance, weight, values_here, 0, scales, slack, rows[i], reference, out)
+        for c in range(of.dimensions):
+            point[c] = of.points[c * of.count + i]
+        distances(of.points + low, of.count, of.dimensions, point, size, False, distance)
+        wall = barrier + of.side[i] * size
+        for j in range(size):
+            distance[j] += wall[j]
+        distance[i - low] = far()
+        receive(distance, weight, size, values, size, sums, of.rows[i])
 
 
-@kernel
-def partition(order, middle):
+@cython.cfunc
+@cython.nogil
+def part(order: cython.pointer(uint32_t), size: Index, middle: Index, above: cython.pointer(uint32_t)) -> cython.void:
     """Put the entries below `middle` first, both parts in the order they had."""
-    above = np.empty(order.size, order.dtype)
-    low, high = 0, 0
-    for q in range(order.size):
-        i = order[q]
+    low: Index = 0
+    high: Index = 0
+    q: Index
+    for q in range(size):
+        i: uint32_t = order[q]
         above[high] = i
         order[low] = i
-        belongs_low = i < middle
+        belongs_low: Index = i < middle
         low += belongs_low
         high += 1 - belongs_low
     for q in range(high):
         order[low + q] = above[q]
 
 
-@kernel
-def split_plane(low, high, order, points, cost, side, sides, rows, sums):
-    """Sweep between the two halves of points low..high of a plane, then partition `order` (positions by points[1])."""
-    size = high - low
-    middle = (low + high) // 2
-    border = points[0, middle]
-    here = order[low:high]
-    z, cost_here, kind, rows_here = np.empty(size), np.empty(size), np.empty(size, np.uint8), np.empty(size, np.uint32)
-    for q in range(size):
-        i = here[q]
-        z[q] = points[1, i]
-        cost_here[q] = cost[i] + abs(points[0, i] - border)
-        kind[q] = side[i] + sides * (i >= middle)
-        rows_here[q] = rows[i]
-    sweep(z, cost_here, kind, 2 * sides, rows_here, sums)
-    partition(here, middle)
+@cython.cfunc
+@cython.nogil
+def split(
+    low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
+) -> cython.void:
+    """Sweep between the two halves of points low..high of a plane, then partition its order."""
+    middle: Index = (low + high) // 2
+    border: cython.double = of.points[middle]
+    order = of.order + low
+    q: Index
+    for q in range(high - low):
+        i: Index = order[q]
+        here.z[q] = of.points[of.count + i]
+        here.cost[q] = of.cost[i] + fabs(of.points[i] - border)
+        here.kind[q] = of.side[i] + of.sides * (i >= middle)
+        here.rows[q] = of.rows[i]
+    here.size = high - low
+    sweep_here(here, 2 * of.sides, sums)
+    part(order, high - low, middle, here.above)
 
 
-@kernel
-def plane(low, high, order, points, cost, side, sides, rows, sums):
-    """Add all pairs among points low..high, points[0] ascending; with two sides only those between the sides.
-
-    `order` holds their positions sorted by points[1]. With two sides points[2] is the coordinate they were split on and
-    `cost` the distance to that split; with one side the cost is 0.
-    """
-    stack = np.empty((64, 2), np.int64)
-    stack[0, 0], stack[0, 1] = low, high
-    depth = 1
+@cython.cfunc
+@cython.nogil
+def descend(
+    low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
+) -> cython.void:
+    """Add all pairs among points low..high of a plane; with two sides only those between the sides."""
+    stack: Index[128]
+    depth: Index = 1
+    stack[0], stack[1] = low, high
     while depth > 0:
         depth -= 1
-        start, stop = stack[depth, 0], stack[depth, 1]
+        start: Index = stack[2 * depth]
+        stop: Index = stack[2 * depth + 1]
         if stop - start <= LEAF:
-            leaf(start, stop, points, side, sides, rows, sums)
+            all_pairs(start, stop, of, here.z, sums)
             continue
-        split_plane(start, stop, order, points, cost, side, sides, rows, sums)
-        middle = (start + stop) // 2
-        stack[depth, 0], stack[depth, 1] = middle, stop
-        stack[depth + 1, 0], stack[depth + 1, 1] = start, middle
+        split(start, stop, of, here, sums)
+        middle: Index = (start + stop) // 2
+        stack[2 * depth], stack[2 * depth + 1] = middle, stop
+        stack[2 * depth + 2], stack[2 * depth + 3] = start, middle
         depth += 2
 
 
-@kernel
-def split_space(low, high, by_second, by_third, points, sums):
+@cython.cfunc
+def plane_of(points: Table, cost: Floats, side: Flags, sides: cython.int, rows: Places) -> Plane:
+    """The points of a plane or space, which outlive the call, as places in memory."""
+    made: Plane
+    made.points, made.count, made.dimensions = cython.address(points[0, 0]), points.shape[1], points.shape[0]
+    made.cost, made.side, made.sides = cython.address(cost[0]), cython.address(side[0]), sides
+    made.rows = cython.address(rows[0])
+    return made
+
+
+def sweep(z: Floats, cost: Floats, kind: Flags, kinds: cython.int, rows: Places, sums: tuple) -> None:
+    """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
+
+    The points are given in ascending order of `z`; `rows` says where each lies in what is summed. Class k receives from
+    class kinds - 1 - k. With a single class every point receives from every other.
+    """
+    to: Sums = opened(sums)
+    size: Index = z.shape[0]
+    numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
+    flags: FlagsOut = np.empty(2 * size, np.uint8)
+    places: PlacesOut = np.empty(2 * size, np.uint32)
+    q: Index
+    with cython.nogil:
+        here: Sweep = room(numbers, flags, places, size, to.columns)
+        for q in range(size):
+            here.z[q], here.cost[q], here.kind[q], here.rows[q] = z[q], cost[q], kind[q], rows[q]
+        sweep_here(cython.address(here), kinds, cython.address(to))
+
+
+def leaf(low: Index, high: Index, points: Table, side: Flags, sides: cython.int, rows: Places, sums: tuple) -> None:
+    """Add all pairs of points low..high of (d, n), except a point with itself; with two sides, opposite sides only."""
+    to: Sums = opened(sums)
+    numbers: FloatsOut = np.empty((4 + to.columns) * (high - low))
+    of: Plane = plane_of(points, numbers, side, sides, rows)
+    with cython.nogil:
+        all_pairs(low, high, cython.address(of), cython.address(numbers[0]), cython.address(to))
+
+
+def partition(order: PlacesOut, middle: Index) -> None:
+    """Put the entries below `middle` first, both parts in the order they had."""
+    above: PlacesOut = np.empty(order.shape[0], np.uint32)
+    part(cython.address(order[0]), order.shape[0], middle, cython.address(above[0]))
+
+
+def plane(
+    low: Index, high: Index, order: PlacesOut, points: Table, cost: Floats, side: Flags, sides: cython.int,
+    rows: Places, whole: cython.bint, sums: tuple,
+) -> None:  # fmt: skip
+    """Add all pairs among points low..high, points[0] ascending; if not `whole`, those between its two halves alone.
+
+    `order` holds their positions sorted by points[1]; it is partitioned at the middle of every split. With two sides
+    only pairs between the sides count, points[2] is the coordinate they were split on and `cost` the distance to that
+    split; with one side the cost is 0.
+    """
+    to: Sums = opened(sums)
+    size: Index = high - low
+    numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
+    flags: FlagsOut = np.empty(2 * size, np.uint8)
+    places: PlacesOut = np.empty(2 * size, np.uint32)
+    of: Plane = plane_of(points, cost, side, sides, rows)
+    of.order = cython.address(order[0])
+    with cython.nogil:
+        here: Sweep = room(numbers, flags, places, size, to.columns)
+        if whole:
+            descend(low, high, cython.address(of), cython.address(here), cython.address(to))
+        else:
+            split(low, high, cython.address(of), cython.address(here), cython.address(to))
+
+
+def split_space(
+    low: Index, high: Index, by_second: PlacesOut, by_third: PlacesOut, points: Table, sums: tuple
+) -> None:
     """Add the pairs between the two halves of points low..high of a space, then partition both orders."""
-    size = high - low
-    middle = (low + high) // 2
-    border = points[0, middle]
+    size: Index = high - low
+    middle: Index = (low + high) // 2
+    border: cython.double = points[0, middle]
+    turned: TableOut = np.empty((3, size))
+    cost: FloatsOut = np.empty(size)
+    side: FlagsOut = np.empty(size, np.uint8)
+    order: PlacesOut = np.empty(size, np.uint32)
+    rank: PlacesOut = np.empty(size, np.uint32)
+    q: Index
+    with cython.nogil:
+        for q in range(size):
+            i: Index = by_second[low + q]
+            turned[0, q], turned[1, q], turned[2, q] = points[1, i], points[2, i], points[0, i]
+            cost[q] = fabs(points[0, i] - border)
+            side[q] = i >= middle
+            rank[i - low] = q
+        for q in range(size):
+            order[q] = rank[by_third[low + q] - low]
     here = by_second[low:high]
-    turned, cost = np.empty((3, size)), np.empty(size)
-    side, order, rank = np.empty(size, np.uint8), np.empty(size, np.uint32), np.empty(size, np.uint32)
-    for q in range(size):
-        i = here[q]
-        turned[0, q], turned[1, q], turned[2, q] = points[1, i], points[2, i], points[0, i]
-        cost[q] = abs(points[0, i] - border)
-        side[q] = i >= middle
-        rank[i - low] = q
-    for q in range(size):
-        order[q] = rank[by_third[low + q] - low]
-    plane(0, size, order, turned, cost, side, 2, here, sums)
+    plane(0, size, order, turned, cost, side, 2, here, True, sums)
     partition(here, middle)
     partition(by_third[low:high], middle)
 
 
-@kernel
-def laplacian_energy(scores, residuals, bandwidth):
+def decay(distance: Floats, scale: cython.double, weight: FloatsOut) -> None:
+    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
+    with cython.nogil:
+        fill_decay(cython.address(distance[0]), distance.shape[0], scale, cython.address(weight[0]))
+
+
+def decay_or_rebase(lead: Floats, scale: cython.double, slack: cython.double, weight: FloatsOut) -> None:
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
+    with cython.nogil:
+        fill_decay_or_rebase(cython.address(lead[0]), lead.shape[0], scale, slack, cython.address(weight[0]))
+
+
+def laplacian_energy(scores: Floats, residuals: Floats, bandwidth: cython.double) -> cython.double:
     """Σ_i Σ_j r_i r_j exp(-|s_i - s_j| / bandwidth) for sorted scores, in one sweep.
 
     The kernel factorises along a line: what lies to the left of a score is a single decaying sum.
     """
-    from_left = 0.0
-    total = 0.0
-    for i in range(scores.size):
-        if i > 0:
-            from_left *= math.exp(-(scores[i] - scores[i - 1]) / bandwidth)
-        total += residuals[i] * (2.0 * from_left + residuals[i])
-        from_left += residuals[i]
+    from_left: cython.double = 0.0
+    total: cython.double = 0.0
+    i: Index
+    with cython.nogil:
+        for i in range(scores.shape[0]):
+            if i > 0:
+                from_left *= exp(-(scores[i] - scores[i - 1]) / bandwidth)
+            total += residuals[i] * (2.0 * from_left + residuals[i])
+            from_left += residuals[i]
     return total
-
-
-def laplacian_sums(
-    points: Array, starts: Array, source: Array, values: Array, scales: Array, own: bool
-) -> tuple[Array, Array]:
-    """Sum exp(-L1 distance * scale) * values over all sources of each point's cell.
-
-    Parameters
-    ----------
-    points : (d, n) float64, d = 1, 2 or 3
-        Coordinates; the points of a cell lie together.
-    starts : (cells + 1,) int64
-        Where each cell begins.
-    source : (n,) uint8
-        1: a point that is summed over and receives, 2: one that is summed over only, 0: one that receives only.
-    values : (n, m) float64
-        Columns to be summed; 0 where not a source.
-    scales : (b,) float64
-        Inverse bandwidths, all > 0.
-    own : bool
-        Whether a source counts for itself.
-
-    Returns
-    -------
-    sums : (b, n, m) float64
-        The sums times exp(reference * scale); of no meaning where a point does not receive.
-    reference : (n,) float64
-        0 where a point counts for itself, otherwise near the distance of its nearest source, 1e300 when it has none.
-    """
-    spans = [(low, high) for low, high in pairwise(starts.tolist()) if high > low]
-    by_first = _orders(points[0], spans)
-    placed = np.stack([coordinate.take(by_first) for coordinate in points])
-    sources, columns = source.take(by_first), values.take(by_first, axis=0)
-    alone = (sources == 1) & own | (sources == GIVES_ONLY)
-    reference = np.where(alone, 0.0, FAR)
-    out = np.where(alone[:, None], columns, 0.0)[None].repeat(scales.size, axis=0)
-    _add_all(placed, spans, (sources, columns, reference, SLACK / float(scales.max()), scales, out))
-    sums, nearest = np.empty_like(out), np.empty_like(reference)
-    for b in range(scales.size):
-        sums[b][by_first] = out[b]
-    nearest[by_first] = reference
-    return sums, nearest
-
-
-def _orders(key: Array, spans: list[Span]) -> Array:
-    """Positions sorted by the key within each span."""
-    order = np.empty(key.size, np.uint32)
-    key = np.ascontiguousarray(key)
-
-    def work(start: int, stop: int) -> None:
-        for low, high in spans[start:stop]:
-            here = key[low:high]
-            order[low:high] = sorted_order(here) if here.size >= MANY else np.argsort(here, kind="stable")
-            order[low:high] += low
-
-    over_blocks(len(spans), work, block=1)
-    return order
-
-
-def _add_all(points: Array, spans: list[Span], sums: tuple[Any, ...]) -> None:
-    """Add all pairs of each span, within which points[0] ascends."""
-    orders = [_orders(each, spans) for each in points[1:]]
-    rows, nothing = np.arange(points.shape[1], dtype=np.uint32), np.zeros(points.shape[1])
-    side = np.zeros(rows.size, np.uint8)
-
-    def lines(start: int, stop: int) -> None:
-        for low, high in spans[start:stop]:
-            sweep(points[0, low:high], nothing[low:high], side[low:high], 1, rows[low:high], sums)
-
-    def split(low: int, high: int) -> None:
-        if len(points) == 2:
-            split_plane(low, high, *orders, points, nothing, side, 1, rows, sums)
-        else:
-            split_space(low, high, *orders, points, sums)
-
-    def whole(low: int, high: int) -> None:
-        if len(points) == 2:
-            plane(low, high, *orders, points, nothing, side, 1, rows, sums)
-        elif high - low <= SPACE_LEAF:
-            leaf(low, high, points, side, 1, rows, sums)
-        else:
-            split(low, high)
-            whole(low, (low + high) // 2)
-            whole((low + high) // 2, high)
-
-    if len(points) == 1:
-        over_blocks(len(spans), lines, block=1)
-    else:
-        _descend(spans, whole, split)
-
-
-def _descend(spans: list[Span], whole: Callable[[int, int], None], split: Callable[[int, int], None]) -> None:
-    """Split large spans level by level and finish small ones; the spans of a level are tasks of the thread pool.
-
-    A row receives once from each level and levels follow each other, so the sums have the same bits for any threads.
-    """
-    while spans:
-        spans = sorted(spans, key=lambda span: (span[0] - span[1], span[0]))
-
-        def work(start: int, stop: int, spans: list[Span] = spans) -> None:
-            for low, high in spans[start:stop]:
-                (whole if high - low <= GRAIN else split)(low, high)
-
-        over_blocks(len(spans), work, block=1)
-        halves = [(low, (low + high) // 2, high) for low, high in spans if high - low > GRAIN]
-        spans = [half for low, middle, high in halves for half in ((low, middle), (middle, high))]

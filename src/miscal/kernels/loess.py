@@ -13,255 +13,334 @@ are not above it, 1 / bandwidth, a centre and three coefficients: row j enters t
 tricube(t) * (a + b (t - centre) + c (t - centre)^2) times its weight.
 """
 
-from __future__ import annotations
-
+import cython
 import numpy as np
-from numpy.typing import NDArray
+from cython.cimports.libc.math import NAN, fabs
+from cython.cimports.libc.string import memcpy
+from cython.cimports.miscal.kernels.kinds import (
+    Floats, FloatsOut, Index, Integers, IntegersOut, IntegerTable, IntegerTableOut, Numbers, NumbersOut, Table, TableOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.nearness import weighted_sum
 
-from miscal.kernels.jit import kernel, regrouped
+LONG = cython.declare(Index, 16)  # runs of as many points pay for replacing what they share once more
+BLOCK = cython.declare(Index, 256)  # rows summed at once: buffers stay in the first cache, blocks make sums two-level
+SAFE = cython.declare(cython.double, 1e-5)  # a pivot below this share of its column is recomputed by orthogonalisation
+SINGULAR = cython.declare(cython.double, 1e-26)  # below this share (1e-13 squared) the local design has lost a degree
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+# Places and the rows of sums that belong to them; `count` rows of `pitch` numbers each.
+Line = cython.struct(x=NumbersOut, values=NumbersOut, pitch=Index, count=Index)
 
-LONG = 16  # runs of as many points pay for replacing what they share once more
-BLOCK = 256  # rows summed at once: the buffers stay in the first cache and blocks make the sums two-level
-SAFE = 1e-5  # a pivot below this share of its column is recomputed by orthogonalisation
-SINGULAR = 1e-26  # below this share (the square of about 1e-13) the local design has lost a degree
+# A line of distinct values, `distinct` of them, behind which the nodes of cells of `size` values each follow.
+Cells = cython.struct(line=Line, length=Index, distinct=Index, size=Index, basis=Numbers, nodes=Index)
+
+Gathered = cython.struct(length=Index, least=Index, most=Index)
 
 
-@kernel
 def find_windows(
-    every: Floats, ends: Integers, x: Floats, points: Floats, wanted: int,
-    bandwidth: Floats, inverse: Floats, window: Integers,
+    every: Floats, ends: Integers, x: Floats, points: Floats, wanted: Index,
+    bandwidth: FloatsOut, inverse: FloatsOut, window: IntegerTableOut,
 ) -> None:  # fmt: skip
     """Windows of sorted points: distance to the `wanted`-th nearest row, and (first, middle, last) of the values x.
 
     `every` are the distinct values before any were pooled, and `ends` counts rows up to each. Values strictly inside
     belong to the window; if there is none, those on its rim, equally weighted (inverse 0).
     """
-    rows = ends[-1]
-    before, left, right, low, high, middle = 0, 0, 0, 0, 0, 0
-    while right < every.size and ends[right] <= wanted:
-        right += 1
-    for i in range(points.size):
-        point = points[i]
-        while before + wanted < rows and point - every[left] > every[right] - point:
-            before += min(ends[left] - before, ends[right] - before - wanted)
-            left += before == ends[left]
-            right += before + wanted == ends[right]
-        whole = right > 0 and before + wanted == ends[right - 1]
-        width = max(point - every[left], every[right - 1 if whole else right] - point)
-        while low > 0 and point - x[low - 1] < width:
-            low -= 1
-        while low < x.size and point - x[low] >= width:
-            low += 1
-        high = max(high, low)
-        while high > low and x[high - 1] - point >= width:
-            high -= 1
-        while high < x.size and x[high] - point < width:
-            high += 1
-        while middle < x.size and x[middle] <= point:
-            middle += 1
-        bandwidth[i], inverse[i] = width, 1.0 / width if low < high else 0.0
-        window[i, 0], window[i, 1], window[i, 2] = low, middle, high
-        if low == high:
-            while window[i, 0] > 0 and point - x[window[i, 0] - 1] <= width:
-                window[i, 0] -= 1
-            while window[i, 2] < x.size and x[window[i, 2]] - point <= width:
-                window[i, 2] += 1
+    rows: Index = ends[ends.shape[0] - 1]
+    size: Index = x.shape[0]
+    before: Index = 0
+    left: Index = 0
+    right: Index = 0
+    low: Index = 0
+    high: Index = 0
+    middle: Index = 0
+    i: Index
+    with cython.nogil:
+        while right < every.shape[0] and ends[right] <= wanted:
+            right += 1
+        for i in range(points.shape[0]):
+            point: cython.double = points[i]
+            while before + wanted < rows and point - every[left] > every[right] - point:
+                before += min(ends[left] - before, ends[right] - before - wanted)
+                left += before == ends[left]
+                right += before + wanted == ends[right]
+            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
+            width: cython.double = max(point - every[left], every[right - 1 if whole else right] - point)
+            while low > 0 and point - x[low - 1] < width:
+                low -= 1
+            while low < size and point - x[low] >= width:
+                low += 1
+            high = max(high, low)
+            while high > low and x[high - 1] - point >= width:
+                high -= 1
+            while high < size and x[high] - point < width:
+                high += 1
+            while middle < size and x[middle] <= point:
+                middle += 1
+            bandwidth[i], inverse[i] = width, 1.0 / width if low < high else 0.0
+            window[i, 0], window[i, 1], window[i, 2] = low, middle, high
+            if low == high:
+                while window[i, 0] > 0 and point - x[window[i, 0] - 1] <= width:
+                    window[i, 0] -= 1
+                while window[i, 2] < size and x[window[i, 2]] - point <= width:
+                    window[i, 2] += 1
 
 
-@regrouped
-def replace(
-    x: Floats, values: Floats, begin: int, end: int, basis: Floats, to_x: Floats, to_values: Floats, at: int
-) -> None:
-    """Write nodes that stand for the sorted places begin..end; `basis` is T_k at the ascending nodes of [-1, 1]."""
-    nodes = basis.shape[0]
-    centre, half = 0.5 * (x[begin] + x[end - 1]), 0.5 * (x[end - 1] - x[begin])
-    scale = 1.0 / half
-    total = np.zeros((values.shape[0], nodes))
-    place, older, newer = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    for start in range(begin, end, BLOCK):
-        length = min(BLOCK, end - start)
-        places = x[start : start + length]
+@cython.cfunc
+@cython.nogil
+def stand_in(
+    line: Line, begin: Index, end: Index, basis: Numbers, nodes: Index, to: Line, at: Index, total: NumbersOut
+) -> cython.void:
+    """Write nodes that stand for the sorted places begin..end, as `replace` says; room for count * nodes totals."""
+    low: cython.double = line.x[begin]
+    high: cython.double = line.x[end - 1]
+    centre: cython.double = 0.5 * (low + high)
+    half: cython.double = 0.5 * (high - low)
+    scale: cython.double = 1.0 / half
+    place: cython.double[256]
+    older: cython.double[256]
+    newer: cython.double[256]
+    start: Index = begin
+    j: Index
+    k: Index
+    n: Index
+    v: Index
+    for k in range(line.count * nodes):
+        total[k] = 0.0
+    while start < end:
+        length: Index = min(BLOCK, end - start)
         for j in range(length):
-            place[j] = (places[j] - centre) * scale
+            place[j] = (line.x[start + j] - centre) * scale
             older[j] = 1.0
             newer[j] = place[j]
         for k in range(nodes):
-            for v in range(values.shape[0]):
-                row = values[v, start : start + length]
-                part = 0.0
-                for j in range(length):
-                    part += older[j] * row[j]
-                total[v, k] += part
+            for v in range(line.count):
+                total[v * nodes + k] += weighted_sum(older, line.values + v * line.pitch + start, length)
             for j in range(length):  # Chebyshev's recurrence, one degree up
-                higher = 2.0 * place[j] * newer[j] - older[j]
+                higher: cython.double = 2.0 * place[j] * newer[j] - older[j]
                 older[j] = newer[j]
                 newer[j] = higher
+        start += BLOCK
     for n in range(nodes):
-        to_x[at + n] = centre + half * basis[1, n]
-        for v in range(values.shape[0]):
-            value = total[v, 0]
+        to.x[at + n] = centre + half * basis[nodes + n]
+        for v in range(line.count):
+            value: cython.double = total[v * nodes]
             for k in range(1, nodes):
-                value += 2.0 * total[v, k] * basis[k, n]
-            to_values[v, at + n] = value / nodes
+                value += 2.0 * total[v * nodes + k] * basis[k * nodes + n]
+            to.values[v * to.pitch + at + n] = value / nodes
 
 
-@kernel
-def add_cells(x: Floats, values: Floats, size: int, begin: int, end: int, basis: Floats, distinct: int) -> None:
+@cython.cfunc
+@cython.nogil
+def line_of(x: FloatsOut, values: TableOut) -> Line:
+    """The line of these arrays, which outlive it."""
+    made: Line
+    made.x, made.values = cython.address(x[0]), cython.address(values[0, 0])
+    made.pitch, made.count = values.shape[1], values.shape[0]
+    return made
+
+
+@cython.cfunc
+def cells_of(x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table) -> Cells:
+    made: Cells
+    made.line, made.length, made.distinct, made.size = line_of(x, values), x.shape[0], distinct, size
+    made.basis, made.nodes = cython.address(basis[0, 0]), basis.shape[0]
+    return made
+
+
+def replace(
+    x: FloatsOut, values: TableOut, begin: Index, end: Index, basis: Table, to_x: FloatsOut, to_values: TableOut,
+    at: Index,
+) -> None:  # fmt: skip
+    """Write nodes that stand for the sorted places begin..end; `basis` is T_k at the ascending nodes of [-1, 1]."""
+    total: TableOut = np.empty((values.shape[0], basis.shape[0]))
+    with cython.nogil:
+        stand_in(
+            line_of(x, values), begin, end, cython.address(basis[0, 0]), basis.shape[0], line_of(to_x, to_values), at,
+            cython.address(total[0, 0]),
+        )  # fmt: skip
+
+
+def add_cells(
+    x: FloatsOut, values: TableOut, size: Index, begin: Index, end: Index, basis: Table, distinct: Index
+) -> None:
     """Replace the cells begin..end of `size` values by nodes, written behind the distinct values."""
-    for cell in range(begin, end):
-        replace(x, values, cell * size, (cell + 1) * size, basis, x, values, distinct + cell * basis.shape[0])
+    cells: Cells = cells_of(x, values, distinct, size, basis)
+    nodes: Index = cells.nodes
+    total: TableOut = np.empty((values.shape[0], nodes))
+    cell: Index
+    with cython.nogil:
+        for cell in range(begin, end):
+            stand_in(
+                cells.line, cell * size, (cell + 1) * size, cells.basis, nodes, cells.line, distinct + cell * nodes,
+                cython.address(total[0, 0]),
+            )  # fmt: skip
 
 
-@kernel
-def _copy(x: Floats, values: Floats, begin: int, end: int, near_x: Floats, near: Floats, at: int) -> int:
+@cython.cfunc
+@cython.nogil
+def copy(line: Line, begin: Index, end: Index, near: Line, at: Index) -> Index:
+    """Copy the places begin..end; return where the next belongs."""
     if begin >= end:
         return at
-    to = at + end - begin
-    near_x[at:to] = x[begin:end]
-    for v in range(values.shape[0]):
-        near[v, at:to] = values[v, begin:end]
-    return to
+    v: Index
+    memcpy(near.x + at, line.x + begin, (end - begin) * cython.sizeof(cython.double))
+    for v in range(line.count):
+        memcpy(
+            near.values + v * near.pitch + at, line.values + v * line.pitch + begin,
+            (end - begin) * cython.sizeof(cython.double),
+        )  # fmt: skip
+    return at + end - begin
 
 
-@kernel
-def _copy_shared(
-    x: Floats, values: Floats, begin: int, end: int, distinct: int, size: int, basis: Floats, again: bool,
-    near_x: Floats, near: Floats, at: int,
-) -> int:  # fmt: skip
+@cython.cfunc
+@cython.nogil
+def copy_shared(
+    cells: cython.pointer(Cells), begin: Index, end: Index, again: cython.bint, near: Line, at: Index, total: NumbersOut
+) -> Index:
     """Copy the values begin..end, whole cells as their nodes, and replace all of it once more where that is asked."""
-    nodes = basis.shape[0]
-    first, last = -(-begin // size), min(end // size, (x.size - distinct) // nodes)
+    nodes: Index = cells.nodes
+    size: Index = cells.size
+    first: Index = (begin + size - 1) // size
+    last: Index = min(end // size, (cells.length - cells.distinct) // nodes)
+    to: Index = at
     if first < last:
-        to = _copy(x, values, begin, first * size, near_x, near, at)
-        to = _copy(x, values, distinct + first * nodes, distinct + last * nodes, near_x, near, to)
-        to = _copy(x, values, last * size, end, near_x, near, to)
+        to = copy(cells.line, begin, first * size, near, at)
+        to = copy(cells.line, cells.distinct + first * nodes, cells.distinct + last * nodes, near, to)
+        to = copy(cells.line, last * size, end, near, to)
     else:
-        to = _copy(x, values, begin, end, near_x, near, at)
+        to = copy(cells.line, begin, end, near, at)
     if not again or to - at <= 2 * nodes:
         return to
-    replace(near_x, near, at, to, basis, near_x, near, at)
+    stand_in(near, at, to, cells.basis, nodes, near, at, total)
     return at + nodes
 
 
-@kernel
-def _gather(
-    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, window: Integers, again: bool,
-    near_x: Floats, near: Floats,
-) -> tuple[int, int, int]:  # fmt: skip
+@cython.cfunc
+@cython.nogil
+def gather(
+    cells: cython.pointer(Cells), window: IntegerTable, start: Index, stop: Index, again: cython.bint, near: Line,
+    total: NumbersOut,
+) -> Gathered:  # fmt: skip
     """Copy what a run of points needs, in order; return its length, the least first and the greatest last value.
 
     Between the points themselves and where windows differ these are rows, elsewhere what stands for them. So the window
     of a point is one range of the copy, counted from the least first value and back from the greatest last one.
     """
-    least, low, high, most = window[0, 0], window[0, 0], window[0, 2], window[0, 2]
-    for i in range(window.shape[0]):
+    made: Gathered
+    low: Index = window[start, 0]
+    high: Index = window[start, 2]
+    least: Index = low
+    most: Index = high
+    i: Index
+    for i in range(start, stop):
         least, low = min(least, window[i, 0]), max(low, window[i, 0])
         most, high = max(most, window[i, 2]), min(high, window[i, 2])
-    begin, end = window[0, 1], window[window.shape[0] - 1, 1]
+    begin: Index = window[start, 1]
+    end: Index = window[stop - 1, 1]
     low, high = min(low, begin), max(high, end)
-    at = _copy(x, values, least, low, near_x, near, 0)
-    at = _copy_shared(x, values, low, begin, distinct, size, basis, again, near_x, near, at)
-    at = _copy(x, values, begin, end, near_x, near, at)
-    at = _copy_shared(x, values, end, high, distinct, size, basis, again, near_x, near, at)
-    return _copy(x, values, high, most, near_x, near, at), least, most
+    at: Index = copy(cells.line, least, low, near, 0)
+    at = copy_shared(cells, low, begin, again, near, at, total)
+    at = copy(cells.line, begin, end, near, at)
+    at = copy_shared(cells, end, high, again, near, at, total)
+    made.length, made.least, made.most = copy(cells.line, high, most, near, at), least, most
+    return made
 
 
-@regrouped
-def _moments(
-    x: Floats, values: Floats, begin: int, end: int, point: float, inverse: float, sums: Floats, work: Floats
-) -> None:
-    """Weighted sums of t^0..t^4 to the first row of `sums`, of t^0..t^2 times each response to the others."""
-    k0, k1, k2 = work[0], work[1], work[2]
-    sums[:, :] = 0.0
-    for start in range(begin, end, BLOCK):
-        length = min(BLOCK, end - start)
-        s0, s1, s2, s3, s4 = 0.0, 0.0, 0.0, 0.0, 0.0
-        places, mass, k0, k1, k2 = (
-            x[start : start + length],
-            values[0, start : start + length],
-            work[0],
-            work[1],
-            work[2],
-        )
+@cython.cfunc
+@cython.nogil
+def moments(
+    line: Line, begin: Index, end: Index, point: cython.double, inverse: cython.double, sums: NumbersOut
+) -> cython.void:
+    """Weighted sums of t^0..t^4 to the first five of `sums`, of t^0..t^2 times each response to the next fives."""
+    k0: cython.double[256]
+    k1: cython.double[256]
+    k2: cython.double[256]
+    k3: cython.double[256]
+    k4: cython.double[256]
+    start: Index = begin
+    j: Index
+    v: Index
+    for j in range(5 * line.count):
+        sums[j] = 0.0
+    while start < end:
+        length: Index = min(BLOCK, end - start)
         for j in range(length):
-            t = (places[j] - point) * inverse
-            r = abs(t)
-            v = 1.0 - r * r * r
-            k = v * v * v
-            w = k * mass[j]
+            t: cython.double = (line.x[start + j] - point) * inverse
+            r: cython.double = fabs(t)
+            u: cython.double = 1.0 - r * r * r
+            k: cython.double = u * u * u
             k0[j] = k
             k1[j] = k * t
             k2[j] = k * t * t
-            s0 += w
-            s1 += w * t
-            s2 += w * t * t
-            s3 += w * t * t * t
-            s4 += w * t * t * t * t
-        for k, part in enumerate((s0, s1, s2, s3, s4)):
-            sums[0, k] += part
-        for v in range(1, values.shape[0]):
-            s0, s1, s2 = 0.0, 0.0, 0.0
-            row = values[v, start : start + length]
-            for j in range(length):
-                s0 += k0[j] * row[j]
-                s1 += k1[j] * row[j]
-                s2 += k2[j] * row[j]
-            for k, part in enumerate((s0, s1, s2)):
-                sums[v, k] += part
+            k3[j] = k * t * t * t
+            k4[j] = k * t * t * t * t
+        for v in range(line.count):
+            row = line.values + v * line.pitch + start
+            sums[5 * v] += weighted_sum(k0, row, length)
+            sums[5 * v + 1] += weighted_sum(k1, row, length)
+            sums[5 * v + 2] += weighted_sum(k2, row, length)
+        sums[3] += weighted_sum(k3, line.values + start, length)
+        sums[4] += weighted_sum(k4, line.values + start, length)
+        start += BLOCK
 
 
-@regrouped
-def _add_powers(
-    x: Floats, values: Floats, begin: int, end: int, point: float, inverse: float, solution: Floats, power: int,
-    out: Floats, work: Floats,
-) -> None:  # fmt: skip
-    """Add the sums of operator weights to the power (1, 2 or 4) times each row of `values`."""
-    a, b, c, centre, weight = solution[0], solution[1], solution[2], solution[3], work[0]
-    for start in range(begin, end, BLOCK):
-        length = min(BLOCK, end - start)
-        places = x[start : start + length]
+@cython.cfunc
+@cython.nogil
+def add_powers(
+    line: Line, begin: Index, end: Index, point: cython.double, inverse: cython.double, solution: Numbers,
+    power: Index, out: NumbersOut,
+) -> cython.void:  # fmt: skip
+    """Add the sums of operator weights to the power (1, 2 or 4) times each row of values."""
+    a: cython.double = solution[0]
+    b: cython.double = solution[1]
+    c: cython.double = solution[2]
+    centre: cython.double = solution[3]
+    weight: cython.double[256]
+    start: Index = begin
+    j: Index
+    v: Index
+    turn: Index
+    while start < end:
+        length: Index = min(BLOCK, end - start)
         for j in range(length):
-            t = (places[j] - point) * inverse
-            r = abs(t)
-            v = 1.0 - r * r * r
+            t: cython.double = (line.x[start + j] - point) * inverse
+            r: cython.double = fabs(t)
+            u: cython.double = 1.0 - r * r * r
             t -= centre
-            weight[j] = v * v * v * (a + t * (b + t * c))
-        for _ in range(power // 2):
+            weight[j] = u * u * u * (a + t * (b + t * c))
+        for turn in range(power // 2):
             for j in range(length):
                 weight[j] *= weight[j]
-        for v in range(values.shape[0]):
-            row = values[v, start : start + length]
-            total = 0.0
-            for j in range(length):
-                total += weight[j] * row[j]
-            out[v] += total
+        for v in range(line.count):
+            out[v] += weighted_sum(weight, line.values + v * line.pitch + start, length)
+        start += BLOCK
 
 
-@kernel
-def _solve(sums: Floats, degree: int, solution: Floats) -> float:
+@cython.cfunc
+@cython.nogil
+def solve(sums: Numbers, degree: Index, solution: NumbersOut) -> cython.double:
     """Solve the local fit from its moments; return the smallest pivot as a share of its column (0: singular)."""
-    s0, s1, s2 = sums[0], sums[1], sums[2]
+    s0: cython.double = sums[0]
+    s1: cython.double = sums[1]
+    s2: cython.double = sums[2]
     solution[1], solution[2], solution[3] = 0.0, 0.0, 0.0
     if not s0 > 0.0:
         return 0.0
     solution[0] = 1.0 / s0
     if degree == 0:
         return 1.0
-    mean = s1 / s0
-    v1 = s2 - mean * s1
+    mean: cython.double = s1 / s0
+    v1: cython.double = s2 - mean * s1
     if not v1 > 0.0:
         return 0.0
-    share = v1 / s2
+    share: cython.double = v1 / s2
     solution[0] += mean * mean / v1
     solution[1] = -mean / v1
     if degree == 1:
         return share
-    tilt = (sums[3] - mean * s2) / v1
-    level = tilt * mean - s2 / s0
-    v2 = sums[4] - s2 * s2 / s0 - tilt * tilt * v1
+    tilt: cython.double = (sums[3] - mean * s2) / v1
+    level: cython.double = tilt * mean - s2 / s0
+    v2: cython.double = sums[4] - s2 * s2 / s0 - tilt * tilt * v1
     if not v2 > 0.0:
         return 0.0
     solution[0] += level * level / v2
@@ -270,21 +349,33 @@ def _solve(sums: Floats, degree: int, solution: Floats) -> float:
     return min(share, v2 / sums[4])
 
 
-@kernel
-def _orthogonal(
-    x: Floats, mass: Floats, begin: int, end: int, point: float, inverse: float, degree: int, solution: Floats
-) -> int:
+@cython.cfunc
+@cython.nogil
+def orthogonal(
+    line: Line, begin: Index, end: Index, point: cython.double, inverse: cython.double, degree: Index,
+    solution: NumbersOut,
+) -> Index:  # fmt: skip
     """Solve by orthogonal polynomials about the window's own mean, from its rows; return the degree kept.
 
     The norms are sums of squares and lose nothing to cancellation, as in a QR decomposition of the weighted design.
     """
-    s0, s1, v1, size, cube, quart, v2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    mean, tilt, flat = 0.0, 0.0, 0.0
+    s0: cython.double = 0.0
+    s1: cython.double = 0.0
+    v1: cython.double = 0.0
+    size: cython.double = 0.0
+    cube: cython.double = 0.0
+    quart: cython.double = 0.0
+    v2: cython.double = 0.0
+    mean: cython.double = 0.0
+    tilt: cython.double = 0.0
+    flat: cython.double = 0.0
+    turn: Index
+    j: Index
     for turn in range(degree + 1):
         for j in range(begin, end):
-            t = (x[j] - point) * inverse
-            v = 1.0 - abs(t * t * t)
-            w = v * v * v * mass[j]
+            t: cython.double = (line.x[j] - point) * inverse
+            u: cython.double = 1.0 - fabs(t * t * t)
+            w: cython.double = u * u * u * line.values[j]
             if turn == 0:
                 s0 += w
                 s1 += w * t
@@ -296,10 +387,10 @@ def _orthogonal(
                 quart += w * t * t * t * t
             else:
                 t -= mean
-                p = t * t - tilt * t - flat
+                p: cython.double = t * t - tilt * t - flat
                 v2 += w * p * p
         if turn == 0:
-            solution[0] = 1.0 / s0 if s0 > 0.0 else np.nan
+            solution[0] = 1.0 / s0 if s0 > 0.0 else NAN
             solution[1], solution[2], solution[3] = 0.0, 0.0, 0.0
             if not s0 > 0.0:
                 return 0
@@ -312,50 +403,89 @@ def _orthogonal(
         elif not v2 > SINGULAR * quart:
             return 1
     if degree == 2:
-        here = (mean * mean + tilt * mean - flat) / v2
+        here: cython.double = (mean * mean + tilt * mean - flat) / v2
         solution[0] -= here * flat
         solution[1] -= here * tilt
         solution[2] = here
     return degree
 
 
-@kernel
+@cython.cfunc
+@cython.nogil
+def fit_one(
+    line: Line, near: Line, begin: Index, end: Index, low: Index, high: Index, point: cython.double,
+    scale: cython.double, degree: Index, sums: NumbersOut, fit: NumbersOut, here: NumbersOut,
+) -> Index:  # fmt: skip
+    """Fit at one point from what was gathered, begin..end, or where that is not safe from its rows low..high."""
+    wanted: Index = min(degree, high - low - 1) if scale > 0.0 else 0
+    v: Index
+    moments(near, begin, end, point, scale, sums)
+    if solve(sums, wanted, here) >= SAFE:
+        for v in range(1, line.count):
+            fit[v - 1] = here[0] * sums[5 * v] + here[1] * sums[5 * v + 1] + here[2] * sums[5 * v + 2]
+        return wanted
+    kept: Index = orthogonal(line, low, high, point, scale, wanted, here)
+    rest: Line = line
+    rest.values, rest.count = line.values + line.pitch, line.count - 1
+    for v in range(rest.count):
+        fit[v] = 0.0
+    add_powers(rest, low, high, point, scale, here, 1, fit)
+    return kept
+
+
 def fit_points(
-    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, room: int, run: int,
-    points: Floats, window: Integers, inverse: Floats, degree: int,
-    fit: Floats, solution: Floats, kept: Integers,
+    x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table, room: Index, run: Index,
+    points: Floats, window: IntegerTable, inverse: Floats, degree: Index,
+    fit: TableOut, solution: TableOut, kept: IntegersOut,
 ) -> None:  # fmt: skip
     """Fit at each point, `run` of them at a time: values to `fit`, (a, b, c, centre) to `solution`."""
-    near_x, near = np.empty(room), np.empty((values.shape[0], room))
-    sums, work = np.empty((values.shape[0], 5)), np.empty((3, BLOCK))
-    for start in range(0, points.size, run):
-        stop = min(start + run, points.size)
-        length, least, most = _gather(x, values, distinct, size, basis, window[start:stop], run >= LONG, near_x, near)
-        for i in range(start, stop):
-            low, high, point, scale = window[i, 0], window[i, 2], points[i], inverse[i]
-            here, wanted = solution[i], min(degree, high - low - 1) if scale > 0.0 else 0
-            _moments(near_x, near, low - least, length - (most - high), point, scale, sums, work)
-            kept[i] = wanted
-            if _solve(sums[0], wanted, here) >= SAFE:
-                for v in range(1, values.shape[0]):
-                    fit[i, v - 1] = here[0] * sums[v, 0] + here[1] * sums[v, 1] + here[2] * sums[v, 2]
-                continue
-            kept[i] = _orthogonal(x, values[0], low, high, point, scale, wanted, here)
-            fit[i, :] = 0.0
-            _add_powers(x, values[1:], low, high, point, scale, here, 1, fit[i], work)
+    cells: Cells = cells_of(x, values, distinct, size, basis)
+    near_x: FloatsOut = np.empty(room)
+    near_values: TableOut = np.empty((values.shape[0], room))
+    sums: TableOut = np.empty((values.shape[0], 5))
+    total: TableOut = np.empty((values.shape[0], basis.shape[0]))
+    nothing: FloatsOut = np.empty(1)
+    near: Line = line_of(near_x, near_values)
+    i: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < points.shape[0]:
+            stop: Index = min(start + run, points.shape[0])
+            got: Gathered = gather(
+                cython.address(cells), window, start, stop, run >= LONG, near, cython.address(total[0, 0])
+            )
+            for i in range(start, stop):
+                kept[i] = fit_one(
+                    cells.line, near, window[i, 0] - got.least, got.length - (got.most - window[i, 2]), window[i, 0],
+                    window[i, 2], points[i], inverse[i], degree, cython.address(sums[0, 0]),
+                    cython.address(fit[i, 0]) if fit.shape[1] else cython.address(nothing[0]),
+                    cython.address(solution[i, 0]),
+                )  # fmt: skip
+            start += run
 
 
-@kernel
 def power_points(
-    x: Floats, values: Floats, distinct: int, size: int, basis: Floats, room: int, run: int,
-    points: Floats, window: Integers, inverse: Floats, solution: Floats, power: int, out: Floats,
+    x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table, room: Index, run: Index,
+    points: Floats, window: IntegerTable, inverse: Floats, solution: Table, power: Index, out: TableOut,
 ) -> None:  # fmt: skip
     """At each point sum operator weights to the power times each row of `values`, to `out` (points, rows of values)."""
-    near_x, near, work = np.empty(room), np.empty((values.shape[0], room)), np.empty((3, BLOCK))
+    cells: Cells = cells_of(x, values, distinct, size, basis)
+    near_x: FloatsOut = np.empty(room)
+    near_values: TableOut = np.empty((values.shape[0], room))
+    total: TableOut = np.empty((values.shape[0], basis.shape[0]))
+    near: Line = line_of(near_x, near_values)
+    i: Index
+    start: Index = 0
     out[:, :] = 0.0
-    for start in range(0, points.size, run):
-        stop = min(start + run, points.size)
-        length, least, most = _gather(x, values, distinct, size, basis, window[start:stop], run >= LONG, near_x, near)
-        for i in range(start, stop):
-            begin, end = window[i, 0] - least, length - (most - window[i, 2])
-            _add_powers(near_x, near, begin, end, points[i], inverse[i], solution[i], power, out[i], work)
+    with cython.nogil:
+        while start < points.shape[0]:
+            stop: Index = min(start + run, points.shape[0])
+            got: Gathered = gather(
+                cython.address(cells), window, start, stop, run >= LONG, near, cython.address(total[0, 0])
+            )
+            for i in range(start, stop):
+                add_powers(
+                    near, window[i, 0] - got.least, got.length - (got.most - window[i, 2]), points[i], inverse[i],
+                    cython.address(solution[i, 0]), power, cython.address(out[i, 0]),
+                )  # fmt: skip
+            start += run

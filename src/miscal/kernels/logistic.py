@@ -5,322 +5,490 @@ forgotten, so that no array of rows times features ever exists. Loops are short 
 loops over many arrays that might overlap. The model is
 
     P(y = 1) = 1 / (1 + exp(-x)),   x = theta_0 + sum_j theta_j (f_j - centre_j) scale_j.
+
+Outcomes are uint8 or float64; weights are as many as rows, or none for ones.
 """
 
-from __future__ import annotations
-
+import cython
 import numpy as np
-
-from miscal.kernels.arithmetic import held_exponential, logarithm
-from miscal.kernels.jit import fused, regrouped
-
-RUN = 512  # rows; with ten features a run is 40 kB
+from cython.cimports.libc.math import fabs
+from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
+from cython.cimports.miscal.kernels.kinds import (
+    Codes, CodesOut, Flags, Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
+NONE = np.empty(0, np.uint8)
+RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
+
+# The outcomes and weights of all rows, and the numbers that a pass makes of a run of them.
+Run = cython.struct(
+    y=cython.double[512], w=cython.double[512], x=cython.double[512], e=cython.double[512], d=cython.double[512],
+    h=cython.double[512], loss=cython.double[512],
+)  # fmt: skip
 
 
-@fused
-def exponentials(x, out):
-    """Put exp(x) in out, for x <= 700."""
-    for i in range(x.size):
-        out[i] = held_exponential(x[i])
-
-
-@fused
-def logarithms(x, out):
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def logarithms(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
     """Put ln(x) of normal positive numbers in out."""
-    for i in range(x.size):
+    i: Index
+    for i in range(size):
         out[i] = logarithm(x[i])
 
 
-@fused
-def score_features(score, kind, low, high, clip, features):
-    """Fill one row of `features` for each feature of a score held within [low, high], low > 0; a third row is scratch.
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def exponentials(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
+    """Put exp(x) in out, for x <= 700."""
+    i: Index
+    for i in range(size):
+        out[i] = held_exponential(x[i])
 
-    probability: p;  logit: ln p - ln(1 - p);  beta: ln p and -ln(1 - p). Scores of exactly 0 and 1, and no other, are
-    first moved inwards by `clip`.
-    """
-    size = score.size
-    first, second, held = features[0], features[1], features[2]
+
+@cython.cfunc
+@cython.nogil
+def make_features(
+    score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double,
+    first: NumbersOut, second: NumbersOut, held: NumbersOut,
+) -> cython.void:  # fmt: skip
+    """Fill the features of a run of scores, as `score_features` says; the last is scratch."""
+    i: Index
+    p: cython.double
     for i in range(size):
         p = score[i]
         if clip > 0.0:
             p = clip if p <= 0.0 else (1.0 - clip if p >= 1.0 else p)
-        held[i] = min(max(p, low), high)
-    if kind == PROBABILITY:
+        p = p if p > low else low
+        held[i] = p if p < high else high
+    if kind == 0:  # PROBABILITY
         for i in range(size):
             first[i] = held[i]
         return
-    logarithms(held[:size], first)
-    for i in range(size):
-        held[i] = 1.0 - held[i]
-    logarithms(held[:size], second)
-    if kind == LOGIT:
+    if kind == 1:  # LOGIT
         for i in range(size):
-            first[i] -= second[i]
+            first[i] = logarithm(held[i] / (1.0 - held[i]))
     else:
         for i in range(size):
-            second[i] = -second[i]
-
-
-@fused
-def linear(features, theta, size, x):
-    """Put sum_j theta_j features_j in x."""
-    for i in range(size):
-        x[i] = 0.0
-    for j in range(theta.size):
-        row = features[j]
-        t = theta[j]
+            first[i] = logarithm(held[i])
         for i in range(size):
-            x[i] += t * row[i]
+            second[i] = -logarithm(1.0 - held[i])
 
 
-@fused
-def residuals(x, outcome, weight, e, d, h, loss):
-    """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
-    size = x.size
+def score_features(
+    score: Floats, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double, features: TableOut
+) -> None:
+    """Fill one row of `features` for each feature of a score held within [low, high], low > 0; a third row is scratch.
+
+    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p). Scores of exactly 0 and 1, and no other, are
+    first moved inwards by `clip`.
+    """
+    if features.shape[0] < 3 or features.shape[1] != score.shape[0]:
+        raise ValueError("features must be (3, rows)")
+    if score.shape[0] == 0:
+        return
+    with cython.nogil:
+        make_features(
+            cython.address(score[0]), score.shape[0], kind, low, high, clip, cython.address(features[0, 0]),
+            cython.address(features[1, 0]), cython.address(features[2, 0]),
+        )  # fmt: skip
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def add_residuals(
+    x: Numbers, outcome: Numbers, weight: Numbers, size: Index, e: NumbersOut, d: NumbersOut, h: NumbersOut,
+    loss: NumbersOut,
+) -> cython.void:  # fmt: skip
+    """Fill d, h and loss of a run of rows, as `residuals` says."""
+    i: Index
+    q: cython.double
     for i in range(size):
-        loss[i] = -abs(x[i])
-    exponentials(loss[:size], e)
+        loss[i] = -fabs(x[i])
+    exponentials(loss, size, e)
     for i in range(size):
-        small = e[i]
-        q = 1.0 / (1.0 + small)
-        h[i] = small * q * q
-        d[i] = q if x[i] >= 0.0 else small * q
+        q = 1.0 / (1.0 + e[i])
+        h[i] = e[i] * q * q
+        d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
         loss[i] = 1.0 + e[i]
-    logarithms(loss[:size], e)
+    logarithms(loss, size, e)
     for i in range(size):
-        loss[i] = (max(x[i], 0.0) - outcome[i] * x[i]) + e[i]
+        loss[i] = ((x[i] if x[i] > 0.0 else 0.0) - outcome[i] * x[i]) + e[i]
     for i in range(size):
         d[i] = (d[i] - outcome[i]) * weight[i]
     for i in range(size):
         h[i] *= weight[i]
 
 
-@regrouped
-def product(a, b, size):
-    """Sum of a b."""
-    s = 0.0
+@cython.cfunc
+@cython.nogil
+def read(flags: Flags, numbers: Floats, weight: Floats, start: Index, size: Index, run: cython.pointer(Run)) -> cython.void:
+    """Read the outcomes and weights of a run of rows."""
+    i: Index
+    if flags.shape[0]:
+        for i in range(size):
+            run.y[i] = flags[start + i]
+    else:
+        for i in range(size):
+            run.y[i] = numbers[start + i]
+    if weight.shape[0]:
+        for i in range(size):
+            run.w[i] = weight[start + i]
+    else:
+        for i in range(size):
+            run.w[i] = 1.0
+
+
+def residuals(
+    x: Floats, outcome, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut  # noqa: COM812
+) -> None:  # fmt: skip
+    """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
+    few: cython.bint = outcome.dtype.itemsize == 1
+    flags: Flags = outcome if few else NONE
+    numbers: Floats = weight if few else outcome
+    rows: Index = x.shape[0]
+    if not (len(outcome) == weight.shape[0] == e.shape[0] == d.shape[0] == h.shape[0] == loss.shape[0] == rows):
+        raise ValueError("all arrays must have as many rows")
+    run: Run
+    start: Index = 0
+    size: Index
+    with cython.nogil:
+        while start < rows:
+            size = min(RUN, rows - start)
+            read(flags, numbers, weight, start, size, cython.address(run))
+            add_residuals(
+                cython.address(x[start]), run.y, run.w, size, cython.address(e[start]), cython.address(d[start]),
+                cython.address(h[start]), cython.address(loss[start]),
+            )  # fmt: skip
+            start += RUN
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
+    """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
+    i: Index
+    j: Index
     for i in range(size):
-        s += a[i] * b[i]
-    return s
+        x[i] = theta[0]
+    for j in range(1, theta.shape[0]):
+        row = features + j * 512
+        t: cython.double = theta[j]
+        for i in range(size):
+            x[i] += t * row[i]
 
 
-@fused
-def score_pass(score, outcome, weight, kind, low, high, clip, centre, scale, theta):
+@cython.cfunc
+@cython.nogil
+def add_sums(run: cython.pointer(Run), features: NumbersOut, rows: Index, out: TableOut) -> cython.void:
+    """Add loss, gradient and Hessian of a run."""
+    i: Index
+    j: Index
+    k: Index
+    size: Index = out.shape[1]
+    out[0, 0] += weighted_sum(run.w, run.loss, rows)
+    for j in range(size):
+        row = features + j * 512
+        out[1, j] += weighted_sum(run.d, row, rows)
+        for i in range(rows):
+            run.e[i] = run.h[i] * row[i]
+        for k in range(j, size):
+            out[j + 2, k] += weighted_sum(run.e, features + k * 512, rows)
+
+
+def score_pass(
+    score: Floats, outcome, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
+    clip: cython.double, centre: Floats, scale: Floats, theta: Floats,
+):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian (upper half) in [2:] of the result; an empty `weight` means ones."""
-    size = theta.size
-    out = np.zeros((size + 2, size))
-    features = np.ones((4, RUN))  # the first is that of the intercept, the last is scratch
-    work = np.empty((5, RUN))
-    x, e, d, h, loss = work[0], work[1], work[2], work[3], work[4]
-    ones = np.ones(RUN)
-    for start in range(0, score.size, RUN):
-        rows = min(RUN, score.size - start)
-        w = weight[start : start + rows] if weight.size else ones[:rows]
-        score_features(score[start : start + rows], kind, low, high, clip, features[1:])
-        for j in range(1, size):
-            row, c, s = features[j], centre[j - 1], scale[j - 1]
-            for i in range(rows):
-                row[i] = (row[i] - c) * s
-        linear(features, theta, rows, x)
-        residuals(x[:rows], outcome[start : start + rows], w, e, d, h, loss)
-        out[0, 0] += product(w, loss, rows)
-        for j in range(size):
-            out[1, j] += product(d, features[j], rows)
-            for i in range(rows):
-                e[i] = h[i] * features[j, i]
-            for k in range(j, size):
-                out[j + 2, k] += product(e, features[k], rows)
-    return out
+    few: cython.bint = outcome.dtype.itemsize == 1
+    flags: Flags = outcome if few else NONE
+    numbers: Floats = weight if few else outcome
+    count: Index = score.shape[0]
+    size: Index = theta.shape[0]
+    if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
+        raise ValueError("theta must have one coefficient a feature, each with a centre and a scale")
+    if len(outcome) != count or weight.shape[0] not in (0, count):
+        raise ValueError("all arrays must have as many rows")
+    result = np.zeros((size + 2, size))
+    out: TableOut = result
+    run: Run
+    features: cython.double[2048]  # four of RUN rows: the first is that of the intercept, the last is scratch
+    i: Index
+    j: Index
+    rows: Index
+    start: Index = 0
+    with cython.nogil:
+        for i in range(RUN):
+            features[i] = 1.0
+        while start < count:
+            rows = min(RUN, count - start)
+            read(flags, numbers, weight, start, rows, cython.address(run))
+            make_features(
+                cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
+                features + 1536,
+            )  # fmt: skip
+            for j in range(1, size):
+                c: cython.double = centre[j - 1]
+                s: cython.double = scale[j - 1]
+                for i in range(rows):
+                    features[j * 512 + i] = (features[j * 512 + i] - c) * s
+            linear(features, theta, rows, run.x)
+            add_residuals(run.x, run.y, run.w, rows, run.e, run.d, run.h, run.loss)
+            add_sums(cython.address(run), features, rows, out)
+            start += RUN
+    return result
 
 
-@fused
-def logistic_pairs(x, scratch, e, out):
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def logistic_pairs(x: Numbers, size: Index, scratch: NumbersOut, e: NumbersOut, out: NumbersOut) -> cython.void:
     """Put (1 - P, P) in out, both ends accurate."""
-    size = x.size
+    i: Index
     for i in range(size):
-        scratch[i] = -abs(x[i])
-    exponentials(scratch[:size], e)
+        scratch[i] = -fabs(x[i])
+    exponentials(scratch, size, e)
     for i in range(size):
-        q = 1.0 / (1.0 + e[i])
-        r = e[i] * q
-        positive = x[i] >= 0.0
-        out[i, 1] = q if positive else r
-        out[i, 0] = r if positive else q
+        q: cython.double = 1.0 / (1.0 + e[i])
+        r: cython.double = e[i] * q
+        out[2 * i] = r if x[i] >= 0.0 else q
+        out[2 * i + 1] = q if x[i] >= 0.0 else r
 
 
-@fused
-def score_map(score, kind, low, high, clip, theta, out):
+def score_map(
+    score: Floats, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double, theta: Floats,
+    out: TableOut,
+) -> None:  # fmt: skip
     """out[:, 1] = 1 / (1 + exp(-(theta_0 + sum_j theta_j f_j))), out[:, 0] its complement."""
-    features = np.ones((4, RUN))
-    x = np.empty(RUN)
-    e = np.empty(RUN)
-    for start in range(0, score.size, RUN):
-        rows = min(RUN, score.size - start)
-        score_features(score[start : start + rows], kind, low, high, clip, features[1:])
-        linear(features, theta, rows, x)
-        logistic_pairs(x[:rows], features[3], e, out[start : start + rows])
+    if theta.shape[0] > (3 if kind == 2 else 2) or out.shape[0] != score.shape[0] or out.shape[1] != 2:
+        raise ValueError("theta must have one coefficient a feature, and out be (rows, 2)")
+    features: cython.double[2048]
+    x: cython.double[512]
+    e: cython.double[512]
+    rows: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < score.shape[0]:
+            rows = min(RUN, score.shape[0] - start)
+            make_features(
+                cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
+                features + 1536,
+            )  # fmt: skip
+            linear(features, theta, rows, x)
+            logistic_pairs(x, rows, features + 1536, e, cython.address(out[start, 0]))
+            start += RUN
 
 
 # ------------------------------------------------------------------------------------------------- temperature scaling
-@fused
-def below_highest(block, low, logs):
+@cython.cfunc
+@cython.nogil
+def below_highest(block: Numbers, rows: Index, classes: Index, low: cython.double, logs: NumbersOut) -> cython.void:
     """Put ln(max(p, low)) less the largest of each row in logs; both (rows, K)."""
-    rows, classes = block.shape
-    held, flat = block.reshape(rows * classes), logs.reshape(rows * classes)
-    kept = np.empty(rows * classes)
-    for i in range(kept.size):
-        kept[i] = max(held[i], low)
-    logarithms(kept, flat)
+    i: Index
+    c: Index
+    for i in range(rows * classes):
+        logs[i] = block[i] if block[i] > low else low
+    logarithms(logs, rows * classes, logs)
     for i in range(rows):
-        highest = logs[i, 0]
+        row = logs + i * classes
+        highest: cython.double = row[0]
         for c in range(1, classes):
-            highest = max(highest, logs[i, c])
+            highest = row[c] if row[c] > highest else highest
         for c in range(classes):
-            logs[i, c] -= highest
+            row[c] -= highest
 
 
-@fused
-def powers(logs, power, out):
+@cython.cfunc
+@cython.nogil
+def powers(logs: Numbers, size: Index, power: cython.double, out: NumbersOut) -> cython.void:
     """Put exp(power logs) in out."""
-    flat = np.empty(logs.size)
-    given = logs.reshape(logs.size)
-    for i in range(flat.size):
-        flat[i] = power * given[i]
-    exponentials(flat, out.reshape(out.size))
+    i: Index
+    for i in range(size):
+        out[i] = held_exponential(power * logs[i])
 
 
-@fused
-def run_length(classes):
+@cython.cfunc
+@cython.nogil
+def run_length(classes: Index) -> Index:
     """Rows in a run: few enough for the second cache."""
     return max(16, min(256, 32768 // classes))
 
 
-@fused
-def temperature_pass(probability, outcome, weight, low, power):
+def temperature_pass(
+    probability: Table, outcome: Integers, weight: Floats, low: cython.double, power: cython.double
+) -> tuple:
     """First and second derivative in the power b of the sum of log losses of P_k = p_k^b / sum_j p_j^b."""
-    rows, classes = probability.shape
-    run = run_length(classes)
-    logs, e = np.empty((run, classes)), np.empty((run, classes))
-    slope = curvature = 0.0
-    for start in range(0, rows, run):
-        size = min(run, rows - start)
-        below_highest(probability[start : start + size], low, logs[:size])
-        powers(logs[:size], power, e[:size])
-        for i in range(size):
-            zero = one = two = 0.0
-            for c in range(classes):
-                z, share = logs[i, c], e[i, c]
-                zero += share
-                one += share * z
-                two += share * z * z
-            mean = one / zero
-            w = weight[start + i] if weight.size else 1.0
-            slope += w * (mean - logs[i, outcome[start + i]])
-            curvature += w * (two / zero - mean * mean)
+    rows: Index = probability.shape[0]
+    classes: Index = probability.shape[1]
+    run: Index = run_length(classes)
+    logs: TableOut = np.empty((run, classes))
+    e: TableOut = np.empty((run, classes))
+    slope: cython.double = 0.0
+    curvature: cython.double = 0.0
+    size: Index
+    i: Index
+    c: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < rows:
+            size = min(run, rows - start)
+            below_highest(cython.address(probability[start, 0]), size, classes, low, cython.address(logs[0, 0]))
+            powers(cython.address(logs[0, 0]), size * classes, power, cython.address(e[0, 0]))
+            for i in range(size):
+                zero: cython.double = 0.0
+                one: cython.double = 0.0
+                two: cython.double = 0.0
+                for c in range(classes):
+                    z: cython.double = logs[i, c]
+                    share: cython.double = e[i, c]
+                    zero += share
+                    one += share * z
+                    two += share * z * z
+                mean: cython.double = one / zero
+                w: cython.double = weight[start + i] if weight.shape[0] else 1.0
+                slope += w * (mean - logs[i, outcome[start + i]])
+                curvature += w * (two / zero - mean * mean)
+            start += run
     return slope, curvature
 
 
-@fused
-def temperature_map(probability, low, power, out):
+def temperature_map(probability: Table, low: cython.double, power: cython.double, out: TableOut) -> None:
     """Put p^power, rows divided by their sums, in out."""
-    rows, classes = probability.shape
-    run = run_length(classes)
-    logs = np.empty((run, classes))
-    for start in range(0, rows, run):
-        part = out[start : start + run]
-        size = part.shape[0]
-        below_highest(probability[start : start + size], low, logs[:size])
-        powers(logs[:size], power, part)
-        for i in range(size):
-            total = 0.0
-            for c in range(classes):
-                total += part[i, c]
-            for c in range(classes):
-                part[i, c] /= total
+    classes: Index = probability.shape[1]
+    run: Index = run_length(classes)
+    logs: TableOut = np.empty((run, classes))
+    size: Index
+    i: Index
+    c: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < probability.shape[0]:
+            size = min(run, probability.shape[0] - start)
+            below_highest(cython.address(probability[start, 0]), size, classes, low, cython.address(logs[0, 0]))
+            powers(cython.address(logs[0, 0]), size * classes, power, cython.address(out[start, 0]))
+            for i in range(start, start + size):
+                total: cython.double = 0.0
+                for c in range(classes):
+                    total += out[i, c]
+                for c in range(classes):
+                    out[i, c] /= total
+            start += run
 
 
 # ------------------------------------------------------------------------------------------------- line plots
-@fused
-def line_places(score, clip, knots, clamp, place, part):
+def line_places(
+    score: Floats, clip: cython.double, knots: Floats, clamp: cython.bint, place: CodesOut, part: FloatsOut
+) -> None:
     """The knot below each score's logit, and which part of the way to the next it has gone (< 0 or > 1 outside)."""
-    last = knots.size - 2
-    features = np.empty((3, RUN))
-    for start in range(0, score.size, RUN):
-        stop = min(start + RUN, score.size)
-        score_features(score[start:stop], LOGIT, clip, 1.0 - clip, 0.0, features)
-        for i in range(stop - start):
-            x = features[0, i]
-            low = 0
-            high = last
-            while low < high:
-                middle = (low + high + 1) >> 1
-                if knots[middle] <= x:
-                    low = middle
-                else:
-                    high = middle - 1
-            t = (x - knots[low]) / (knots[low + 1] - knots[low])
-            place[start + i] = low
-            part[start + i] = min(max(t, 0.0), 1.0) if clamp else t
+    features: cython.double[1536]
+    size: Index
+    i: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < score.shape[0]:
+            size = min(RUN, score.shape[0] - start)
+            make_features(
+                cython.address(score[start]), size, 1, clip, 1.0 - clip, 0.0, features, features + 512, features + 1024
+            )
+            for i in range(size):
+                x: cython.double = features[i]
+                low: Index = 0
+                high: Index = knots.shape[0] - 2
+                while low < high:
+                    middle: Index = (low + high + 1) >> 1
+                    if knots[middle] <= x:
+                        low = middle
+                    else:
+                        high = middle - 1
+                t: cython.double = (x - knots[low]) / (knots[low + 1] - knots[low])
+                if clamp:
+                    t = min(max(t, 0.0), 1.0)
+                place[start + i] = low
+                part[start + i] = t
+            start += RUN
 
 
-@fused
-def line_pass(place, part, outcome, weight, values, out):
+def line_pass(place: Codes, part: Floats, outcome, weight: Floats, values: Floats, out: TableOut) -> None:
     """Add loss to out[0, 0], and gradient, diagonal and side diagonal of the Hessian to rows 1 to 3 of `out`.
 
     The map is linear in the values at the knots, and a row touches two of them: the Hessian has three diagonals.
     weight : as many as rows, or none for ones. out : (4, knots).
     """
-    work, ones = np.empty((5, RUN)), np.ones(RUN)
-    x, e, d, h, loss = work[0], work[1], work[2], work[3], work[4]
-    for start in range(0, place.size, RUN):
-        size = min(RUN, place.size - start)
-        k = place[start : start + size]
-        t = part[start : start + size]
-        w = weight[start : start + size] if weight.size else ones[:size]
-        for i in range(size):
-            below = values[k[i]]
-            x[i] = below + t[i] * (values[k[i] + 1] - below)
-        residuals(x[:size], outcome[start : start + size], w, e, d, h, loss)
-        for i in range(size):
-            out[0, 0] += w[i] * loss[i]
-            at = k[i]
-            u = 1.0 - t[i]
-            out[1, at] += d[i] * u
-            out[1, at + 1] += d[i] * t[i]
-            out[2, at] += h[i] * u * u
-            out[2, at + 1] += h[i] * t[i] * t[i]
-            out[3, at] += h[i] * u * t[i]
+    few: cython.bint = outcome.dtype.itemsize == 1
+    flags: Flags = outcome if few else NONE
+    numbers: Floats = weight if few else outcome
+    if len(outcome) != place.shape[0] or weight.shape[0] not in (0, place.shape[0]):
+        raise ValueError("all arrays must have as many rows")
+    run: Run
+    size: Index
+    i: Index
+    at: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < place.shape[0]:
+            size = min(RUN, place.shape[0] - start)
+            read(flags, numbers, weight, start, size, cython.address(run))
+            for i in range(size):
+                at = place[start + i]
+                run.x[i] = values[at] + part[start + i] * (values[at + 1] - values[at])
+            add_residuals(run.x, run.y, run.w, size, run.e, run.d, run.h, run.loss)
+            for i in range(size):
+                out[0, 0] += run.w[i] * run.loss[i]
+                at = place[start + i]
+                t: cython.double = part[start + i]
+                u: cython.double = 1.0 - t
+                out[1, at] += run.d[i] * u
+                out[1, at + 1] += run.d[i] * t
+                out[2, at] += run.h[i] * u * u
+                out[2, at + 1] += run.h[i] * t * t
+                out[3, at] += run.h[i] * u * t
+            start += RUN
 
 
-@fused
-def line_map(place, part, values, out):
+def line_map(place: Codes, part: Floats, values: Floats, out: TableOut) -> None:
     """Probabilities (n, 2) of the fitted map; between two knots never beyond their values."""
-    x, scratch, e = np.empty(RUN), np.empty(RUN), np.empty(RUN)
-    for start in range(0, place.size, RUN):
-        size = min(RUN, place.size - start)
-        for i in range(size):
-            below, above = values[place[start + i]], values[place[start + i] + 1]
-            t = part[start + i]
-            x[i] = below + t * (above - below)
-            if t >= 0.0 and t <= 1.0:
-                x[i] = min(max(x[i], below), above)
-        logistic_pairs(x[:size], scratch, e, out[start : start + size])
+    x: cython.double[512]
+    scratch: cython.double[512]
+    e: cython.double[512]
+    size: Index
+    i: Index
+    start: Index = 0
+    with cython.nogil:
+        while start < place.shape[0]:
+            size = min(RUN, place.shape[0] - start)
+            for i in range(size):
+                below: cython.double = values[place[start + i]]
+                above: cython.double = values[place[start + i] + 1]
+                t: cython.double = part[start + i]
+                x[i] = below + t * (above - below)
+                if t >= 0.0 and t <= 1.0:
+                    x[i] = min(max(x[i], below), above)
+            logistic_pairs(x, size, scratch, e, cython.address(out[start, 0]))
+            start += RUN
 
 
 # ------------------------------------------------------------------------------------------------- forests
-@fused
-def add_trees(features, column, threshold, left, right, value, roots, first, last, result):
+def add_trees(
+    features: Table, column: Integers, threshold: Floats, left: Integers, right: Integers, value: Floats,
+    roots: Integers, first: Index, last: Index, result: FloatsOut,
+) -> None:  # fmt: skip
     """Add the leaf values of trees first .. last - 1 to result (n,); features is (columns, n).
 
     At an inner node rows with features[column] <= threshold go left; a leaf has left -1.
     """
-    for tree in range(first, last):
-        root = roots[tree]
-        for i in range(result.size):
-            node = root
-            while left[node] >= 0:
-                node = left[node] if features[column[node], i] <= threshold[node] else right[node]
-            result[i] += value[node]
+    tree: Index
+    i: Index
+    with cython.nogil:
+        for tree in range(first, last):
+            for i in range(result.shape[0]):
+                node: Index = roots[tree]
+                while left[node] >= 0:
+                    node = left[node] if features[column[node], i] <= threshold[node] else right[node]
+                result[i] += value[node]

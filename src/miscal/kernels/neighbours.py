@@ -202,7 +202,7 @@ def _cell_codes(starts: Array) -> Array:
 def _cell_sums(problem: Problem) -> Array:
     """Sums of whole cells, where every weight is 1."""
     if problem.same and not problem.own:
-        from miscal.kernels.pairs import others_in_cell
+        from miscal.kernels.tiles import others_in_cell
 
         others = np.empty_like(problem.values)
         others_in_cell(problem.starts, problem.values, others)
@@ -236,7 +236,7 @@ def all_pairs(problem: Problem, scales: Array, square: bool, device: str) -> tup
 
 
 def _exact(problem: Problem, scales: Array) -> tuple[Array, Array]:
-    from miscal.kernels.laplacian import GIVES_ONLY, laplacian_sums
+    from miscal.kernels.pairs import GIVES_ONLY, laplacian_sums
 
     if problem.same:
         source = np.ones(len(problem.points), np.uint8)

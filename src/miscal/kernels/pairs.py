@@ -1,7 +1,7 @@
-"""Kernel-weighted sums over all pairs in any dimension: tile by tile, threaded, memory bounded.
+"""Kernel-weighted sums over all pairs of points of a cell, on the threads, memory bounded; the loops are compiled.
 
-Coordinates lie feature by feature, so that one row of a tile, a point against some hundred others, is a few vector
-instructions a feature. A tile of distances never leaves the first-level cache.
+In any dimension pairs are taken tile by tile (`tiles`); for the Laplacian in one to three dimensions divide and conquer
+gives the same sums in O(n log^(d-1) n) (`laplacian`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from miscal.kernels.arithmetic import decay
-from miscal.kernels.jit import kernel, regrouped
+from miscal.kernels.laplacian import leaf, plane, split_space, sweep
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
+from miscal.kernels.tiles import one_way, symmetric_tiles
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[[Array, Array], Any]
+Span = tuple[int, int]
 
 FAR = 1e300  # the distance of what is not there: finite, so that FAR - FAR is 0 and not NaN
 SLACK = 50.0  # how far, in exponents, a point may be closer than the reference
@@ -25,146 +27,10 @@ TILE = 256
 SHARES = 16  # parts of the tiles with sums of their own; fixed, so that the bits do not depend on the threads
 BUDGET = 1 << 26  # bytes for the sums of all parts
 ENTRIES = 1 << 20  # of a block of a given kernel's matrix
-
-
-@regrouped
-def distances(points, point, low, high, square, distance):
-    """Fill the L1 distances (squared Euclidean ones if `square`) of a point to points low..high of (d, n)."""
-    dimensions = points.shape[0]
-    for j in range(distance.size):
-        distance[j] = 0.0
-    if square:
-        for k in range(dimensions):
-            row, x = points[k, low:high], point[k]
-            for j in range(distance.size):
-                distance[j] += (row[j] - x) ** 2
-        return
-    k = 0
-    while k + 4 <= dimensions:  # four features a pass: fewer loads and stores of the running distance
-        a, b, c, d = points[k, low:high], points[k + 1, low:high], points[k + 2, low:high], points[k + 3, low:high]
-        x0, x1, x2, x3 = point[k], point[k + 1], point[k + 2], point[k + 3]
-        for j in range(distance.size):
-            distance[j] += abs(a[j] - x0) + abs(b[j] - x1) + abs(c[j] - x2) + abs(d[j] - x3)
-        k += 4
-    while k < dimensions:
-        row, x = points[k, low:high], point[k]
-        for j in range(distance.size):
-            distance[j] += abs(row[j] - x)
-        k += 1
-
-
-@regrouped
-def exchange(weight, values, value, totals):
-    """Return the sum of weight * values, and add weight * value to the totals: both directions of a pair at once."""
-    total = 0.0
-    for j in range(weight.size):
-        total += weight[j] * values[j]
-        totals[j] += weight[j] * value
-    return total
-
-
-@regrouped
-def weighted_sum(weight, values):
-    """Return the sum of weight * values."""
-    total = 0.0
-    for j in range(weight.size):
-        total += weight[j] * values[j]
-    return total
-
-
-@regrouped
-def smallest(distance):
-    """Return the smallest distance."""
-    least = FAR
-    for j in range(distance.size):
-        least = min(least, distance[j])
-    return least
-
-
-@kernel
-def symmetric_tiles(points, by_row, values, scales, square, tiles, first, step, out):
-    """Add the pairs of every `step`-th tile, beginning with the `first`, to both points of each pair.
-
-    A tile is two ranges of points (low, high, low, high); of a range with itself each pair counts once. points (d, n)
-    and by_row (n, d) hold the same coordinates; values (m, n); out (b, m, n).
-    """
-    columns = values.shape[0]
-    for t in range(first, tiles.shape[0], step):
-        i_low, i_high, j_low, j_high = tiles[t]
-        width = j_high - j_low
-        distance, weight, totals = np.empty(width), np.empty(width), np.zeros((scales.size, columns, width))
-        for i in range(i_low, i_high):
-            low = i + 1 if i_low == j_low else j_low
-            if low >= j_high:
-                continue
-            far, near = distance[low - j_low :], weight[low - j_low :]
-            distances(points, by_row[i], low, j_high, square, far)
-            for b in range(scales.size):
-                decay(far, scales[b], near)
-                for c in range(columns):
-                    out[b, c, i] += exchange(near, values[c, low:j_high], values[c, i], totals[b, c, low - j_low :])
-        for b in range(scales.size):
-            for c in range(columns):
-                for j in range(width):
-                    out[b, c, j_low + j] += totals[b, c, j]
-
-
-@kernel
-def receive(distance, weight, values, low, scales, slack, i, reference, out):
-    """Add to out[b, i] = sum of exp(-distance * scales[b]) * values over points low.. of values (m, n).
-
-    Sums are relative to exp(-reference[i] * scales[b]), which follows the nearest point: it is replaced only where one
-    is closer than it by more than the slack, so that nothing overflows, the nearest points never underflow, and there
-    are few roundings. FAR is a point that does not count. Distances are changed.
-    """
-    if reference[i] > 0.0:
-        nearest = smallest(distance)
-        lead = nearest - reference[i]
-        if lead < -slack:
-            reference[i] = nearest
-            for b in range(scales.size):
-                factor = np.exp(lead * scales[b])
-                for c in range(values.shape[0]):
-                    out[b, i, c] *= factor
-        for j in range(distance.size):
-            distance[j] = distance[j] - reference[i] if distance[j] < FAR else FAR
-    for b in range(scales.size):
-        decay(distance, scales[b], weight)
-        for c in range(values.shape[0]):
-            out[b, i, c] += weighted_sum(weight, values[c, low : low + distance.size])
-
-
-@kernel
-def one_way(points, values, scales, square, slack, low, high, queries, own_place, first, last, reference, out):
-    """Add to queries first..last the sums over sources low..high, relative to a reference that follows the nearest.
-
-    own_place (q,) is the place of a query among the sources, which is left out; -1 for none. out (b, q, m).
-    """
-    distance, weight = np.empty(TILE), np.empty(TILE)
-    for start in range(low, high, TILE):
-        stop = min(start + TILE, high)
-        far, near = distance[: stop - start], weight[: stop - start]
-        for i in range(first, last):
-            distances(points, queries[i], start, stop, square, far)
-            own = own_place[i] - start
-            if 0 <= own < stop - start:
-                far[own] = FAR
-            receive(far, near, values, start, scales, slack, i, reference, out)
-
-
-@kernel
-def others_in_cell(starts, values, others):
-    """Fill others[i] = sum of values[j] over the other points j of its cell; a subtraction would lose digits."""
-    for cell in range(starts.size - 1):
-        for c in range(values.shape[1]):
-            before = 0.0
-            for i in range(starts[cell], starts[cell + 1]):
-                others[i, c] = before
-                before += values[i, c]
-            after = 0.0
-            for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
-                others[i, c] += after
-                after += values[i, c]
+GRAIN = 1 << 14  # points below which a subtree of divide and conquer is one task
+SPACE_LEAF = 512  # points of a space below which all pairs are cheaper than another split
+MANY = 5000  # numbers from which sorting by digits is quicker
+GIVES_ONLY = 2  # a point that is summed over and does not receive
 
 
 def symmetric_sums(points: Array, starts: Array, values: Array, scales: Array, square: bool) -> Array:
@@ -251,3 +117,110 @@ def _checked(weights: Any, shape: tuple[int, int]) -> Array:
     if not (array >= 0).all() or np.isinf(array).any():
         raise ValueError("it gave a weight that is negative, infinite or not a number")
     return array
+
+
+# ------------------------------------------------------------------------------------------------- divide and conquer
+def laplacian_sums(
+    points: Array, starts: Array, source: Array, values: Array, scales: Array, own: bool
+) -> tuple[Array, Array]:
+    """Sum exp(-L1 distance * scale) * values over all sources of each point's cell.
+
+    Parameters
+    ----------
+    points : (d, n) float64, d = 1, 2 or 3
+        Coordinates; the points of a cell lie together.
+    starts : (cells + 1,) int64
+        Where each cell begins.
+    source : (n,) uint8
+        1: a point that is summed over and receives, 2: one that is summed over only, 0: one that receives only.
+    values : (n, m) float64
+        Columns to be summed; 0 where not a source.
+    scales : (b,) float64
+        Inverse bandwidths, all > 0.
+    own : bool
+        Whether a source counts for itself.
+
+    Returns
+    -------
+    sums : (b, n, m) float64
+        The sums times exp(reference * scale); of no meaning where a point does not receive.
+    reference : (n,) float64
+        0 where a point counts for itself, otherwise near the distance of its nearest source, 1e300 when it has none.
+    """
+    spans = [(low, high) for low, high in pairwise(starts.tolist()) if high > low]
+    by_first = _orders(points[0], spans)
+    placed = np.stack([coordinate.take(by_first) for coordinate in points])
+    sources, columns = source.take(by_first), values.take(by_first, axis=0)
+    alone = (sources == 1) & own | (sources == GIVES_ONLY)
+    reference = np.where(alone, 0.0, FAR)
+    out = np.where(alone[:, None], columns, 0.0)[None].repeat(scales.size, axis=0)
+    _add_all(placed, spans, (sources, columns, reference, SLACK / float(scales.max()), scales, out))
+    sums, nearest = np.empty_like(out), np.empty_like(reference)
+    for b in range(scales.size):
+        sums[b][by_first] = out[b]
+    nearest[by_first] = reference
+    return sums, nearest
+
+
+def _orders(key: Array, spans: list[Span]) -> Array:
+    """Positions sorted by the key within each span."""
+    order = np.empty(key.size, np.uint32)
+    key = np.ascontiguousarray(key)
+
+    def work(start: int, stop: int) -> None:
+        for low, high in spans[start:stop]:
+            here = key[low:high]
+            order[low:high] = sorted_order(here) if here.size >= MANY else np.argsort(here, kind="stable")
+            order[low:high] += low
+
+    over_blocks(len(spans), work, block=1)
+    return order
+
+
+def _add_all(points: Array, spans: list[Span], sums: tuple[Any, ...]) -> None:
+    """Add all pairs of each span, within which points[0] ascends."""
+    orders = [_orders(each, spans) for each in points[1:]]
+    rows, nothing = np.arange(points.shape[1], dtype=np.uint32), np.zeros(points.shape[1])
+    side = np.zeros(rows.size, np.uint8)
+
+    def lines(start: int, stop: int) -> None:
+        for low, high in spans[start:stop]:
+            sweep(points[0, low:high], nothing[low:high], side[low:high], 1, rows[low:high], sums)
+
+    def split(low: int, high: int) -> None:
+        if len(points) == 2:
+            plane(low, high, *orders, points, nothing, side, 1, rows, False, sums)
+        else:
+            split_space(low, high, *orders, points, sums)
+
+    def whole(low: int, high: int) -> None:
+        if len(points) == 2:
+            plane(low, high, *orders, points, nothing, side, 1, rows, True, sums)
+        elif high - low <= SPACE_LEAF:
+            leaf(low, high, points, side, 1, rows, sums)
+        else:
+            split(low, high)
+            whole(low, (low + high) // 2)
+            whole((low + high) // 2, high)
+
+    if len(points) == 1:
+        over_blocks(len(spans), lines, block=1)
+    else:
+        _descend(spans, whole, split)
+
+
+def _descend(spans: list[Span], whole: Callable[[int, int], None], split: Callable[[int, int], None]) -> None:
+    """Split large spans level by level and finish small ones; the spans of a level are tasks of the thread pool.
+
+    A row receives once from each level and levels follow each other, so the sums have the same bits for any threads.
+    """
+    while spans:
+        spans = sorted(spans, key=lambda span: (span[0] - span[1], span[0]))
+
+        def work(start: int, stop: int, spans: list[Span] = spans) -> None:
+            for low, high in spans[start:stop]:
+                (whole if high - low <= GRAIN else split)(low, high)
+
+        over_blocks(len(spans), work, block=1)
+        halves = [(low, (low + high) // 2, high) for low, high in spans if high - low > GRAIN]
+        spans = [half for low, middle, high in halves for half in ((low, middle), (middle, high))]

@@ -28,7 +28,7 @@ from cython.cimports.miscal.kernels.kinds import (
     TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
-from cython.cimports.miscal.kernels.tiles import (
+from cython.cimports.miscal.kernels.ranked import (
     AS_GIVEN,
     BY_CONFIDENCE,
     BY_ENTROPY,

@@ -1,0 +1,154 @@
+# Weights that fall with the distance, and sums of them: what kernels over pairs of points share.
+#
+# Sums are kept in sixteen lanes, so that they become vector code with the same bits on every processor.
+from libc.math cimport exp, fabs
+from libc.stdint cimport uint8_t
+
+from miscal.kernels.arithmetic cimport exponential
+
+
+cdef enum:
+    LANES = 16
+
+cdef struct Sums:
+    # What is summed, where to, and relative to what: out[b, i] = sum of exp((reference[i] - distance) scales[b]) values.
+    const uint8_t* source  # (rows,)
+    const double* values  # (rows, columns)
+    double* reference  # (rows,)
+    double slack
+    const double* scales  # (bands,)
+    double* out  # (bands, rows, columns)
+    Py_ssize_t bands
+    Py_ssize_t rows
+    Py_ssize_t columns
+
+
+cdef inline double far() noexcept nogil:
+    """The distance of what is not there: finite, so that far() - far() is 0 and not NaN."""
+    return 1e300
+
+
+cdef inline void decay(const double* distance, Py_ssize_t size, double scale, double* weight) noexcept nogil:
+    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
+    cdef Py_ssize_t j
+    for j in range(size):
+        weight[j] = exponential(-distance[j] * scale)
+
+
+cdef inline void add_one(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(size):
+        distance[j] += fabs(a[j] - x)
+
+
+cdef inline void add_square(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(size):
+        distance[j] += (a[j] - x) * (a[j] - x)
+
+
+cdef inline void add_four(
+    const double* a, const double* b, const double* c, const double* d, const double* x, Py_ssize_t size,
+    double* distance,
+) noexcept nogil:
+    cdef double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3]
+    cdef Py_ssize_t j
+    for j in range(size):
+        distance[j] += (fabs(a[j] - x0) + fabs(b[j] - x1)) + (fabs(c[j] - x2) + fabs(d[j] - x3))
+
+
+cdef inline void distances(
+    const double* points, Py_ssize_t pitch, Py_ssize_t dimensions, const double* point, Py_ssize_t size, bint square,
+    double* distance,
+) noexcept nogil:
+    """Fill the L1 distances (squared Euclidean ones if `square`) of a point to `size` points; row k begins at k pitch."""
+    cdef Py_ssize_t j, k = 0
+    for j in range(size):
+        distance[j] = 0.0
+    if square:
+        for k in range(dimensions):
+            add_square(points + k * pitch, point[k], size, distance)
+        return
+    while k + 4 <= dimensions:  # four features a pass: fewer loads and stores of the running distance
+        add_four(
+            points + k * pitch, points + (k + 1) * pitch, points + (k + 2) * pitch, points + (k + 3) * pitch, point + k,
+            size, distance,
+        )
+        k += 4
+    while k < dimensions:
+        add_one(points + k * pitch, point[k], size, distance)
+        k += 1
+
+
+cdef inline double total_of(const double* lane) noexcept nogil:
+    """The sum of the lanes."""
+    cdef double half[8]
+    cdef Py_ssize_t k
+    for k in range(8):
+        half[k] = lane[k] + lane[k + 8]
+    return ((half[0] + half[4]) + (half[2] + half[6])) + ((half[1] + half[5]) + (half[3] + half[7]))
+
+
+cdef inline double weighted_sum(const double* weight, const double* values, Py_ssize_t size) noexcept nogil:
+    """The sum of weight * values."""
+    cdef double lane[LANES]
+    cdef Py_ssize_t j = 0, k
+    for k in range(LANES):
+        lane[k] = 0.0
+    while j + LANES <= size:
+        for k in range(LANES):
+            lane[k] += weight[j + k] * values[j + k]
+        j += LANES
+    for k in range(size - j):
+        lane[k] += weight[j + k] * values[j + k]
+    return total_of(lane)
+
+
+cdef inline double smallest(const double* distance, Py_ssize_t size) noexcept nogil:
+    """The smallest distance, far() at most."""
+    cdef double lane[LANES]
+    cdef double least = far()
+    cdef Py_ssize_t j = 0, k
+    for k in range(LANES):
+        lane[k] = least
+    while j + LANES <= size:
+        for k in range(LANES):
+            lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
+        j += LANES
+    for k in range(size - j):
+        lane[k] = distance[j + k] if distance[j + k] < lane[k] else lane[k]
+    for k in range(LANES):
+        least = lane[k] if lane[k] < least else least
+    return least
+
+
+cdef inline void receive(
+    double* distance, double* weight, Py_ssize_t size, const double* values, Py_ssize_t pitch, Sums* sums, Py_ssize_t i
+) noexcept nogil:
+    """Add to out[b, i] = sum of exp(-distance * scales[b]) * values over `size` points; column c begins at c pitch.
+
+    Sums are relative to exp(-reference[i] * scales[b]), which follows the nearest point: it is replaced only where one
+    is closer than it by more than the slack, so that nothing overflows, the nearest points never underflow, and there
+    are few roundings. far() is a point that does not count. Distances are changed.
+    """
+    cdef Py_ssize_t b, c, j
+    cdef double nearest, lead, factor, beyond
+    cdef double* to
+    if sums.reference[i] > 0.0:
+        nearest = smallest(distance, size)
+        lead = nearest - sums.reference[i]
+        if lead < -sums.slack:
+            sums.reference[i] = nearest
+            for b in range(sums.bands):
+                factor = exp(lead * sums.scales[b])
+                to = sums.out + (b * sums.rows + i) * sums.columns
+                for c in range(sums.columns):
+                    to[c] *= factor
+        beyond = sums.reference[i]
+        for j in range(size):
+            distance[j] = distance[j] - beyond if distance[j] < far() else far()
+    for b in range(sums.bands):
+        decay(distance, size, sums.scales[b], weight)
+        to = sums.out + (b * sums.rows + i) * sums.columns
+        for c in range(sums.columns):
+            to[c] += weighted_sum(weight, values + c * pitch, size)

@@ -1,0 +1,150 @@
+"""Kernel-weighted sums over all pairs in any dimension, tile by tile: the loops of `pairs`.
+
+Coordinates lie feature by feature, so that one row of a tile, a point against some hundred others, is a few vector
+instructions a feature. A tile of distances never leaves the first-level cache.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.miscal.kernels.kinds import (
+    CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Numbers, NumbersOut, Table, TableOut,
+)  # fmt: skip
+from cython.cimports.miscal.kernels.nearness import LANES, Sums, decay, distances, far, receive, total_of
+
+TILE = cython.declare(Index, 256)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def exchange(weight: Numbers, values: Numbers, value: cython.double, totals: NumbersOut, size: Index) -> cython.double:
+    """Return the sum of weight * values, and add weight * value to the totals: both directions of a pair at once."""
+    lane: cython.double[16]
+    j: Index = 0
+    k: Index
+    for k in range(LANES):
+        lane[k] = 0.0
+    while j + LANES <= size:
+        for k in range(LANES):
+            lane[k] += weight[j + k] * values[j + k]
+        j += LANES
+    for k in range(size - j):
+        lane[k] += weight[j + k] * values[j + k]
+    for j in range(size):
+        totals[j] += weight[j] * value
+    return total_of(lane)
+
+
+def symmetric_tiles(
+    points: Table, by_row: Table, values: Table, scales: Floats, square: cython.bint, tiles: IntegerTable, first: Index,
+    step: Index, out: CubeOut,
+) -> None:  # fmt: skip
+    """Add the pairs of every `step`-th tile, beginning with the `first`, to both points of each pair.
+
+    A tile is two ranges of points (low, high, low, high); of a range with itself each pair counts once. points (d, n)
+    and by_row (n, d) hold the same coordinates; values (m, n); out (b, m, n).
+    """
+    columns: Index = values.shape[0]
+    bands: Index = scales.shape[0]
+    widest: Index = 0
+    t: Index
+    for t in range(tiles.shape[0]):
+        widest = max(widest, tiles[t, 3] - tiles[t, 2])
+    distance: FloatsOut = np.empty(widest + 1)
+    weight: FloatsOut = np.empty(widest + 1)
+    totals: CubeOut = np.empty((bands, columns, widest + 1))
+    with cython.nogil:
+        t = first
+        while t < tiles.shape[0]:
+            add_tile(points, by_row, values, scales, square, tiles, t, distance, weight, totals, out)
+            t += step
+
+
+@cython.cfunc
+@cython.nogil
+def add_tile(
+    points: Table, by_row: Table, values: Table, scales: Floats, square: cython.bint, tiles: IntegerTable, t: Index,
+    distance: FloatsOut, weight: FloatsOut, totals: CubeOut, out: CubeOut,
+) -> cython.void:  # fmt: skip
+    """Add the pairs of tile t."""
+    i_low: Index = tiles[t, 0]
+    j_low: Index = tiles[t, 2]
+    j_high: Index = tiles[t, 3]
+    i: Index
+    b: Index
+    c: Index
+    j: Index
+    totals[:, :, :] = 0.0
+    for i in range(i_low, tiles[t, 1]):
+        low: Index = i + 1 if i_low == j_low else j_low
+        size: Index = j_high - low
+        if size <= 0:
+            continue
+        distances(
+            cython.address(points[0, low]), points.shape[1], points.shape[0], cython.address(by_row[i, 0]), size,
+            square, cython.address(distance[0]),
+        )  # fmt: skip
+        for b in range(scales.shape[0]):
+            decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
+            for c in range(values.shape[0]):
+                out[b, c, i] += exchange(
+                    cython.address(weight[0]), cython.address(values[c, low]), values[c, i],
+                    cython.address(totals[b, c, low - j_low]), size,
+                )  # fmt: skip
+    for b in range(scales.shape[0]):
+        for c in range(values.shape[0]):
+            for j in range(j_high - j_low):
+                out[b, c, j_low + j] += totals[b, c, j]
+
+
+def one_way(
+    points: Table, values: Table, scales: Floats, square: cython.bint, slack: cython.double, low: Index, high: Index,
+    queries: Table, own_place: Integers, first: Index, last: Index, reference: FloatsOut, out: CubeOut,
+) -> None:  # fmt: skip
+    """Add to queries first..last the sums over sources low..high, relative to a reference that follows the nearest.
+
+    own_place (q,) is the place of a query among the sources, which is left out; -1 for none. out (b, q, m).
+    """
+    if first >= last or low >= high or out.shape[2] == 0:
+        return
+    distance: cython.double[256]
+    weight: cython.double[256]
+    sums: Sums
+    sums.reference, sums.slack, sums.out = cython.address(reference[0]), slack, cython.address(out[0, 0, 0])
+    sums.scales, sums.bands = cython.address(scales[0]), scales.shape[0]
+    sums.rows, sums.columns = out.shape[1], out.shape[2]
+    i: Index
+    start: Index = low
+    with cython.nogil:
+        while start < high:
+            size: Index = min(TILE, high - start)
+            for i in range(first, last):
+                distances(
+                    cython.address(points[0, start]), points.shape[1], points.shape[0],
+                    cython.address(queries[i, 0]), size, square, distance,
+                )  # fmt: skip
+                own: Index = own_place[i] - start
+                if own >= 0 and own < size:
+                    distance[own] = far()
+                receive(
+                    distance, weight, size, cython.address(values[0, start]), values.shape[1], cython.address(sums), i
+                )
+            start += TILE
+
+
+def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
+    """Fill others[i] = sum of values[j] over the other points j of its cell; a subtraction would lose digits."""
+    cell: Index
+    c: Index
+    i: Index
+    with cython.nogil:
+        for cell in range(starts.shape[0] - 1):
+            for c in range(values.shape[1]):
+                before: cython.double = 0.0
+                for i in range(starts[cell], starts[cell + 1]):
+                    others[i, c] = before
+                    before += values[i, c]
+                after: cython.double = 0.0
+                for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
+                    others[i, c] += after
+                    after += values[i, c]
