@@ -8,7 +8,7 @@ module's name. Both give the same bits. The other files are the Python that call
 import importlib
 import sys
 
-KERNELS = ("checks",)
+KERNELS = ("checks", "simulate", "subpopulation", "subpopulation_draws")
 
 
 def _install() -> None:
