@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from miscal.kernels.buckets import edge_index, uniform_index
-from miscal.kernels.jit import kernel
 from miscal.kernels.draws_numba import mixed, uniform
+from miscal.kernels.jit import kernel
 from miscal.kernels.sums import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
 
 CHUNK = 4096  # probabilities whose bins are found at a time

@@ -2,8 +2,8 @@
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.draws import flipped, mixed, uniform
+from cython.cimports.libc.math import ceil, fabs
+from cython.cimports.miscal.kernels.draws import flipped, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes,
     CodesOut,
@@ -16,29 +16,44 @@ from cython.cimports.miscal.kernels.kinds import (
     Table,
     TableOut,
     Word,
+    WordsOut,
 )
+
+
+@cython.cfunc
+@cython.nogil
+def _limit(score: cython.double) -> Integer:
+    """A uniform number k/2**53 is below the score where k is below this integer."""
+    return cython.cast(Integer, ceil(score * 9007199254740992.0))
 
 
 def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, steps: TableOut) -> None:
     """Fill steps[row, draw] with w(y* - s), y* ~ Bernoulli(s); weight is empty when all are 1."""
-    weighted: cython.bint = weight.shape[0] > 0
+    own: WordsOut = np.empty(steps.shape[1], np.uint64)
     with cython.nogil:
         for b in range(steps.shape[1]):
-            own: Word = mixed(seed, first + b)
-            for i in range(signed.shape[0]):
-                score: cython.double = fabs(signed[i])
-                step: cython.double = 1.0 - score if uniform(own, i) < score else -score
-                steps[i, b] = step * weight[i] if weighted else step
+            own[b] = mixed(seed, first + b)
+        for i in range(signed.shape[0]):
+            score: cython.double = fabs(signed[i])
+            size: cython.double = weight[i] if weight.shape[0] else 1.0
+            event: cython.double = (1.0 - score) * size
+            none: cython.double = -score * size
+            limit: Integer = _limit(score)
+            for b in range(steps.shape[1]):
+                steps[i, b] = event if cython.cast(Integer, mixed(own[b], i) >> 11) < limit else none
 
 
 def flipped_steps(residual: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut) -> None:
     """Fill steps[row, draw] with ±residual, one sign a unit (a row, or its cluster)."""
-    grouped: cython.bint = unit.shape[0] > 0
+    own: WordsOut = np.empty(steps.shape[1], np.uint64)
     with cython.nogil:
         for b in range(steps.shape[1]):
-            own: Word = mixed(seed, first + b)
-            for i in range(residual.shape[0]):
-                steps[i, b] = flipped(residual[i], mixed(own, unit[i] if grouped else i))
+            own[b] = mixed(seed, first + b)
+        for i in range(residual.shape[0]):
+            value: cython.double = residual[i]
+            counter: Word = unit[i] if unit.shape[0] else i
+            for b in range(steps.shape[1]):
+                steps[i, b] = flipped(value, mixed(own[b], counter))
 
 
 def simulated_maxima(
@@ -79,14 +94,13 @@ def simulated_maxima(
 
 
 def bernoulli_events(signed: Floats, first: Index, seed: Word, draws: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with an event in the draws of `bernoulli_steps`, draw after draw: rows and where each draw starts.
-
-    An event is a uniform number k/2**53 below s, that is k below s·2**53 rounded up: integers are compared.
-    """
-    limits: IntegersOut = np.ceil(np.abs(signed) * 2.0**53).astype(np.int64)
+    """Rows with an event in the draws of `bernoulli_steps`, draw after draw: rows and where each draw starts."""
+    limits: IntegersOut = np.empty(signed.shape[0], np.int64)
     starts: IntegersOut = np.zeros(draws + 1, np.int64)
     found: Integer
     with cython.nogil:
+        for i in range(signed.shape[0]):
+            limits[i] = _limit(fabs(signed[i]))
         for b in range(draws):
             own: Word = mixed(seed, first + b)
             found = starts[b]
