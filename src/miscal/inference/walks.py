@@ -70,12 +70,14 @@ def _probability(x: ArrayLike, *, upper: bool) -> Any:
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    from scipy.optimize import brentq
-
-    def apart(value: float) -> float:
-        return math.log(p_value) - math.log(max(float(brownian_range_p(value)), 1e-320))
-
-    return float(brentq(apart, 0.04, 39.0, xtol=1e-13, rtol=1e-14))
+    low, high = 0.04, 39.0
+    while high - low > 1e-14 * high:
+        middle = 0.5 * (low + high)
+        if float(brownian_range_p(middle)) > p_value:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
