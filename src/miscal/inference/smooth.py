@@ -7,18 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary, max_statistic_p
+from miscal.inference.aggregates import NullSummary, max_statistic_p, root
 from miscal.inference.sums import effective_events_of
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
-MOST_STEPS = 200
 DRAWS = 199
 EVENTS = 25  # expected on both sides, for the masses to be normal
 BLOCK = 1 << 18  # rows whose squares are held at once
 NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
-EXACT, ROUGH = 1e-9, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
+EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
 
 
 def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, random_state: int = 0) -> NullSummary:
@@ -80,25 +79,7 @@ def smooth_error_at(spectrum: np.ndarray, bandwidth: float) -> float:
 def fixed_point(spectrum: np.ndarray, tolerance: float = EXACT, near: float | None = None) -> float:
     """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
 
-    It lies between any bandwidth, such as one that is `near`, and the error at it. Regula falsi on error - bandwidth
-    (Illinois variant), halving every fourth step. That difference falls at least as fast as the bandwidth grows, so its
-    size bounds how far the fixed point can be.
+    It lies between any bandwidth, such as one that is `near`, and the error at it.
     """
-    low, high = (0.0, 1.0) if near is None else sorted((near, smooth_error_at(spectrum, near)))
-    above, below = smooth_error_at(spectrum, low) - low, smooth_error_at(spectrum, high) - high
-    if above <= 0.0 or below >= 0.0:
-        return low if above <= 0.0 else high
-    middle, rising = high, None
-    for step in range(MOST_STEPS):
-        straight = (low * below - high * above) / (below - above)
-        middle = 0.5 * (low + high) if step % 4 == 3 else straight
-        height = smooth_error_at(spectrum, middle) - middle
-        if abs(height) <= tolerance * middle or high < 1.0 / FINEST:
-            break
-        stays = (height > 0.0) == rising  # the other end has not moved twice: let it count half
-        rising = height > 0.0
-        if rising:
-            low, above, below = middle, height, below * (0.5 if stays else 1.0)
-        else:
-            high, above, below = middle, above * (0.5 if stays else 1.0), height
-    return middle
+    ends = (0.0, 1.0) if near is None else sorted((near, smooth_error_at(spectrum, near)))
+    return root(lambda bandwidth: smooth_error_at(spectrum, bandwidth) - bandwidth, *ends, tolerance)

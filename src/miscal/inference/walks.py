@@ -21,6 +21,7 @@ from miscal.inference.aggregates import (
     NullSummary,
     aggregate_null,
     max_statistic_p,
+    root,
     seminorm_interval,
     walk_range,
 )
@@ -70,14 +71,7 @@ def _probability(x: ArrayLike, *, upper: bool) -> Any:
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    low, high = 0.04, 39.0
-    while high - low > 1e-14 * high:
-        middle = 0.5 * (low + high)
-        if float(brownian_range_p(middle)) > p_value:
-            low = middle
-        else:
-            high = middle
-    return high
+    return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
