@@ -42,6 +42,15 @@ def test_flags_pass_and_fail(table: Path) -> None:
     assert [line.split(":")[0] for line in lines] == ["failed max-expected", "failed max-field state"]
 
 
+def test_a_gate_reads_what_it_asks_for_and_says_what_the_whole_audit_says(table: Path) -> None:
+    limits = ["--max-expected", "0", "--max-kuiper", "0", "--max-gap", "0", "--max-field", "state=0"]
+    alone, beside = check(table, *limits), check(table, *limits, "--max-findings", "99")
+    assert alone.exit_code == beside.exit_code == 1
+    assert alone.output == beside.output
+    for column in ("p", "stat"):
+        assert f"'{column}'" in check(table, "--max-field", f"{column}=0.1").output
+
+
 def test_gates_come_from_a_file_and_flags_win(table: Path, tmp_path: Path) -> None:
     (tmp_path / "miscal.toml").write_text("max-expected = 0.001\n[max-field]\nstate = 0.9\n")
     assert check(table).exit_code == 1

@@ -10,16 +10,31 @@ import sys
 HEAVY = {"lightgbm", "matplotlib", "pandas", "polars", "pyspark", "torch"}
 
 
-def _modules_after(statement: str) -> set[str]:
-    code = f"{statement}; import json, sys; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+def _all_modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout))
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _modules_after(statement: str) -> set[str]:
+    return {module.split(".")[0] for module in _all_modules_after(statement)}
 
 
 def test_importing_the_package_imports_no_heavy_library():
     loaded = _modules_after("import miscal")
     assert "miscal" in loaded
     assert not loaded & HEAVY
+
+
+def test_a_gate_and_an_audit_import_what_they_use(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("y,p,g\n" + "0,0.25,a\n1,0.75,b\n1,0.5,a\n" * 100)
+    call = "from miscal.cli import main; main({}, standalone_mode=False)"
+    roles = [str(table), "--outcome", "y", "--probability", "p"]
+    gate = _all_modules_after(call.format(["check", *roles, "--max-expected", "0.9"]))
+    assert not gate & {"scipy.optimize", "scipy.fft", "scipy.sparse", "sklearn", "narwhals", "rich", "miscal.page.html"}
+    audit = _all_modules_after(call.format(["audit", *roles, "--out", str(tmp_path / "page.html")]))
+    assert not audit & {"scipy.optimize", "scipy.fft", "sklearn"}
 
 
 def test_the_check_sees_a_heavy_library():

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.optimize import isotonic_regression
+from scipy.stats import binom
 
 from miscal.data.columns import column
 from miscal.data.errors import MiscalError
@@ -21,7 +22,6 @@ from miscal.inference.aggregates import PooledError
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
 from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
-from miscal.kernels.simulate import cumulative_masses, mixed, uniform
 from miscal.kernels.sums import full_real, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.score.losses import isotonic_rates
@@ -90,17 +90,30 @@ def test_edges_are_found_as_by_a_plain_search(edges):
     assert np.array_equal(found, expected)
 
 
+def _mixed(seed, counter):
+    """Splitmix64, in whole numbers."""
+    z = (int(seed) + (counter + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
 def _searched(sums, draws):
-    """Draws of matched binomials by looking through all masses."""
+    """Draws of matched binomials by looking through all of their distribution."""
     stream = cell_draws(sums, weighted=False)
     found = np.empty((draws, sums.rows.size))
-    for cell in range(sums.rows.size):
-        own = np.uint64(mixed(stream.seed, np.uint64(cell)))
-        low, table = cumulative_masses(stream.mean[cell], math.sqrt(stream.variance[cell]), stream.trials[cell])
-        for draw in range(draws):
-            level = uniform(own, np.uint64(draw)) * table[-1]
-            number = low + min(int(np.searchsorted(table, level, side="right")), table.size - 1)
-            found[draw, cell] = stream.limit[cell] - number if stream.swapped[cell] else number
+    for cell, (mean, trials) in enumerate(zip(stream.mean, stream.trials, strict=True)):
+        under, over = math.floor(trials), math.ceil(trials)
+        share = 0.0
+        if under < over and mean <= under:
+            share = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
+        numbers = np.arange(over + 1)
+        below = (1.0 - share) * binom.cdf(numbers, over, min(mean / over, 1.0))
+        below += share * binom.cdf(numbers, under, mean / under) if share else 0.0
+        own = _mixed(stream.seed, cell)
+        levels = [(_mixed(own, draw) >> 11) / 2**53 for draw in range(draws)]
+        number = np.searchsorted(below, levels, side="right")
+        found[:, cell] = stream.limit[cell] - number if stream.swapped[cell] else number
     return stream, found
 
 

@@ -59,6 +59,8 @@ def check(
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
     made = common.audit_options(options)
+    if out is None and json_path is None and file.suffix != ".tally":
+        made |= _only_asked(gates, made)
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     with progress_bar() as progress:
         found = audit(file, progress=progress, **made)
@@ -79,6 +81,16 @@ def check(
     if not failed:
         click.echo(f"passed: {len(outcomes)} of {len(outcomes)} gates")
     context.exit(1 if failed else 0)
+
+
+def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
+    """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
+    if made["by"] or gates.max_multicalibration_sigma is not None:
+        return {}
+    if gates.max_findings is not None or gates.no_new_findings:
+        return {}
+    roles = common.names_of(made)
+    return {"columns": [name for name in gates.max_field if name not in roles]}
 
 
 def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...]) -> Any:

@@ -91,6 +91,13 @@ def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
     return names[0] if len(names) == 1 else list(names) or None
 
 
+def names_of(made: dict[str, Any]) -> set[str]:
+    """The columns that play a part, of the options of an audit."""
+    one = {made[role] for role in ("outcome", "weight", "count", "cluster")}
+    several = made["probability"]
+    return one | ({several} if isinstance(several, str) else set(several or ()))
+
+
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a table as `miscal.audit` takes them."""
     made = {name: value for name, value in options.items() if name != "max_levels" or value is not None}

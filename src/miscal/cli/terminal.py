@@ -39,6 +39,9 @@ def written(**files: Path | None) -> str:
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar while the work goes on, only on a terminal, which it leaves as it was."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -51,6 +54,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 def waiting(text: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal, for work that cannot say how far it is."""
+    if not sys.stderr.isatty():
+        return nullcontext()
     from rich.console import Console
 
     console = Console(stderr=True)

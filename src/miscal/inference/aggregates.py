@@ -103,6 +103,30 @@ def max_statistic_p(
     return summary_of_draws(float(observed), np.concatenate(made), method=method)
 
 
+def root(falling: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    """Where a function that falls is 0, between two positive ends, within `tolerance` of itself; else the nearer end.
+
+    Regula falsi (Illinois variant), kept from the ends, so that both close in. scipy's solvers cost a command the time
+    of importing all of `scipy.optimize`.
+
+    Examples
+    --------
+    >>> round(root(lambda x: 2.0 - x * x, 1.0, 2.0, 1e-12), 10)
+    1.4142135624
+    """
+    above, below, raised = falling(low), falling(high), None
+    while above > 0.0 > below and high - low > tolerance * high:
+        middle, least = (low * below - high * above) / (below - above), 0.4 * tolerance * high
+        middle = min(max(middle, low + least), high - least)
+        height = falling(middle)
+        if height > 0.0:
+            low, above, below = middle, height, below * (0.5 if raised is True else 1.0)
+        else:
+            high, below, above = middle, height, above * (0.5 if raised is False else 1.0)
+        raised = height > 0.0
+    return low if above <= 0.0 else high if below >= 0.0 else 0.5 * (low + high)
+
+
 def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
     """Give ``[max(0, v - q), v + q]``, which covers by the triangle inequality at least as often as q does.
 

@@ -57,12 +57,13 @@ def _added(places: Integers, values: Floats, size: int) -> Floats:
 
 def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
-    from scipy.optimize import isotonic_regression
+    from miscal.kernels.order import rising_rates
 
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
         return levels
-    fit = isotonic_regression(events[used] / mass[used], weights=mass[used]).x
+    fit = np.empty(int(used.sum()))
+    rising_rates(events[used], mass[used], fit)
     return np.asarray(np.interp(levels, levels[used], fit))
 
 

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary, max_statistic_p
+from miscal.inference.aggregates import NullSummary, max_statistic_p, root
 from miscal.inference.sums import effective_events_of
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
-MOST_STEPS = 200
 DRAWS = 199
 EVENTS = 25  # expected on both sides, for the masses to be normal
 BLOCK = 1 << 18  # rows whose squares are held at once
+NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
+EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
 
 
 def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, random_state: int = 0) -> NullSummary:
@@ -34,7 +35,8 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
     rng = np.random.default_rng(random_state)
 
     def block(_first: int, count: int) -> np.ndarray:
-        return np.array([fixed_point(spectrum_of(rng.normal(size=deviation.size) * deviation)) for _ in range(count)])
+        masses = (rng.normal(size=deviation.size) * deviation for _ in range(count))
+        return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
     found = max_statistic_p(value, block, draws, at_least=draws, method="simulation on a grid")
     return replace(found, interval=(math.nan, math.nan))  # no seminorm: how far noise can move it is not known
@@ -59,45 +61,25 @@ def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:
 
 
 def spectrum_of(residual: np.ndarray) -> np.ndarray:
-    """Cosine transform of masses at the nodes."""
-    from scipy.fft import dct
-
-    # A mirror at 0 and 1 sees the end nodes once and the others twice.
+    """Cosine transform of masses at the nodes, mirrored at 0 and 1."""
+    # A mirror sees the end nodes once and the others twice.
     residual[[0, -1]] *= 2.0
-    return np.asarray(dct(residual, type=1))
+    return np.fft.rfft(np.concatenate([residual, residual[-2:0:-1]])).real
 
 
 def smooth_error_at(spectrum: np.ndarray, bandwidth: float) -> float:
     """The integral of the absolute smoothed residual: a Gaussian multiplies the cosine coefficients."""
-    from scipy.fft import idct
-
     steps = spectrum.size - 1
-    frequency = np.arange(steps + 1) * (math.pi * bandwidth)
-    density = np.abs(idct(spectrum * np.exp(-0.5 * frequency**2), type=1))
+    kept = steps + 1 if bandwidth * steps <= NOTHING_LEFT else int(NOTHING_LEFT / bandwidth) + 1
+    frequency = np.arange(kept) * (math.pi * bandwidth)
+    density = np.abs(np.fft.irfft(spectrum[:kept] * np.exp(-0.5 * frequency**2), 2 * steps)[: steps + 1])
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
 
-def fixed_point(spectrum: np.ndarray) -> float:
+def fixed_point(spectrum: np.ndarray, tolerance: float = EXACT, near: float | None = None) -> float:
     """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
 
-    Regula falsi on error - bandwidth (Illinois variant), halving every fourth step. That difference falls at least as
-    fast as the bandwidth grows, so its size bounds how far the fixed point can be.
+    It lies between any bandwidth, such as one that is `near`, and the error at it.
     """
-    low, high = 0.0, 1.0
-    above, below = smooth_error_at(spectrum, low), smooth_error_at(spectrum, high) - high
-    if above == 0.0:
-        return 0.0
-    middle, rising = high, None
-    for step in range(MOST_STEPS):
-        straight = (low * below - high * above) / (below - above)
-        middle = 0.5 * (low + high) if step % 4 == 3 else straight
-        height = smooth_error_at(spectrum, middle) - middle
-        if abs(height) <= 1e-9 * middle or high < 1.0 / FINEST:
-            break
-        stays = (height > 0.0) == rising  # the other end has not moved twice: let it count half
-        rising = height > 0.0
-        if rising:
-            low, above, below = middle, height, below * (0.5 if stays else 1.0)
-        else:
-            high, above, below = middle, above * (0.5 if stays else 1.0), height
-    return middle
+    ends = (0.0, 1.0) if near is None else sorted((near, smooth_error_at(spectrum, near)))
+    return root(lambda bandwidth: smooth_error_at(spectrum, bandwidth) - bandwidth, *ends, tolerance)

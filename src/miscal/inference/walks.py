@@ -21,6 +21,7 @@ from miscal.inference.aggregates import (
     NullSummary,
     aggregate_null,
     max_statistic_p,
+    root,
     seminorm_interval,
     walk_range,
 )
@@ -70,12 +71,7 @@ def _probability(x: ArrayLike, *, upper: bool) -> Any:
 
 def brownian_range_isf(p_value: float) -> float:
     """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
-    from scipy.optimize import brentq
-
-    def apart(value: float) -> float:
-        return math.log(p_value) - math.log(max(float(brownian_range_p(value)), 1e-320))
-
-    return float(brentq(apart, 0.04, 39.0, xtol=1e-13, rtol=1e-14))
+    return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
 
 
 def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,10 @@ module's name. Both give the same bits. The other files are the Python that call
 import importlib
 import sys
 
-KERNELS = ("buckets", "checks", "classes", "laplacian", "loess", "logistic", "order", "sums", "tiles", "variation")
+KERNELS = (
+    "buckets", "checks", "classes", "laplacian", "loess", "logistic", "order", "simulate", "subpopulation",
+    "subpopulation_draws", "sums", "tiles", "variation",
+)  # fmt: skip
 
 
 def _install() -> None:

@@ -2,6 +2,8 @@
 from libc.math cimport cos, log, sqrt
 from libc.stdint cimport int64_t, uint64_t
 
+from miscal.kernels.arithmetic cimport bits_of, number_of
+
 
 cdef inline uint64_t mixed(uint64_t seed, uint64_t counter) noexcept nogil:
     """Give 64 random bits (splitmix64)."""
@@ -21,3 +23,8 @@ cdef inline double gaussian(uint64_t seed, uint64_t counter) noexcept nogil:
     cdef double first = 1.0 - uniform(seed, 2 * counter)
     cdef double second = uniform(seed, 2 * counter + 1)
     return sqrt(-2.0 * log(first)) * cos(6.283185307179586 * second)
+
+
+cdef inline double flipped(double value, uint64_t bits) noexcept nogil:
+    """Give the value where the first bit is 1, minus the value where it is 0; without a branch."""
+    return number_of(bits_of(value) ^ <int64_t>(~bits & <uint64_t>0x8000000000000000))

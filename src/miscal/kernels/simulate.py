@@ -1,149 +1,172 @@
-"""Counter-based random numbers; exact and simulated distributions of a cell's sum; draws of cell sums and of walks.
+"""Exact and simulated distributions of a cell's sum; draws of cell sums and of walks; hashes of row numbers.
 
-A draw depends on (seed, counter) alone, so results are the same for any number of threads and any order of cells.
+A draw depends on (seed, counter) alone (`draws.pxd`), so results are the same for any number of threads and any order
+of cells.
 """
 
-from __future__ import annotations
-
-import math
-
+import cython
 import numpy as np
+from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
+from cython.cimports.miscal.kernels.draws import flipped, gaussian, mixed, uniform
+from cython.cimports.miscal.kernels.kinds import (
+    Flags,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    Integers,
+    IntegersOut,
+    IntegerTableOut,
+    TableOut,
+    Word,
+    WordsOut,
+)
 
-from miscal.kernels.jit import inlined, kernel
-
-GUIDE = 64  # shares of the mass that are looked up before a number is searched for
-
-
-@inlined
-def mixed(seed, counter):
-    """Give 64 random bits (splitmix64)."""
-    z = seed + (counter + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@inlined
-def uniform(seed, counter):
-    """Give a uniform number in [0, 1)."""
-    return np.float64(mixed(seed, counter) >> np.uint64(11)) * 1.1102230246251565e-16
+GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
 
 
-@kernel
-def exact_tails(offsets, probability, repeats, events, cells, lower, upper):
+def exact_tails(
+    offsets: Integers, probability: Floats, repeats: Integers, events: Integers, cells: Integers,
+    lower: FloatsOut, upper: FloatsOut,
+) -> None:  # fmt: skip
     """Fill both tails of the Poisson-binomial at `events` for each of `cells`, by convolution.
 
     States above the count are absorbed, so every term is positive and small tails keep their relative precision.
     """
-    for index in range(cells.size):
-        cell = cells[index]
-        trials = 0
-        for row in range(offsets[cell], offsets[cell + 1]):
-            trials += repeats[row]
-        count = events[index]
-        swap = 2 * count > trials
-        if swap:
-            count = trials - count
-        mass = np.zeros(count + 2)
-        mass[0] = 1.0
-        for row in range(offsets[cell], offsets[cell + 1]):
-            hit = 1.0 - probability[row] if swap else probability[row]
-            miss = probability[row] if swap else 1.0 - probability[row]
-            for _ in range(repeats[row]):
-                mass[count + 1] += mass[count] * hit
-                for state in range(count, 0, -1):
-                    mass[state] = mass[state] * miss + mass[state - 1] * hit
-                mass[0] *= miss
-        below = 0.0
-        for state in range(count + 1):
-            below += mass[state]
-        above = mass[count] + mass[count + 1]
-        lower[index] = above if swap else below
-        upper[index] = below if swap else above
+    most: Integer = 0
+    for index in range(cells.shape[0]):
+        most = max(most, events[index])
+    mass: FloatsOut = np.empty(most + 2)
+    with cython.nogil:
+        for index in range(cells.shape[0]):
+            _tails(
+                offsets[cells[index]], offsets[cells[index] + 1], probability, repeats, events[index], mass,
+                cython.address(lower[index]), cython.address(upper[index]),
+            )  # fmt: skip
 
 
-@kernel
-def simulated_cell_tails(offsets, probability, weight, repeats, observed, tolerance, cells, draws, stop, seed, counts):
+@cython.cfunc
+@cython.nogil
+def _tails(
+    first: Integer, last: Integer, probability: Floats, repeats: Integers, events: Integer, mass: FloatsOut,
+    lower: cython.p_double, upper: cython.p_double,
+) -> cython.void:  # fmt: skip
+    """Both tails of one cell; the rarer side is counted, so `mass` needs `events` + 2 places at most."""
+    count: Integer = events
+    trials: Integer = 0
+    row: Integer
+    state: Integer
+    for row in range(first, last):
+        trials += repeats[row]
+    swap: cython.bint = 2 * count > trials
+    if swap:
+        count = max(trials - count, 0)
+    for state in range(count + 2):
+        mass[state] = 0.0
+    mass[0] = 1.0
+    for row in range(first, last):
+        hit: cython.double = 1.0 - probability[row] if swap else probability[row]
+        miss: cython.double = probability[row] if swap else 1.0 - probability[row]
+        for _ in range(repeats[row]):
+            mass[count + 1] += mass[count] * hit
+            for state in range(count, 0, -1):
+                mass[state] = mass[state] * miss + mass[state - 1] * hit
+            mass[0] *= miss
+    below: cython.double = 0.0
+    for state in range(count + 1):
+        below += mass[state]
+    above: cython.double = mass[count] + mass[count + 1]
+    lower[0] = above if swap else below
+    upper[0] = below if swap else above
+
+
+def simulated_cell_tails(
+    offsets: Integers, probability: Floats, weight: Floats, repeats: Integers, observed: Floats, tolerance: Floats,
+    cells: Integers, draws: Integers, stop: Integer, seed: Word, counts: IntegerTableOut,
+) -> None:  # fmt: skip
     """Count draws of Σ w·y*, y* ~ Bernoulli(p), at or below and at or above the observed sum.
 
     A cell stops once both tails hold `stop` draws. Columns of `counts`: below, above, draws made.
     """
-    for index in range(cells.size):
-        cell = cells[index]
-        first, last = offsets[cell], offsets[cell + 1]
-        own = mixed(seed, np.uint64(cell))
-        counter = np.uint64(0)
-        below, above, made = 0, 0, 0
-        while made < draws[index] and min(below, above) < stop:
-            total = 0.0
-            for row in range(first, last):
-                for _ in range(repeats[row]):
-                    if uniform(own, counter) < probability[row]:
-                        total += weight[row]
-                    counter += np.uint64(1)
-            made += 1
-            if total <= observed[index] + tolerance[index]:
-                below += 1
-            if total >= observed[index] - tolerance[index]:
-                above += 1
-        counts[index, 0], counts[index, 1], counts[index, 2] = below, above, made
+    below: Integer
+    above: Integer
+    made: Integer
+    counter: Word
+    row: Integer
+    with cython.nogil:
+        for index in range(cells.shape[0]):
+            own: Word = mixed(seed, cells[index])
+            counter = 0
+            below = above = made = 0
+            while made < draws[index] and (below < stop or above < stop):
+                total: cython.double = 0.0
+                for row in range(offsets[cells[index]], offsets[cells[index] + 1]):
+                    for _ in range(repeats[row]):
+                        total += weight[row] if uniform(own, counter) < probability[row] else 0.0
+                        counter += 1
+                made += 1
+                below += total <= observed[index] + tolerance[index]
+                above += total >= observed[index] - tolerance[index]
+            counts[index, 0], counts[index, 1], counts[index, 2] = below, above, made
 
 
-@kernel
-def flipped_cell_exceedances(offsets, residual, cells, draws, stop, seed, counts):
+def flipped_cell_exceedances(
+    offsets: Integers, residual: Floats, cells: Integers, draws: Integer, stop: Integer, seed: Word,
+    counts: IntegerTableOut,
+) -> None:  # fmt: skip
     """Count sign flips of the residuals whose absolute sum reaches the observed one; columns: exceedances, draws."""
-    for index in range(cells.size):
-        cell = cells[index]
-        first, last = offsets[cell], offsets[cell + 1]
-        actual, size = 0.0, 0.0
-        for row in range(first, last):
-            actual += residual[row]
-            size += abs(residual[row])
-        reach = abs(actual) - 1e-12 * size
-        own = mixed(seed, np.uint64(cell))
-        counter = np.uint64(0)
-        hits, made = 0, 0
-        while made < draws and hits < stop:
-            total = 0.0
-            bits = np.uint64(0)
+    hits: Integer
+    made: Integer
+    counter: Word
+    bits: Word
+    row: Integer
+    with cython.nogil:
+        for index in range(cells.shape[0]):
+            first: Integer = offsets[cells[index]]
+            last: Integer = offsets[cells[index] + 1]
+            actual: cython.double = 0.0
+            size: cython.double = 0.0
             for row in range(first, last):
-                place = np.uint64(row - first) & np.uint64(63)
-                if place == np.uint64(0):
-                    bits = mixed(own, counter)
-                    counter += np.uint64(1)
-                total += residual[row] if (bits >> place) & np.uint64(1) else -residual[row]
-            made += 1
-            if abs(total) >= reach:
-                hits += 1
-        counts[index, 0], counts[index, 1] = hits, made
+                actual += residual[row]
+                size += fabs(residual[row])
+            reach: cython.double = fabs(actual) - 1e-12 * size
+            own: Word = mixed(seed, cells[index])
+            counter = 0
+            hits = made = 0
+            while made < draws and hits < stop:
+                total: cython.double = 0.0
+                bits = 0
+                for row in range(first, last):
+                    place: Word = (row - first) & 63
+                    if place == 0:
+                        bits = mixed(own, counter)
+                        counter += 1
+                    total += flipped(residual[row], bits << (63 - place))
+                made += 1
+                hits += fabs(total) >= reach
+            counts[index, 0], counts[index, 1] = hits, made
 
 
-@inlined
-def gaussian(seed, counter):
-    """Give a standard normal number (Box-Muller on two of the counter's uniforms)."""
-    first = 1.0 - uniform(seed, np.uint64(2) * counter)
-    second = uniform(seed, np.uint64(2) * counter + np.uint64(1))
-    return math.sqrt(-2.0 * math.log(first)) * math.cos(6.283185307179586 * second)
-
-
-@kernel
-def add_binomial(table, low, trials, probability, share):
+@cython.cfunc
+@cython.nogil
+def _add_binomial(
+    table: FloatsOut, size: Index, low: Index, trials: cython.double, probability: cython.double, share: cython.double
+) -> cython.void:
     """Add `share` times the binomial's mass to table[i] = mass(low + i), outward from its mode."""
-    mode = int((trials + 1.0) * probability)
-    mode = min(max(mode, 0), int(trials))
-    odds = probability / (1.0 - probability) if probability < 1.0 else 0.0
-    peak = 1.0
+    mode: Index = min(max(cython.cast(Index, (trials + 1.0) * probability), 0), cython.cast(Index, trials))
+    odds: cython.double = probability / (1.0 - probability) if probability < 1.0 else 0.0
+    peak: cython.double = 1.0
     if 0.0 < probability < 1.0:
-        peak = math.exp(
-            math.lgamma(trials + 1.0)
-            - math.lgamma(mode + 1.0)
-            - math.lgamma(trials - mode + 1.0)
-            + mode * math.log(probability)
-            + (trials - mode) * math.log1p(-probability)
+        peak = exp(
+            lgamma(trials + 1.0)
+            - lgamma(mode + 1.0)
+            - lgamma(trials - mode + 1.0)
+            + mode * log(probability)
+            + (trials - mode) * log1p(-probability)
         )
-    value = share * peak
-    at = mode
-    while at - low < table.size and value > 0.0:
+    value: cython.double = share * peak
+    at: Index = mode
+    while at - low < size and value > 0.0:
         if at >= low:
             table[at - low] += value
         value *= (trials - at) / (at + 1.0) * odds
@@ -154,60 +177,81 @@ def add_binomial(table, low, trials, probability, share):
     while at > 0 and at > low and odds > 0.0:
         value *= at / ((trials - at + 1.0) * odds)
         at -= 1
-        if at - low < table.size:
+        if at - low < size:
             table[at - low] += value
 
 
-@kernel
-def gamma_number(shape, seed):
+@cython.cfunc
+@cython.nogil
+def _gamma(shape: cython.double, seed: Word) -> cython.double:
     """Give a gamma number of mean `shape` (Marsaglia and Tsang; below 1 by their power of a uniform)."""
-    boost = 1.0
-    counter = np.uint64(1)
+    boost: cython.double = 1.0
+    counter: Word = 1
     if shape < 1.0:
-        boost = (1.0 - uniform(seed, np.uint64(0))) ** (1.0 / shape)
+        boost = (1.0 - uniform(seed, 0)) ** (1.0 / shape)
         shape += 1.0
-    centre = shape - 1.0 / 3.0
-    slope = 1.0 / math.sqrt(9.0 * centre)
+    centre: cython.double = shape - 1.0 / 3.0
+    slope: cython.double = 1.0 / sqrt(9.0 * centre)
     while True:
-        z = gaussian(seed, np.uint64(2) * counter)
-        level = 1.0 - uniform(seed, np.uint64(4) * counter + np.uint64(2))
-        counter += np.uint64(1)
-        cube = (1.0 + slope * z) ** 3
-        if cube > 0.0 and math.log(level) < 0.5 * z * z + centre * (1.0 - cube + math.log(cube)):
+        z: cython.double = gaussian(seed, 2 * counter)
+        level: cython.double = 1.0 - uniform(seed, 4 * counter + 2)
+        counter += 1
+        root: cython.double = 1.0 + slope * z
+        cube: cython.double = root * root * root
+        if cube > 0.0 and log(level) < 0.5 * z * z + centre * (1.0 - cube + log(cube)):
             return centre * cube * boost
 
 
-@kernel
-def cumulative_masses(mean, deviation, trials):
-    """Give the lowest value and the cumulative masses of the matched binomial; mixed where trials are not whole."""
-    low = max(int(mean - 10.0 * deviation) - 1, 0)
-    high = min(int(mean + 12.0 * deviation + 25.0), math.ceil(trials))
-    table = np.zeros(high - low + 1)
-    under, over = math.floor(trials), math.ceil(trials)
+@cython.cfunc
+@cython.nogil
+def _lowest(mean: cython.double, deviation: cython.double) -> Index:
+    """The lowest number whose mass is looked up."""
+    return max(cython.cast(Index, mean - 10.0 * deviation) - 1, 0)
+
+
+@cython.cfunc
+@cython.nogil
+def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
+    """How many numbers have a mass that is looked up."""
+    high: Index = min(cython.cast(Index, mean + 12.0 * deviation + 25.0), cython.cast(Index, ceil(trials)))
+    return high - _lowest(mean, deviation) + 1
+
+
+@cython.cfunc
+@cython.nogil
+def _cumulative_masses(
+    table: FloatsOut, size: Index, low: Index, mean: cython.double, trials: cython.double
+) -> cython.void:
+    """Fill the cumulative masses of the matched binomial from `low` on; mixed where trials are not whole."""
+    under: cython.double = floor(trials)
+    over: cython.double = ceil(trials)
+    table[:size] = 0.0
     if under == over or mean > under:
-        add_binomial(table, low, over, min(mean / over, 1.0), 1.0)
+        _add_binomial(table, size, low, over, min(mean / over, 1.0), 1.0)
     else:
-        share = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
-        add_binomial(table, low, under, mean / under, share)
-        add_binomial(table, low, over, mean / over, 1.0 - share)
-    for index in range(1, table.size):
+        share: cython.double = (1.0 / trials - 1.0 / over) / (1.0 / under - 1.0 / over)
+        _add_binomial(table, size, low, under, mean / under, share)
+        _add_binomial(table, size, low, over, mean / over, 1.0 - share)
+    for index in range(1, size):
         table[index] += table[index - 1]
-    return low, table
 
 
-@inlined
-def _guided(table, guide):
+@cython.cfunc
+@cython.nogil
+def _guided(table: FloatsOut, size: Index, guide: IntegersOut) -> cython.void:
     """Where to begin looking for a level in a share of the whole mass: at the first place above the share's start."""
-    place = 0
-    for share in range(guide.size):
-        start = np.float64(share) / np.float64(GUIDE) * table[table.size - 1]
-        while place < table.size - 1 and table[place] <= start:
+    place: Index = 0
+    for share in range(GUIDE):
+        start: cython.double = cython.cast(cython.double, share) / GUIDE * table[size - 1]
+        while place < size - 1 and table[place] <= start:
             place += 1
         guide[share] = place
 
 
-@kernel
-def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, start, first, count, seed, wide, out):
+def draw_cells(
+    mean: Floats, variance: Floats, trials: Floats, scale: Floats, roughness: Floats, limit: Floats, swapped: Flags,
+    start: Index, first: Index, count: Index, seed: Word, wide: cython.double, out: TableOut,
+) -> None:  # fmt: skip
     """Fill out[draw, cell] with scale·K (limit - scale·K where swapped), K matched to mean and variance.
 
     Where `roughness` (the squared variation of the weights) is positive, scale·K becomes a sum of K random weights.
@@ -215,102 +259,127 @@ def draw_cells(mean, variance, trials, scale, roughness, limit, swapped, start, 
     with the same mean and variance. Above variance `wide`, a normal with the matched skewness. The first of the cells
     has the number `start`, by which its random numbers are found.
     """
-    guide = np.empty(GUIDE, np.int64)
-    for cell in range(mean.size):
-        own = mixed(seed, np.uint64(start + cell))
-        deviation = math.sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
-        if deviation == 0.0:
+    longest: Index = 1
+    for cell in range(mean.shape[0]):
+        if 0.0 < variance[cell] <= wide and trials[cell] != INFINITY:
+            longest = max(longest, _span(mean[cell], sqrt(variance[cell]), trials[cell]))
+    table: FloatsOut = np.empty(longest)
+    guide: IntegersOut = np.empty(GUIDE, np.int64)
+    place: Index
+    number: cython.double
+    level: cython.double
+    with cython.nogil:
+        for cell in range(mean.shape[0]):
+            own: Word = mixed(seed, start + cell)
+            deviation: cython.double = sqrt(variance[cell]) if variance[cell] > 0.0 else 0.0
+            if deviation == 0.0:
+                for draw in range(count):
+                    out[draw, cell] = scale[cell] * mean[cell]
+            elif variance[cell] > wide or trials[cell] == INFINITY:
+                skewness: cython.double = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
+                for draw in range(count):
+                    z: cython.double = gaussian(own, first + draw)
+                    z += skewness * (z * z - 1.0) / 6.0
+                    out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
+            else:
+                low: Index = _lowest(mean[cell], deviation)
+                size: Index = _span(mean[cell], deviation, trials[cell])
+                _cumulative_masses(table, size, low, mean[cell], trials[cell])
+                _guided(table, size, guide)
+                for draw in range(count):
+                    share: cython.double = uniform(own, first + draw)
+                    level = share * table[size - 1]
+                    place = guide[cython.cast(Index, share * GUIDE)]
+                    while place < size - 1 and table[place] <= level:
+                        place += 1
+                    number = low + place
+                    if roughness[cell] > 0.0 and number > 0.0:
+                        inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
+                        number = _gamma(number / roughness[cell], inner) * roughness[cell]
+                    out[draw, cell] = scale[cell] * number
             for draw in range(count):
-                out[draw, cell] = scale[cell] * mean[cell]
-        elif variance[cell] > wide or trials[cell] == np.inf:
-            skewness = (2.0 * variance[cell] / mean[cell] - 1.0) / deviation
-            for draw in range(count):
-                z = gaussian(own, np.uint64(first + draw))
-                z += skewness * (z * z - 1.0) / 6.0
-                out[draw, cell] = scale[cell] * (mean[cell] + deviation * z)
-        else:
-            low, table = cumulative_masses(mean[cell], deviation, trials[cell])
-            _guided(table, guide)
-            for draw in range(count):
-                share = uniform(own, np.uint64(first + draw))
-                level = share * table[table.size - 1]
-                place = guide[np.uint64(share * GUIDE)]
-                while place < table.size - 1 and table[place] <= level:
-                    place += 1
-                number = float(low + place)
-                if roughness[cell] > 0.0 and number > 0.0:
-                    inner = mixed(own ^ np.uint64(0x5851F42D4C957F2D), np.uint64(first + draw))
-                    number = gamma_number(number / roughness[cell], inner) * roughness[cell]
-                out[draw, cell] = scale[cell] * number
-        for draw in range(count):
-            value = min(max(out[draw, cell], 0.0), limit[cell])
-            out[draw, cell] = limit[cell] - value if swapped[cell] else value
+                value: cython.double = min(max(out[draw, cell], 0.0), limit[cell])
+                out[draw, cell] = limit[cell] - value if swapped[cell] else value
 
 
-@kernel
-def draw_normal(mean, deviation, first, count, seed, out):
+def draw_normal(mean: Floats, deviation: Floats, first: Index, count: Index, seed: Word, out: TableOut) -> None:
     """Fill out[draw, cell] with normal numbers."""
-    for cell in range(mean.size):
-        own = mixed(seed, np.uint64(cell))
-        for draw in range(count):
-            out[draw, cell] = mean[cell] + deviation[cell] * gaussian(own, np.uint64(first + draw))
+    with cython.nogil:
+        for cell in range(mean.shape[0]):
+            own: Word = mixed(seed, cell)
+            for draw in range(count):
+                out[draw, cell] = mean[cell] + deviation[cell] * gaussian(own, first + draw)
 
 
-@kernel
-def draw_flips(base, cell, cluster, residual, first, count, seed, out):
+def draw_flips(
+    base: Floats, cell: Integers, cluster: Integers, residual: Floats, first: Index, count: Index, seed: Word,
+    out: TableOut,
+) -> None:  # fmt: skip
     """Fill out[draw, cell] with base + Σ ±residual; one sign a cluster, the same in every cell."""
-    for draw in range(count):
-        own = mixed(seed, np.uint64(first + draw))
-        for index in range(base.size):
-            out[draw, index] = base[index]
-        for index in range(cell.size):
-            flip = mixed(own, np.uint64(cluster[index])) >> np.uint64(63)
-            out[draw, cell[index]] += residual[index] if flip else -residual[index]
+    with cython.nogil:
+        for draw in range(count):
+            own: Word = mixed(seed, first + draw)
+            for index in range(base.shape[0]):
+                out[draw, index] = base[index]
+            for index in range(cell.shape[0]):
+                out[draw, cell[index]] += flipped(residual[index], mixed(own, cluster[index]))
 
 
-@kernel
-def draw_rows(cells, cell, probability, weight, repeats, first, count, seed, out):
+def draw_rows(
+    cells: Index, cell: Integers, probability: Floats, weight: Floats, repeats: Integers, first: Index, count: Index,
+    seed: Word, out: TableOut,
+) -> None:  # fmt: skip
     """Fill out[draw, cell] with Σ w·y*, y* ~ Bernoulli(p) row by row."""
-    for draw in range(count):
-        own = mixed(seed, np.uint64(first + draw))
-        counter = np.uint64(0)
-        for index in range(cells):
-            out[draw, index] = 0.0
-        for row in range(cell.size):
-            for _ in range(repeats[row]):
-                if uniform(own, counter) < probability[row]:
-                    out[draw, cell[row]] += weight[row]
-                counter += np.uint64(1)
+    counter: Word
+    with cython.nogil:
+        for draw in range(count):
+            own: Word = mixed(seed, first + draw)
+            counter = 0
+            for index in range(cells):
+                out[draw, index] = 0.0
+            for row in range(cell.shape[0]):
+                for _ in range(repeats[row]):
+                    if uniform(own, counter) < probability[row]:
+                        out[draw, cell[row]] += weight[row]
+                    counter += 1
 
 
-@kernel
-def draw_walks(size, probability, unit, ends, first, count, seed, out):
+def draw_walks(
+    size: Floats, probability: Floats, unit: Integers, ends: Integers, first: Index, count: Index, seed: Word,
+    out: FloatsOut,
+) -> None:  # fmt: skip
     """Fill out with the range of a simulated walk over the ends of blocks of tied keys.
 
     With probabilities a row's step is size·(y* - p), y* ~ Bernoulli(p), and `size` is empty when all are 1. Without, it
     is ±size, one sign a unit (a row where empty).
     """
-    flips = probability.size == 0
-    for draw in range(count):
-        own = mixed(seed, np.uint64(first + draw))
-        total, highest, lowest = 0.0, 0.0, 0.0
-        row = 0
-        for block in range(ends.size):
-            while row < ends[block]:
-                if flips:
-                    flip = mixed(own, np.uint64(unit[row] if unit.size else row)) >> np.uint64(63)
-                    total += size[row] if flip else -size[row]
-                else:
-                    step = (1.0 if uniform(own, np.uint64(row)) < probability[row] else 0.0) - probability[row]
-                    total += step * size[row] if size.size else step
-                row += 1
-            highest = max(highest, total)
-            lowest = min(lowest, total)
-        out[draw] = highest - lowest
+    flips: cython.bint = probability.shape[0] == 0
+    grouped: cython.bint = unit.shape[0] > 0
+    sized: cython.bint = size.shape[0] > 0
+    row: Integer
+    total: cython.double
+    highest: cython.double
+    lowest: cython.double
+    with cython.nogil:
+        for draw in range(count):
+            own: Word = mixed(seed, first + draw)
+            total = highest = lowest = 0.0
+            row = 0
+            for block in range(ends.shape[0]):
+                while row < ends[block]:
+                    if flips:
+                        total += flipped(size[row], mixed(own, unit[row] if grouped else row))
+                    else:
+                        step: cython.double = (1.0 if uniform(own, row) < probability[row] else 0.0) - probability[row]
+                        total += step * size[row] if sized else step
+                    row += 1
+                highest = max(highest, total)
+                lowest = min(lowest, total)
+            out[draw] = highest - lowest
 
 
-@kernel
-def hashed(numbers, start, found):
+def hashed(numbers: Integers, start: Word, found: WordsOut) -> None:
     """The splitmix64 of `start` and each number."""
-    for i in range(numbers.size):
-        found[i] = mixed(start, np.uint64(numbers[i]) - np.uint64(1))  # `mixed` counts from 1
+    with cython.nogil:
+        for i in range(numbers.shape[0]):
+            found[i] = mixed(start, cython.cast(Word, numbers[i]) - 1)  # `mixed` counts from 1

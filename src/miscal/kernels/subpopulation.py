@@ -6,14 +6,26 @@ the order in which the rows were given. Partial sums are taken only where the sc
 A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 included), one number to fetch a row.
 """
 
-from __future__ import annotations
-
-import math
-
+import cython
 import numpy as np
-
-from miscal.kernels.jit import inlined, kernel
-from miscal.kernels.simulate import mixed
+from cython.cimports.libc.math import NAN, copysign, fabs
+from cython.cimports.miscal.kernels.draws import mixed
+from cython.cimports.miscal.kernels.kinds import (
+    Codes,
+    CodesOut,
+    CodeTable,
+    CodeTableOut,
+    Flags,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    Integers,
+    IntegersOut,
+    TableOut,
+    Word,
+    WordsOut,
+)
 
 # Columns of what a walk leaves behind.
 ROWS, HIGH, LOW, TOTAL, WEIGHT, VARIANCE, PREDICTED, WEIGHT2, TOP, HIGH_AT, LOW_AT = range(11)
@@ -22,30 +34,38 @@ PAPER, CORRECTED = 1, 2  # how the variance of real responses is estimated
 DEEPEST = 64
 
 
-@inlined
-def _step(signed):
-    """Outcome minus score."""
-    return math.copysign(0.5, signed) + 0.5 - abs(signed)
-
-
-@kernel
-def _walk(signed, observed, weight, second, largest, rows, out):
-    """Walk over a list; where `observed` is given it is the response and `signed` the plain score."""
-    real = observed.size > 0
-    weighted = weight.size > 0
-    total, high, low, variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    high_at, low_at, last = -1, -1, -1
-    before = np.nan
-    for q in range(rows.size):
-        i = rows[q]
-        score = signed[i] if real else abs(signed[i])
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def _walk_as(
+    real: cython.bint, weighted: cython.bint, signed: Floats, observed: Floats, weight: Floats, second: Floats,
+    largest: Floats, rows: Codes, out: FloatsOut,
+) -> cython.void:  # fmt: skip
+    """The walk over a list, compiled once for each of its kinds."""
+    size: Index = rows.shape[0]
+    total: cython.double = 0.0
+    high: cython.double = 0.0
+    low: cython.double = 0.0
+    variance: cython.double = 0.0
+    predicted: cython.double = 0.0
+    weight1: cython.double = 0.0
+    weight2: cython.double = 0.0
+    top: cython.double = 0.0
+    high_at: Index = -1
+    low_at: Index = -1
+    last: Index = -1
+    before: cython.double = NAN
+    for q in range(size):
+        i: Index = rows[q]
+        score: cython.double = signed[i] if real else fabs(signed[i])
         if score != before:
             if total > high:
                 high, high_at = total, last
             if total < low:
                 low, low_at = total, last
             before = score
-        step = observed[i] - score if real else _step(signed[i])
+        # A binary outcome minus the score: the sign says which outcome.
+        step: cython.double = observed[i] - score if real else copysign(0.5, signed[i]) + 0.5 - score
         if weighted:
             total += weight[i] * step
             variance += second[i] * (score * (1.0 - score))
@@ -63,42 +83,66 @@ def _walk(signed, observed, weight, second, largest, rows, out):
     if total < low:
         low, low_at = total, last
     if not weighted:
-        weight1, weight2, top = rows.size, rows.size, 1.0 if rows.size else 0.0
-    out[HIGH], out[LOW], out[TOTAL], out[VARIANCE], out[PREDICTED] = high, low, total, variance, predicted
-    out[ROWS], out[WEIGHT], out[WEIGHT2], out[TOP] = rows.size, weight1, weight2, top
-    out[HIGH_AT], out[LOW_AT] = high_at, low_at
+        weight1, weight2, top = size, size, 1.0 if size else 0.0
+    out[0], out[1], out[2], out[3], out[4], out[5] = size, high, low, total, weight1, variance
+    out[6], out[7], out[8], out[9], out[10] = predicted, weight2, top, high_at, low_at
 
 
-@kernel
-def _neighbour_variance(score, observed, weight, rows, how):
+@cython.cfunc
+@cython.nogil
+def _walk(
+    signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, rows: Codes, out: FloatsOut
+) -> cython.void:
+    """Walk over a list; where `observed` is given it is the response and `signed` the plain score."""
+    if observed.shape[0] > 0:
+        _walk_as(True, weight.shape[0] > 0, signed, observed, weight, second, largest, rows, out)
+    elif weight.shape[0] > 0:
+        _walk_as(False, True, signed, observed, weight, second, largest, rows, out)
+    else:
+        _walk_as(False, False, signed, observed, weight, second, largest, rows, out)
+
+
+@cython.cfunc
+@cython.nogil
+def _neighbour_variance(
+    score: Floats, observed: Floats, weight: Floats, rows: Codes, how: Integer, order: CodesOut
+) -> cython.double:
     """Variance of the walk's end from differences of neighbours (Appendix C), times the squared weight.
 
     Tied rows have no order; each block of ties is put in an order of its own, drawn from its place alone, so that equal
     rows do not stand together and the rows' order in the file does not matter.
     """
-    n = rows.size
-    order = rows.copy()
-    start = 0
+    weighted: cython.bint = weight.shape[0] > 0
+    paper: cython.bint = how == 1
+    n: Index = rows.shape[0]
+    start: Index = 0
+    stop: Index
+    k: Index
+    for k in range(n):
+        order[k] = rows[k]
     while start < n:
         stop = start + 1
         while stop < n and score[order[stop]] == score[order[start]]:
             stop += 1
         for k in range(stop - 1, start, -1):
-            other = start + np.int64(mixed(np.uint64(start), np.uint64(k)) % np.uint64(k - start + 1))
+            other: Index = start + cython.cast(Index, mixed(start, k) % cython.cast(Word, k - start + 1))
             order[k], order[other] = order[other], order[k]
         start = stop
-    total, squares, top, bottom = 0.0, 0.0, 0.0, 0.0
+    total: cython.double = 0.0
+    squares: cython.double = 0.0
+    top: cython.double = 0.0
+    bottom: cython.double = 0.0
     for q in range(n):
-        i = order[q]
-        w = weight[i] if weight.size else 1.0
+        i: Index = order[q]
+        w: cython.double = weight[i] if weighted else 1.0
         total += w
         squares += w * w
         if q == 0:
             continue
-        j = order[q - 1]
-        v = weight[j] if weight.size else 1.0
-        gap = (observed[j] - score[j]) - (observed[i] - score[i])
-        if how == PAPER:
+        j: Index = order[q - 1]
+        v: cython.double = weight[j] if weighted else 1.0
+        gap: cython.double = (observed[j] - score[j]) - (observed[i] - score[i])
+        if paper:
             top += gap * gap * (v + w) * (v + w)
             bottom += v + w
         else:
@@ -106,169 +150,228 @@ def _neighbour_variance(score, observed, weight, rows, how):
             bottom += v * v + w * w
     if bottom == 0.0:
         return 0.0
-    return top * total / (4.0 * bottom) if how == PAPER else squares * top / (2.0 * bottom)
+    return top * total / (4.0 * bottom) if paper else squares * top / (2.0 * bottom)
 
 
-@kernel
-def walk_list(signed, observed, weight, second, largest, how, rows, out):
+def walk_list(
+    signed: Floats, observed: Floats, weight: Floats, second: Floats, largest: Floats, how: Integer, rows: Codes,
+    out: FloatsOut,
+) -> None:  # fmt: skip
     """Walk over a list of positions in order; fills `out` (WIDTH,)."""
-    _walk(signed, observed, weight, second, largest, rows, out)
-    if how:
-        out[VARIANCE] = _neighbour_variance(signed, observed, weight, rows, how)
+    order: CodesOut = np.empty(rows.shape[0] if how else 0, np.int32)
+    with cython.nogil:
+        _walk(signed, observed, weight, second, largest, rows, out)
+        if how:
+            out[5] = _neighbour_variance(signed, observed, weight, rows, how, order)
 
 
-@inlined
-def _ones(bits):
-    x = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+@cython.cfunc
+@cython.nogil
+def _ones(bits: Word) -> Index:
+    """How many bits are set."""
+    x: Word = bits - ((bits >> 1) & cython.cast(Word, 0x5555555555555555))
+    x = (x & cython.cast(Word, 0x3333333333333333)) + ((x >> 2) & cython.cast(Word, 0x3333333333333333))
+    x = (x + (x >> 4)) & cython.cast(Word, 0x0F0F0F0F0F0F0F0F)
+    return cython.cast(Index, (x * cython.cast(Word, 0x0101010101010101)) >> 56)
 
 
-@kernel
-def _middle(codes, shuffle, levels, rows, bits):
-    """How many distinct codes a list has, and the upper one of the middle: codes below it are below the median."""
-    words = (levels + 63) >> 6
-    for k in range(words):
-        bits[k] = np.uint64(0)
-    for q in range(rows.size):
-        code = np.int64(codes[rows[q]])
-        if shuffle.size:
+@cython.cfunc
+@cython.nogil
+def _distinct(codes: Codes, nominal: cython.bint, shuffle: IntegersOut, rows: Codes, bits: WordsOut) -> Index:
+    """How many distinct codes a list has; their bits are set."""
+    bits[:] = 0
+    for q in range(rows.shape[0]):
+        code: Integer = codes[rows[q]]
+        if nominal:
             code = shuffle[code]
-        bits[code >> 6] |= np.uint64(1) << np.uint64(code & 63)
-    distinct = 0
-    for k in range(words):
+        bits[code >> 6] |= cython.cast(Word, 1) << (code & 63)
+    distinct: Index = 0
+    for k in range(bits.shape[0]):
         distinct += _ones(bits[k])
-    wanted, seen = distinct // 2, 0
-    for k in range(words):
-        here = _ones(bits[k])
+    return distinct
+
+
+@cython.cfunc
+@cython.nogil
+def _middle(wanted: Index, bits: WordsOut) -> Integer:
+    """The code after the `wanted` lowest of those whose bits are set."""
+    seen: Index = 0
+    for k in range(bits.shape[0]):
+        here: Index = _ones(bits[k])
         if seen + here > wanted:
-            word = bits[k]
+            word: Word = bits[k]
             while seen < wanted:
-                word &= word - np.uint64(1)
+                word &= word - 1
                 seen += 1
-            place = 0
-            while (word >> np.uint64(place)) & np.uint64(1) == np.uint64(0):
+            place: Integer = 0
+            while (word >> place) & 1 == 0:
                 place += 1
-            return distinct, np.int64(k * 64 + place)
+            return k * 64 + place
         seen += here
-    return distinct, np.int64(0)
+    return 0
 
 
-@kernel
-def shuffled(seed, column, levels):
+@cython.cfunc
+@cython.nogil
+def _shuffle(seed: Word, column: Index, levels: Integer, result: IntegersOut) -> cython.void:
     """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
-    own = mixed(seed, np.uint64(1 << 40) + np.uint64(column))
-    result = np.arange(levels)
+    own: Word = mixed(seed, (cython.cast(Word, 1) << 40) + cython.cast(Word, column))
+    k: Integer
+    for k in range(levels):
+        result[k] = k
     for k in range(levels - 1, 0, -1):
-        other = np.int64(mixed(own, np.uint64(k)) % np.uint64(k + 1))
+        other: Integer = cython.cast(Integer, mixed(own, k) % cython.cast(Word, k + 1))
         result[k], result[other] = result[other], result[k]
-    return result
 
 
-@kernel
-def _keep(codes, shuffle, threshold, upper, rows, result):
+def shuffled(seed: Word, column: Index, levels: Integer) -> np.ndarray:
+    """Random order of a nominal column's levels, the same for a path wherever it is asked for."""
+    result: IntegersOut = np.empty(levels, np.int64)
+    _shuffle(seed, column, levels, result)
+    return np.asarray(result)
+
+
+@cython.cfunc
+@cython.nogil
+def _keep(
+    codes: Codes, nominal: cython.bint, shuffle: IntegersOut, threshold: Integer, upper: cython.bint, rows: Codes,
+    result: CodesOut,
+) -> Index:  # fmt: skip
     """Rows of a list on one side of a threshold, in order."""
-    found = 0
-    for q in range(rows.size):
-        i = rows[q]
+    found: Index = 0
+    for q in range(rows.shape[0]):
+        i: Index = rows[q]
+        code: Integer = codes[i]
+        if nominal:
+            code = shuffle[code]
         result[found] = i
-        code = shuffle[codes[i]] if shuffle.size else np.int64(codes[i])
         found += (code >= threshold) == upper
     return found
 
 
-@kernel
-def fingerprint(rows):
+@cython.cfunc
+@cython.nogil
+def _mark(rows: Codes) -> Word:
     """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
-    total = np.uint64(rows.size)
-    for q in range(rows.size):
-        z = (np.uint64(rows[q]) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        total += (z ^ (z >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    total: Word = rows.shape[0]
+    for q in range(rows.shape[0]):
+        z: Word = (cython.cast(Word, rows[q]) + 1) * cython.cast(Word, 0x9E3779B97F4A7C15)
+        total += (z ^ (z >> 29)) * cython.cast(Word, 0xBF58476D1CE4E5B9)
     return total
 
 
-@kernel
+def fingerprint(rows: Codes) -> Word:
+    """A number that equal lists share and different ones do not, but for a chance of 2**-64."""
+    with cython.nogil:
+        mark: Word = _mark(rows)
+    return mark
+
+
+@cython.cfunc
+def _most(levels: Integers) -> Integer:
+    most: Integer = 0
+    for column in range(levels.shape[0]):
+        most = max(most, levels[column])
+    return most
+
+
 def random_path(
-    codes, levels, nominal, everyone, signed, observed, weight, second, largest, how,
-    seed, least, information, splits, stats, marks,
-):  # fmt: skip
+    codes: CodeTable, levels: Integers, nominal: Flags, everyone: Codes, signed: Floats, observed: Floats,
+    weight: Floats, second: Floats, largest: Floats, how: Integer, seed: Word, least: Integer,
+    information: cython.double, splits: CodeTableOut, stats: TableOut, marks: WordsOut,
+) -> Index:  # fmt: skip
     """One path of Algorithm 1: random column, random side of the median of its distinct values, until too few remain.
 
     Columns that are constant in the list are put aside for the rest of the path. `splits` receives (column, threshold,
     side) a level, `stats` the walk, `marks` the fingerprint. Returns how many levels there are; some may hold too
     little information, which the caller sees from their stats.
     """
-    here, there = np.empty(everyone.size, np.int32), np.empty(everyone.size, np.int32)
-    bits = np.empty((levels.max() + 63) >> 6, np.uint64)
-    rows = everyone
-    alive = np.arange(levels.size)
-    remaining = levels.size
-    counter = np.uint64(0)
-    depth = 0
-    nothing = np.empty(0, np.int64)
-    while depth < stats.shape[0] and remaining > 0:
-        pick = np.int64(mixed(seed, counter) % np.uint64(remaining))
-        upper = mixed(seed, counter + np.uint64(1)) >> np.uint64(63) == np.uint64(1)
-        counter += np.uint64(2)
-        column = alive[pick]
-        shuffle = shuffled(seed, column, levels[column]) if nominal[column] else nothing
-        if depth == 0:
-            distinct, threshold = levels[column], levels[column] // 2
-        else:
-            distinct, threshold = _middle(codes[column], shuffle, levels[column], rows, bits)
-        if distinct < 2:
-            remaining -= 1
-            alive[pick] = alive[remaining]
-            continue
-        found = _keep(codes[column], shuffle, threshold, upper, rows, there)
-        if found < least:
-            break
-        here, there = there, here
-        rows = here[:found]
-        splits[depth, 0], splits[depth, 1], splits[depth, 2] = column, threshold, upper
-        walk_list(signed, observed, weight, second, largest, how, rows, stats[depth])
-        marks[depth] = fingerprint(rows)
-        depth += 1
-        # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
-        if weight.size == 0 and stats[depth - 1, VARIANCE] < information:
-            break
+    lists: CodeTableOut = np.empty((2, everyone.shape[0]), np.int32)
+    order: CodesOut = np.empty(everyone.shape[0] if how else 0, np.int32)
+    shuffle: IntegersOut = np.empty(_most(levels), np.int64)
+    bits: WordsOut = np.empty((_most(levels) + 63) >> 6, np.uint64)
+    alive: IntegersOut = np.arange(levels.shape[0])
+    remaining: Index = levels.shape[0]
+    rows: Codes = everyone
+    counter: Word = 0
+    depth: Index = 0
+    distinct: Integer
+    threshold: Integer
+    with cython.nogil:
+        while depth < stats.shape[0] and remaining > 0:
+            pick: Index = cython.cast(Index, mixed(seed, counter) % cython.cast(Word, remaining))
+            upper: cython.bint = mixed(seed, counter + 1) >> 63 == 1
+            counter += 2
+            column: Index = alive[pick]
+            words: Index = (levels[column] + 63) >> 6
+            if nominal[column]:
+                _shuffle(seed, column, levels[column], shuffle)
+            if depth == 0:
+                distinct, threshold = levels[column], levels[column] // 2
+            else:
+                distinct = _distinct(codes[column], nominal[column], shuffle, rows, bits[:words])
+                threshold = _middle(distinct // 2, bits[:words])
+            if distinct < 2:
+                remaining -= 1
+                alive[pick] = alive[remaining]
+                continue
+            result: CodesOut = lists[depth & 1]
+            found: Index = _keep(codes[column], nominal[column], shuffle, threshold, upper, rows, result)
+            if found < least:
+                break
+            rows = result[:found]
+            splits[depth, 0], splits[depth, 1], splits[depth, 2] = column, threshold, upper
+            _walk(signed, observed, weight, second, largest, rows, stats[depth])
+            if how:
+                stats[depth, 5] = _neighbour_variance(signed, observed, weight, rows, how, order)
+            marks[depth] = _mark(rows)
+            depth += 1
+            # Without weights fewer rows hold less information; with them, dropping a heavy row can leave more.
+            if weight.shape[0] == 0 and stats[depth - 1, 5] < information:
+                break
     return depth
 
 
-@kernel
-def path_seed(seed, path):
+def path_seed(seed: Word, path: Word) -> Word:
     """Seed of one path: it depends on nothing but the search's seed and the path's number."""
-    return mixed(seed, np.uint64(path))
+    return mixed(seed, path)
 
 
-@kernel
-def follow_path(codes, levels, nominal, everyone, seed, splits, wanted, members, offsets):
+def follow_path(
+    codes: CodeTable, levels: Integers, nominal: Flags, everyone: Codes, seed: Word, splits: CodeTable, wanted: Flags,
+    members: CodesOut, offsets: Integers,
+) -> None:  # fmt: skip
     """Take a path again and write the lists of its wanted levels to `members`, each from its offset."""
-    here, there = np.empty(everyone.size, np.int32), np.empty(everyone.size, np.int32)
-    rows = everyone
-    nothing = np.empty(0, np.int64)
-    for depth in range(splits.shape[0]):
-        column = splits[depth, 0]
-        shuffle = shuffled(seed, column, levels[column]) if nominal[column] else nothing
-        found = _keep(codes[column], shuffle, splits[depth, 1], splits[depth, 2] == 1, rows, there)
-        here, there = there, here
-        rows = here[:found]
-        if wanted[depth]:
-            members[offsets[depth] : offsets[depth] + found] = rows
+    lists: CodeTableOut = np.empty((2, everyone.shape[0]), np.int32)
+    shuffle: IntegersOut = np.empty(_most(levels), np.int64)
+    rows: Codes = everyone
+    with cython.nogil:
+        for depth in range(splits.shape[0]):
+            column: Index = splits[depth, 0]
+            if nominal[column]:
+                _shuffle(seed, column, levels[column], shuffle)
+            upper: cython.bint = splits[depth, 2] == 1
+            result: CodesOut = lists[depth & 1]
+            found: Index = _keep(codes[column], nominal[column], shuffle, splits[depth, 1], upper, rows, result)
+            rows = result[:found]
+            if wanted[depth]:
+                for q in range(found):
+                    members[offsets[depth] + q] = rows[q]
 
 
-@kernel
-def part(codes, levels, rows, starts, result):
+def part(codes: Codes, levels: Index, rows: Codes, starts: IntegersOut, result: CodesOut) -> None:
     """Split a list by the levels of a column, keeping the order; level c is result[starts[c]:starts[c + 1]]."""
-    for c in range(levels + 1):
-        starts[c] = 0
-    for q in range(rows.size):
-        starts[codes[rows[q]] + 1] += 1
-    for c in range(levels):
-        starts[c + 1] += starts[c]
-    place = starts.copy()
-    for q in range(rows.size):
-        i = rows[q]
-        result[place[codes[i]]] = i
-        place[codes[i]] += 1
+    place: IntegersOut = np.empty(levels + 1, np.int64)
+    c: Index
+    with cython.nogil:
+        starts[:] = 0
+        for q in range(rows.shape[0]):
+            starts[codes[rows[q]] + 1] += 1
+        for c in range(levels):
+            starts[c + 1] += starts[c]
+        place[:] = starts
+        for q in range(rows.shape[0]):
+            i: Index = rows[q]
+            c = codes[i]
+            result[place[c]] = i
+            place[c] += 1

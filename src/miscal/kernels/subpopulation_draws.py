@@ -1,129 +1,187 @@
 """Draws of the largest error over subpopulations: all draws of a block walk the lists together."""
 
-from __future__ import annotations
-
+import cython
 import numpy as np
+from cython.cimports.libc.math import ceil, fabs
+from cython.cimports.miscal.kernels.draws import flipped, mixed
+from cython.cimports.miscal.kernels.kinds import (
+    Codes,
+    CodesOut,
+    Floats,
+    FloatsOut,
+    Index,
+    Integer,
+    Integers,
+    IntegersOut,
+    Table,
+    TableOut,
+    Word,
+    WordsOut,
+)
 
-from miscal.kernels.jit import kernel
-from miscal.kernels.simulate import mixed, uniform
+
+@cython.cfunc
+@cython.nogil
+def _limit(score: cython.double) -> Integer:
+    """A uniform number k/2**53 is below the score where k is below this integer."""
+    return cython.cast(Integer, ceil(score * 9007199254740992.0))
 
 
-@kernel
-def bernoulli_steps(signed, weight, first, seed, steps):
+def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, steps: TableOut) -> None:
     """Fill steps[row, draw] with w(y* - s), y* ~ Bernoulli(s); weight is empty when all are 1."""
-    for b in range(steps.shape[1]):
-        own = mixed(seed, np.uint64(first + b))
-        for i in range(signed.size):
-            score = abs(signed[i])
-            step = 1.0 - score if uniform(own, np.uint64(i)) < score else -score
-            steps[i, b] = step * weight[i] if weight.size else step
+    own: WordsOut = np.empty(steps.shape[1], np.uint64)
+    with cython.nogil:
+        for b in range(steps.shape[1]):
+            own[b] = mixed(seed, first + b)
+        for i in range(signed.shape[0]):
+            score: cython.double = fabs(signed[i])
+            size: cython.double = weight[i] if weight.shape[0] else 1.0
+            event: cython.double = (1.0 - score) * size
+            none: cython.double = -score * size
+            limit: Integer = _limit(score)
+            for b in range(steps.shape[1]):
+                steps[i, b] = event if cython.cast(Integer, mixed(own[b], i) >> 11) < limit else none
 
 
-@kernel
-def flipped_steps(residual, unit, first, seed, steps):
+def flipped_steps(residual: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut) -> None:
     """Fill steps[row, draw] with ±residual, one sign a unit (a row, or its cluster)."""
-    for b in range(steps.shape[1]):
-        own = mixed(seed, np.uint64(first + b))
-        for i in range(residual.size):
-            flip = mixed(own, np.uint64(unit[i] if unit.size else i)) >> np.uint64(63)
-            steps[i, b] = residual[i] if flip else -residual[i]
+    own: WordsOut = np.empty(steps.shape[1], np.uint64)
+    with cython.nogil:
+        for b in range(steps.shape[1]):
+            own[b] = mixed(seed, first + b)
+        for i in range(residual.shape[0]):
+            value: cython.double = residual[i]
+            counter: Word = unit[i] if unit.shape[0] else i
+            for b in range(steps.shape[1]):
+                steps[i, b] = flipped(value, mixed(own[b], counter))
 
 
-@kernel
-def simulated_maxima(signed, members, offsets, scale, ends_only, steps, maxima):
+def simulated_maxima(
+    signed: Floats, members: Codes, offsets: Integers, scale: Floats, ends_only: cython.bint, steps: Table,
+    maxima: FloatsOut,
+) -> None:  # fmt: skip
     """Largest scale·range over the lists for every draw: maxima (draws,). With `ends_only`, |end| in the range's place.
 
     All draws walk a list together, so each row's position is looked up once and the draws fill a vector register.
     """
-    lanes = steps.shape[1]
-    total, high, low = np.empty(lanes), np.empty(lanes), np.empty(lanes)
-    for b in range(lanes):
-        maxima[b] = 0.0
-    for k in range(scale.size):
-        for b in range(lanes):
-            total[b], high[b], low[b] = 0.0, 0.0, 0.0
-        before = -1.0
-        for q in range(offsets[k], offsets[k + 1]):
-            i = members[q]
-            score = abs(signed[i])
-            if score != before and not ends_only:
-                before = score
+    lanes: Index = steps.shape[1]
+    total: FloatsOut = np.empty(lanes)
+    high: FloatsOut = np.empty(lanes)
+    low: FloatsOut = np.empty(lanes)
+    q: Integer
+    with cython.nogil:
+        maxima[:] = 0.0
+        for k in range(scale.shape[0]):
+            total[:] = 0.0
+            high[:] = 0.0
+            low[:] = 0.0
+            before: cython.double = -1.0
+            for q in range(offsets[k], offsets[k + 1]):
+                i: Index = members[q]
+                score: cython.double = fabs(signed[i])
+                if score != before and not ends_only:
+                    before = score
+                    for b in range(lanes):
+                        value: cython.double = total[b]
+                        high[b] = value if value > high[b] else high[b]
+                        low[b] = value if value < low[b] else low[b]
                 for b in range(lanes):
-                    value = total[b]
-                    high[b] = value if value > high[b] else high[b]
-                    low[b] = value if value < low[b] else low[b]
+                    total[b] += steps[i, b]
             for b in range(lanes):
-                total[b] += steps[i, b]
-        for b in range(lanes):
-            span = max(high[b], total[b]) - min(low[b], total[b])
-            span = abs(total[b]) if ends_only else span
-            maxima[b] = max(maxima[b], span * scale[k])
+                span: cython.double = max(high[b], total[b]) - min(low[b], total[b])
+                span = fabs(total[b]) if ends_only else span
+                maxima[b] = max(maxima[b], span * scale[k])
 
 
-@kernel
-def bernoulli_events(signed, first, seed, draws):
+def bernoulli_events(signed: Floats, first: Index, seed: Word, draws: Index) -> tuple[np.ndarray, np.ndarray]:
     """Rows with an event in the draws of `bernoulli_steps`, draw after draw: rows and where each draw starts."""
-    starts = np.zeros(draws + 1, np.int64)
-    for b in range(draws):
-        own = mixed(seed, np.uint64(first + b))
-        found = 0
-        for i in range(signed.size):
-            found += uniform(own, np.uint64(i)) < abs(signed[i])
-        starts[b + 1] = starts[b] + found
-    rows = np.empty(starts[draws] + 1, np.int32)  # one place more: a row is written before it is known to count
-    for b in range(draws):
-        own = mixed(seed, np.uint64(first + b))
-        found = starts[b]
-        for i in range(signed.size):
-            rows[found] = i
-            found += uniform(own, np.uint64(i)) < abs(signed[i])
-    return rows, starts
+    limits: IntegersOut = np.empty(signed.shape[0], np.int64)
+    starts: IntegersOut = np.zeros(draws + 1, np.int64)
+    found: Integer
+    with cython.nogil:
+        for i in range(signed.shape[0]):
+            limits[i] = _limit(fabs(signed[i]))
+        for b in range(draws):
+            own: Word = mixed(seed, first + b)
+            found = starts[b]
+            for i in range(signed.shape[0]):
+                found += cython.cast(Integer, mixed(own, i) >> 11) < limits[i]
+            starts[b + 1] = found
+    # One place more: a row is written before it is known to count.
+    rows: CodesOut = np.empty(starts[draws] + 1, np.int32)
+    with cython.nogil:
+        for b in range(draws):
+            own = mixed(seed, first + b)
+            found = starts[b]
+            for i in range(signed.shape[0]):
+                rows[found] = i
+                found += cython.cast(Integer, mixed(own, i) >> 11) < limits[i]
+    return np.asarray(rows), np.asarray(starts)
 
 
-@kernel
-def _falls(signed, weight, members, number, falls, mark):
+@cython.cfunc
+@cython.nogil
+def _falls(
+    signed: Floats, weight: Floats, members: Codes, first: Integer, last: Integer, number: Index, falls: TableOut,
+    mark: CodesOut,
+) -> cython.double:  # fmt: skip
     """For each row of a list the sum of w·s below its score and up to it, ties included; returns the sum of all."""
-    total = 0.0
-    start = 0
-    while start < members.size:
-        score = abs(signed[members[start]])
-        below = total
+    weighted: cython.bint = weight.shape[0] > 0
+    total: cython.double = 0.0
+    start: Integer = first
+    stop: Integer
+    q: Integer
+    while start < last:
+        score: cython.double = fabs(signed[members[start]])
+        below: cython.double = total
         stop = start
-        while stop < members.size and abs(signed[members[stop]]) == score:
-            total += score * weight[members[stop]] if weight.size else score
+        while stop < last and fabs(signed[members[stop]]) == score:
+            total += score * weight[members[stop]] if weighted else score
             stop += 1
         for q in range(start, stop):
-            i = members[q]
+            i: Index = members[q]
             falls[i, 0], falls[i, 1] = below, total
             mark[i] = number
         start = stop
     return total
 
 
-@kernel
-def event_maxima(signed, weight, members, offsets, scale, ends_only, rows, starts, maxima):
+def event_maxima(
+    signed: Floats, weight: Floats, members: Codes, offsets: Integers, scale: Floats, ends_only: cython.bint,
+    rows: Codes, starts: Integers, maxima: FloatsOut,
+) -> None:  # fmt: skip
     """As `simulated_maxima` where events are rare: between two events a walk only falls, so only events are visited.
 
     rows, starts : of `bernoulli_events`. The sums are grouped differently, so the last digits may differ.
     """
-    falls, mark = np.empty((signed.size, 2)), np.full(signed.size, -1, np.int32)
-    maxima[:] = 0.0
-    for k in range(scale.size):
-        fallen = _falls(signed, weight, members[offsets[k] : offsets[k + 1]], k, falls, mark)
-        for b in range(maxima.size):
-            risen, high, low, end, before = 0.0, 0.0, 0.0, 0.0, -1.0
-            for e in range(starts[b], starts[b + 1]):
-                i = rows[e]
-                if mark[i] != k:
-                    continue
-                score = abs(signed[i])
-                if score != before:  # the walk ends a block of ties here, and falls to where the next one begins
-                    high = max(high, risen - end)
-                    low = min(low, risen - falls[i, 0])
-                    before = score
-                risen += weight[i] if weight.size else 1.0
-                end = falls[i, 1]
-            total = risen - fallen
-            high, low = max(high, risen - end, total), min(low, total)
-            span = abs(total) if ends_only else high - low
-            maxima[b] = max(maxima[b], span * scale[k])
+    weighted: cython.bint = weight.shape[0] > 0
+    falls: TableOut = np.empty((signed.shape[0], 2))
+    mark: CodesOut = np.full(signed.shape[0], -1, np.int32)
+    e: Integer
+    high: cython.double
+    low: cython.double
+    with cython.nogil:
+        maxima[:] = 0.0
+        for k in range(scale.shape[0]):
+            fallen: cython.double = _falls(signed, weight, members, offsets[k], offsets[k + 1], k, falls, mark)
+            for b in range(maxima.shape[0]):
+                risen: cython.double = 0.0
+                end: cython.double = 0.0
+                before: cython.double = -1.0
+                high = low = 0.0
+                for e in range(starts[b], starts[b + 1]):
+                    i: Index = rows[e]
+                    if mark[i] != k:
+                        continue
+                    score: cython.double = fabs(signed[i])
+                    if score != before:  # the walk ends a block of ties here, and falls to where the next one begins
+                        high = max(high, risen - end)
+                        low = min(low, risen - falls[i, 0])
+                        before = score
+                    risen += weight[i] if weighted else 1.0
+                    end = falls[i, 1]
+                total: cython.double = risen - fallen
+                high = max(high, risen - end, total)
+                low = min(low, total)
+                span: cython.double = fabs(total) if ends_only else high - low
+                maxima[b] = max(maxima[b], span * scale[k])
