@@ -48,9 +48,6 @@ AHEAD = 32  # rows; long enough for a cell to come from the third cache, short e
 FAR = 1 << 15  # cells of 16 bytes from which on they no longer fit beside the rows in the second cache
 SMALL = 256  # cells; beyond it, emptying the sub-blocks would cost more than it saves
 
-# Columns of a full tally, in the order of the kernels' last axis.
-COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2", "squared_error", "log_loss")
-
 
 @cython.cfunc
 @cython.nogil
@@ -59,7 +56,6 @@ def _scatter_means(
     sums: IntegerTableOut,
 ) -> cython.void:  # fmt: skip
     """Add a sub-block: rows and events share one integer, four copies keep neighbouring rows independent."""
-    i: Index
     copy: Index
     cell: Index
     whole: Index = start + ((stop - start) & ~3)
@@ -77,7 +73,6 @@ def _scatter_means(
 @cython.cfunc
 @cython.nogil
 def _empty_means(counts: IntegerTableOut, sums: IntegerTableOut, result: IntegerTableOut) -> cython.void:
-    cell: Index
     copy: Index
     for cell in range(result.shape[0]):
         for copy in range(4):
@@ -104,10 +99,9 @@ def binned_means(
     counts: IntegerTableOut = np.zeros((4, bins), np.int64)
     sums: IntegerTableOut = np.zeros((4, bins), np.int64)
     start: Index = 0
-    stop: Index
     with cython.nogil:
         while start < len(values):
-            stop = min(start + SUB_BLOCK, len(values))
+            stop: Index = min(start + SUB_BLOCK, len(values))
             if uniform:
                 uniform_index(cython.address(values[start]), stop - start, low, high, edges, cython.address(codes[0]))
             else:
@@ -137,7 +131,6 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
 
     packed : (cells, 2) uint64, added to; `unpacked_means` reads it.
     """
-    i: Index
     ahead: Index = AHEAD
     near: Index = max(0, len(codes) - ahead) if packed.shape[0] > FAR else 0
     with cython.nogil:
@@ -150,7 +143,6 @@ def coded_means(codes: Cells, predicted: Floats, observed: Outcomes, packed: Wor
 
 def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
     """Add what `coded_means` packed to rows, events, high and low limb of the predictions, (cells, 4) int64."""
-    cell: Index
     most: Word = PACKED_ROWS
     with cython.nogil:
         for cell in range(packed.shape[0]):
@@ -165,7 +157,6 @@ def unpacked_means(packed: WordTable, result: IntegerTableOut) -> None:
 @cython.cfunc
 @cython.nogil
 def _losses(predicted: Floats, observed: Outcomes, start: Index, rows: Index, costs: FloatsOut) -> cython.void:
-    i: Index
     for i in range(rows):
         p: cython.double = predicted[start + i]
         x: cython.double = p if observed[start + i] else 1.0 - p
@@ -188,19 +179,14 @@ def full_exact(
     rows : (cells,) int64; result : (cells, columns, 2) int64 limbs; impossible : (cells,) int64, rows that were
     certain and wrong: their log loss is infinite and is not in the sum. All three are added to.
     """
-    i: Index
-    cell: Index
-    times: Integer
-    first: Integer
-    second: Integer
     with cython.nogil:
         for i in range(len(codes)):
-            cell = codes[i]
+            cell: Index = codes[i]
             p: cython.double = predicted[i]
             y: cython.double = observed[i]
-            times = count[i] if len(count) else 1
-            first = cython.cast(Integer, weight[i]) * times if len(weight) else times
-            second = cython.cast(Integer, weight[i]) * first if len(weight) else times
+            times: Integer = count[i] if len(count) else 1
+            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
+            second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
             difference: cython.double = (y - p) * (y - p)
             rows[cell] += times
             result[cell, 0, 0] += first << (52 - LOW_BITS)
@@ -222,15 +208,12 @@ def full_real(
     result: TableOut, impossible: IntegersOut,
 ) -> None:  # fmt: skip
     """As `full_exact` for weights that are not whole numbers: plain sums; result is (cells, columns) float64."""
-    i: Index
-    cell: Index
-    times: Integer
     with cython.nogil:
         for i in range(len(codes)):
-            cell = codes[i]
+            cell: Index = codes[i]
             p: cython.double = predicted[i]
             y: cython.double = observed[i]
-            times = count[i] if len(count) else 1
+            times: Integer = count[i] if len(count) else 1
             first: cython.double = weight[i] * times
             second: cython.double = weight[i] * first
             difference: cython.double = (y - p) * (y - p)
@@ -254,13 +237,10 @@ def means_real(
     result: TableOut,
 ) -> None:  # fmt: skip
     """Rows, and Σw, Σwp, Σwy with any weights: result (cells, 3) float64, added to as are the rows."""
-    i: Index
-    cell: Index
-    times: Integer
     with cython.nogil:
         for i in range(len(codes)):
-            cell = codes[i]
-            times = count[i] if len(count) else 1
+            cell: Index = codes[i]
+            times: Integer = count[i] if len(count) else 1
             first: cython.double = weight[i] * times
             rows[cell] += times
             result[cell, 0] += first
@@ -270,14 +250,12 @@ def means_real(
 
 def on_grid(predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Share each row between its two neighbours of a grid over [0, 1]; result : (nodes, 2) = Σw(p - y), Σw."""
-    i: Index
-    left: Index
     steps: Index = result.shape[0] - 1
     with cython.nogil:
         for i in range(len(predicted)):
             p: cython.double = predicted[i]
             place: cython.double = p * steps
-            left = min(cython.cast(Index, place), steps - 1)
+            left: Index = min(cython.cast(Index, place), steps - 1)
             part: cython.double = place - left
             w: cython.double = weight[i] if len(weight) else 1.0
             residual: cython.double = (p - observed[i]) * w
@@ -308,7 +286,6 @@ def _packed_rows(
 
     Returns how many those are. Their loss is left out: `_add_odd` adds it.  costs : room for the losses
     """
-    i: Index
     number: Index = 0
     _losses(predicted, observed, start, rows, costs)
     for i in range(rows):
@@ -355,7 +332,6 @@ def _add_packed(
     wide: WordTableOut,
 ) -> cython.void:  # fmt: skip
     """Add packed rows: cells (cells, 8) uint64, emptied into wide (cells, 16) uint64 as they fill up."""
-    i: Index
     for i in range(rows):
         cell: Index = first + codes[column, start + i]
         if add_line(cython.address(cells[cell, 0]), cython.address(terms[i, 0])) & UPPER_MASK == FULL:
@@ -369,7 +345,6 @@ def _add_odd(
     first: Index, wide: WordTableOut, impossible: IntegersOut,
 ) -> cython.void:  # fmt: skip
     """Add the losses that were left out; those of certain and wrong predictions are counted."""
-    j: Index
     for j in range(number):
         i: Index = start + odd[j]
         cell: Index = first + codes[column, i]
@@ -384,7 +359,6 @@ def _add_odd(
 
 def empty_packed(cells: WordTableOut, wide: WordTableOut) -> None:
     """Empty all cells."""
-    cell: Index
     with cython.nogil:
         for cell in range(cells.shape[0]):
             _empty(cells, cell, wide)
@@ -399,11 +373,9 @@ def add_rows(
     codes : (columns, rows) int32, column k's code 0 being cell firsts[k].  terms, odd, costs : room for a block of rows
     """
     start: Index = 0
-    rows: Index
-    column: Index
     with cython.nogil:
         while start < len(predicted):
-            rows = min(len(costs), len(predicted) - start)
+            rows: Index = min(len(costs), len(predicted) - start)
             number: Index = _packed_rows(predicted, observed, recalibrated, start, rows, costs, terms, odd)
             for column in range(codes.shape[0]):
                 first: Index = cython.cast(Index, firsts[column])
