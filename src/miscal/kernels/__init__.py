@@ -8,7 +8,7 @@ module's name. Both give the same bits. The other files are the Python that call
 import importlib
 import sys
 
-KERNELS = ("checks", "laplacian", "loess", "logistic", "tiles")
+KERNELS = ("checks", "laplacian", "loess", "logistic", "temperature", "tiles", "windows")
 
 
 def _install() -> None:

@@ -35,6 +35,17 @@ cdef inline void decay(const double* distance, Py_ssize_t size, double scale, do
         weight[j] = exponential(-distance[j] * scale)
 
 
+cdef inline void decay_or_rebase(
+    const double* lead, Py_ssize_t size, double scale, double slack, double* weight
+) noexcept nogil:
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
+    cdef double x
+    cdef Py_ssize_t j
+    for j in range(size):
+        x = lead[j] if lead[j] < -slack else -lead[j]
+        weight[j] = exponential(x * scale)
+
+
 cdef inline void add_one(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
     cdef Py_ssize_t j
     for j in range(size):
