@@ -10,10 +10,10 @@ import pytest
 
 import miscal.kernels.threads
 from miscal.data.errors import MiscalError
-from miscal.kernels.laplacian import decay, decay_or_rebase, partition
+from miscal.kernels.laplacian import partition
 from miscal.kernels.neighbours import local_sums
 from miscal.kernels.pairs import laplacian_sums, one_way_sums, symmetric_sums
-from miscal.kernels.tiles import others_in_cell
+from miscal.kernels.tiles import decay, decay_or_rebase, others_in_cell
 from miscal.metrics import (
     average_local_calibration_error,
     local_calibration_error,

@@ -10,7 +10,7 @@ import sys
 
 KERNELS = (
     "buckets", "checks", "classes", "laplacian", "loess", "logistic", "order", "simulate", "subpopulation",
-    "subpopulation_draws", "sums", "tiles", "variation",
+    "subpopulation_draws", "sums", "temperature", "tiles", "variation", "windows",
 )  # fmt: skip
 
 

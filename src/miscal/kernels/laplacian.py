@@ -23,34 +23,23 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint8_t, uint32_t
-from cython.cimports.miscal.kernels.arithmetic import exponential
 from cython.cimports.miscal.kernels.kinds import (
     CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Numbers, NumbersOut, Places, PlacesOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import Sums, decay as fill_decay, distances, far, receive
+from cython.cimports.miscal.kernels.nearness import Sums, decay_or_rebase, distances, far, receive
 
 LEAF = cython.declare(Index, 32)  # points of a plane below which all pairs are cheaper than another split
 GIVES_ONLY = cython.declare(cython.int, 2)
-SETTLE = cython.declare(Index, 255)  # a power of two less one: how many points the fresh sums take before they are settled
+SETTLE = cython.declare(Index, 255)  # a power of two less one: points after which the fresh sums are settled
 
 # Points in the order in which they are swept, and room for what a sweep computes of them.
+# `receive` and `give` are (2, size): the distance beyond the reference that a point receives from, and of the one it
+# gives to, while z rises and while it falls. `running` is (2, 4, columns): the fresh and settled sums of each class.
 Sweep = cython.struct(
-    size=Index,
-    z=NumbersOut,
-    cost=NumbersOut,
-    kind=cython.pointer(uint8_t),
-    rows=cython.pointer(uint32_t),
-    source=cython.pointer(uint8_t),
-    values=NumbersOut,
-    reference=NumbersOut,
-    receive=NumbersOut,  # (2, size): the distance beyond the reference that a point receives from, z rising and falling
-    give=NumbersOut,  # (2, size): and of the one it gives to
-    received=NumbersOut,
-    given=NumbersOut,
-    got=NumbersOut,
-    running=NumbersOut,  # (2, 4, columns): the fresh and the settled sums of each class
-    above=cython.pointer(uint32_t),
-)
+    size=Index, kind=cython.pointer(uint8_t), source=cython.pointer(uint8_t), rows=cython.pointer(uint32_t),
+    above=cython.pointer(uint32_t), z=NumbersOut, cost=NumbersOut, reference=NumbersOut, receive=NumbersOut,
+    give=NumbersOut, received=NumbersOut, given=NumbersOut, values=NumbersOut, got=NumbersOut, running=NumbersOut,
+)  # fmt: skip
 
 # The points of a plane, points[0] ascending, and what is known of them.
 Plane = cython.struct(
@@ -68,15 +57,14 @@ def opened(sums: tuple) -> Sums:
     reference: FloatsOut = sums[2]
     scales: Floats = sums[4]
     out: CubeOut = sums[5]
-    if not (source.shape[0] == values.shape[0] == reference.shape[0] == out.shape[1]):
+    if not (source.shape[0] == values.shape[0] == reference.shape[0] == out.shape[1] and out.shape[1] > 0):
         raise ValueError("source, values, reference and out must have as many rows")
     if out.shape[0] != scales.shape[0] or out.shape[2] != values.shape[1] or out.shape[0] * out.shape[2] == 0:
         raise ValueError("out must be (scales, rows, columns)")
-    made: Sums
-    made.source, made.values, made.reference = (
-        cython.address(source[0]), cython.address(values[0, 0]), cython.address(reference[0]),
-    )  # fmt: skip
-    made.slack, made.scales, made.out = sums[3], cython.address(scales[0]), cython.address(out[0, 0, 0])
+    made = cython.declare(Sums)
+    made.source, made.values = cython.address(source[0]), cython.address(values[0, 0])
+    made.reference, made.slack, made.scales = cython.address(reference[0]), sums[3], cython.address(scales[0])
+    made.out = cython.address(out[0, 0, 0])
     made.bands, made.rows, made.columns = out.shape[0], out.shape[1], out.shape[2]
     return made
 
@@ -85,22 +73,14 @@ def opened(sums: tuple) -> Sums:
 @cython.nogil
 def room(numbers: FloatsOut, flags: FlagsOut, places: PlacesOut, size: Index, columns: Index) -> Sweep:
     """Cut the room of a sweep of at most `size` points from (9 + 2 columns) (size + 8) numbers and 2 size others."""
-    made: Sweep
-    made.size = size
-    made.z = cython.address(numbers[0])
-    made.cost = made.z + size
-    made.reference = made.cost + size
-    made.receive = made.reference + size
-    made.give = made.receive + 2 * size
-    made.received = made.give + 2 * size
-    made.given = made.received + size
-    made.values = made.given + size
-    made.got = made.values + size * columns
-    made.running = made.got + size * columns
-    made.kind = cython.address(flags[0])
-    made.source = made.kind + size
-    made.rows = cython.address(places[0])
-    made.above = made.rows + size
+    made = cython.declare(Sweep)
+    at = cython.address(numbers[0])
+    made.size, made.z, made.cost, made.reference = size, at, at + size, at + 2 * size
+    made.receive, made.give, made.received, made.given = at + 3 * size, at + 5 * size, at + 7 * size, at + 8 * size
+    made.values, made.got = at + 9 * size, at + (9 + columns) * size
+    made.running = at + (9 + 2 * columns) * size
+    made.kind, made.source = cython.address(flags[0]), cython.address(flags[size])
+    made.rows, made.above = cython.address(places[0]), cython.address(places[size])
     return made
 
 
@@ -110,12 +90,9 @@ def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double
     """Fill, for each point in order of z, its distance beyond the reference it receives from and gives to."""
     size: Index = here.size
     z, cost, reference = here.z, here.cost, here.reference
-    taken = here.receive + (0 if rising else size)
-    give = here.give + (0 if rising else size)
-    best_cost: cython.double[4]
-    best_z: cython.double[4]
-    step: Index
-    k: cython.int
+    taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
+    best_cost = cython.declare(cython.double[4])
+    best_z = cython.declare(cython.double[4])
     for k in range(4):
         best_cost[k] = far()
         best_z[k] = 0.0
@@ -140,28 +117,13 @@ def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double
 
 @cython.cfunc
 @cython.nogil
-def fill_decay_or_rebase(
-    lead: Numbers, size: Index, scale: cython.double, slack: cython.double, weight: NumbersOut
-) -> cython.void:
-    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
-    i: Index
-    for i in range(size):
-        x: cython.double = lead[i] if lead[i] < -slack else -lead[i]
-        weight[i] = exponential(x * scale)
-
-
-@cython.cfunc
-@cython.nogil
 def add(
     here: cython.pointer(Sweep), opposite: cython.int, columns: Index, slack: cython.double, rising: cython.bint
 ) -> cython.void:
     """Add to got the sums that each point receives; `received` and `given` are the weights of the plan."""
     size: Index = here.size
-    taken = here.receive + (0 if rising else size)
-    give = here.give + (0 if rising else size)
+    taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
     values, got, fresh, settled = here.values, here.got, here.running, here.running + 4 * columns
-    step: Index
-    c: Index
     for c in range(8 * columns):
         fresh[c] = 0.0
     for step in range(size):
@@ -194,8 +156,6 @@ def add(
 def deliver(here: cython.pointer(Sweep), sums: cython.pointer(Sums), b: Index) -> cython.void:
     """Add what each point got to its row of out, which first moves to the new reference."""
     columns: Index = sums.columns
-    q: Index
-    c: Index
     for q in range(here.size):
         row: Index = here.rows[q]
         to = sums.out + (b * sums.rows + row) * columns
@@ -217,10 +177,6 @@ def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.poin
     """
     size: Index = here.size
     columns: Index = sums.columns
-    q: Index
-    c: Index
-    b: Index
-    way: Index
     for q in range(size):
         row: Index = here.rows[q]
         here.source[q] = sums.source[row]
@@ -233,8 +189,8 @@ def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.poin
         for c in range(size * columns):
             here.got[c] = 0.0
         for way in range(2):
-            fill_decay_or_rebase(here.receive + way * size, size, sums.scales[b], sums.slack, here.received)
-            fill_decay_or_rebase(here.give + way * size, size, sums.scales[b], sums.slack, here.given)
+            decay_or_rebase(here.receive + way * size, size, sums.scales[b], sums.slack, here.received)
+            decay_or_rebase(here.give + way * size, size, sums.scales[b], sums.slack, here.given)
             add(here, kinds - 1, columns, sums.slack, way == 0)
         deliver(here, sums, b)
     for q in range(size):
@@ -252,10 +208,7 @@ def all_pairs(
     """
     size: Index = high - low
     distance, weight, barrier, values = scratch, scratch + size, scratch + 2 * size, scratch + 4 * size
-    point: cython.double[3]
-    i: Index
-    j: Index
-    c: Index
+    point = cython.declare(cython.double[3])
     for j in range(size):
         row: Index = of.rows[low + j]
         for c in range(sums.columns):
@@ -282,7 +235,6 @@ def part(order: cython.pointer(uint32_t), size: Index, middle: Index, above: cyt
     """Put the entries below `middle` first, both parts in the order they had."""
     low: Index = 0
     high: Index = 0
-    q: Index
     for q in range(size):
         i: uint32_t = order[q]
         above[high] = i
@@ -303,7 +255,6 @@ def split(
     middle: Index = (low + high) // 2
     border: cython.double = of.points[middle]
     order = of.order + low
-    q: Index
     for q in range(high - low):
         i: Index = order[q]
         here.z[q] = of.points[of.count + i]
@@ -321,7 +272,7 @@ def descend(
     low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
 ) -> cython.void:
     """Add all pairs among points low..high of a plane; with two sides only those between the sides."""
-    stack: Index[128]
+    stack = cython.declare(Index[128])
     depth: Index = 1
     stack[0], stack[1] = low, high
     while depth > 0:
@@ -341,7 +292,7 @@ def descend(
 @cython.cfunc
 def plane_of(points: Table, cost: Floats, side: Flags, sides: cython.int, rows: Places) -> Plane:
     """The points of a plane or space, which outlive the call, as places in memory."""
-    made: Plane
+    made = cython.declare(Plane)
     made.points, made.count, made.dimensions = cython.address(points[0, 0]), points.shape[1], points.shape[0]
     made.cost, made.side, made.sides = cython.address(cost[0]), cython.address(side[0]), sides
     made.rows = cython.address(rows[0])
@@ -359,7 +310,6 @@ def sweep(z: Floats, cost: Floats, kind: Flags, kinds: cython.int, rows: Places,
     numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
     flags: FlagsOut = np.empty(2 * size, np.uint8)
     places: PlacesOut = np.empty(2 * size, np.uint32)
-    q: Index
     with cython.nogil:
         here: Sweep = room(numbers, flags, places, size, to.columns)
         for q in range(size):
@@ -407,44 +357,28 @@ def plane(
             split(low, high, cython.address(of), cython.address(here), cython.address(to))
 
 
-def split_space(
-    low: Index, high: Index, by_second: PlacesOut, by_third: PlacesOut, points: Table, sums: tuple
-) -> None:
+def split_space(low: Index, high: Index, by_second: PlacesOut, by_third: PlacesOut, points: Table, sums: tuple) -> None:
     """Add the pairs between the two halves of points low..high of a space, then partition both orders."""
     size: Index = high - low
     middle: Index = (low + high) // 2
     border: cython.double = points[0, middle]
-    turned: TableOut = np.empty((3, size))
-    cost: FloatsOut = np.empty(size)
+    turned: TableOut = np.empty((4, size))  # the last row is the cost
     side: FlagsOut = np.empty(size, np.uint8)
     order: PlacesOut = np.empty(size, np.uint32)
     rank: PlacesOut = np.empty(size, np.uint32)
-    q: Index
     with cython.nogil:
         for q in range(size):
             i: Index = by_second[low + q]
             turned[0, q], turned[1, q], turned[2, q] = points[1, i], points[2, i], points[0, i]
-            cost[q] = fabs(points[0, i] - border)
+            turned[3, q] = fabs(points[0, i] - border)
             side[q] = i >= middle
             rank[i - low] = q
         for q in range(size):
             order[q] = rank[by_third[low + q] - low]
     here = by_second[low:high]
-    plane(0, size, order, turned, cost, side, 2, here, True, sums)
+    plane(0, size, order, turned[:3], turned[3], side, 2, here, True, sums)
     partition(here, middle)
     partition(by_third[low:high], middle)
-
-
-def decay(distance: Floats, scale: cython.double, weight: FloatsOut) -> None:
-    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
-    with cython.nogil:
-        fill_decay(cython.address(distance[0]), distance.shape[0], scale, cython.address(weight[0]))
-
-
-def decay_or_rebase(lead: Floats, scale: cython.double, slack: cython.double, weight: FloatsOut) -> None:
-    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
-    with cython.nogil:
-        fill_decay_or_rebase(cython.address(lead[0]), lead.shape[0], scale, slack, cython.address(weight[0]))
 
 
 def laplacian_energy(scores: Floats, residuals: Floats, bandwidth: cython.double) -> cython.double:
@@ -454,7 +388,6 @@ def laplacian_energy(scores: Floats, residuals: Floats, bandwidth: cython.double
     """
     from_left: cython.double = 0.0
     total: cython.double = 0.0
-    i: Index
     with cython.nogil:
         for i in range(scores.shape[0]):
             if i > 0:

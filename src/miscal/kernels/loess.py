@@ -18,71 +18,20 @@ import numpy as np
 from cython.cimports.libc.math import NAN, fabs
 from cython.cimports.libc.string import memcpy
 from cython.cimports.miscal.kernels.kinds import (
-    Floats, FloatsOut, Index, Integers, IntegersOut, IntegerTable, IntegerTableOut, Numbers, NumbersOut, Table, TableOut,
+    Floats, FloatsOut, Index, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
+from cython.cimports.miscal.kernels.tricube import Line, add_powers, moments
 
 LONG = cython.declare(Index, 16)  # runs of as many points pay for replacing what they share once more
-BLOCK = cython.declare(Index, 256)  # rows summed at once: buffers stay in the first cache, blocks make sums two-level
+BLOCK = cython.declare(Index, 256)  # rows summed at once, as in `tricube`
 SAFE = cython.declare(cython.double, 1e-5)  # a pivot below this share of its column is recomputed by orthogonalisation
 SINGULAR = cython.declare(cython.double, 1e-26)  # below this share (1e-13 squared) the local design has lost a degree
-
-# Places and the rows of sums that belong to them; `count` rows of `pitch` numbers each.
-Line = cython.struct(x=NumbersOut, values=NumbersOut, pitch=Index, count=Index)
 
 # A line of distinct values, `distinct` of them, behind which the nodes of cells of `size` values each follow.
 Cells = cython.struct(line=Line, length=Index, distinct=Index, size=Index, basis=Numbers, nodes=Index)
 
 Gathered = cython.struct(length=Index, least=Index, most=Index)
-
-
-def find_windows(
-    every: Floats, ends: Integers, x: Floats, points: Floats, wanted: Index,
-    bandwidth: FloatsOut, inverse: FloatsOut, window: IntegerTableOut,
-) -> None:  # fmt: skip
-    """Windows of sorted points: distance to the `wanted`-th nearest row, and (first, middle, last) of the values x.
-
-    `every` are the distinct values before any were pooled, and `ends` counts rows up to each. Values strictly inside
-    belong to the window; if there is none, those on its rim, equally weighted (inverse 0).
-    """
-    rows: Index = ends[ends.shape[0] - 1]
-    size: Index = x.shape[0]
-    before: Index = 0
-    left: Index = 0
-    right: Index = 0
-    low: Index = 0
-    high: Index = 0
-    middle: Index = 0
-    i: Index
-    with cython.nogil:
-        while right < every.shape[0] and ends[right] <= wanted:
-            right += 1
-        for i in range(points.shape[0]):
-            point: cython.double = points[i]
-            while before + wanted < rows and point - every[left] > every[right] - point:
-                before += min(ends[left] - before, ends[right] - before - wanted)
-                left += before == ends[left]
-                right += before + wanted == ends[right]
-            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
-            width: cython.double = max(point - every[left], every[right - 1 if whole else right] - point)
-            while low > 0 and point - x[low - 1] < width:
-                low -= 1
-            while low < size and point - x[low] >= width:
-                low += 1
-            high = max(high, low)
-            while high > low and x[high - 1] - point >= width:
-                high -= 1
-            while high < size and x[high] - point < width:
-                high += 1
-            while middle < size and x[middle] <= point:
-                middle += 1
-            bandwidth[i], inverse[i] = width, 1.0 / width if low < high else 0.0
-            window[i, 0], window[i, 1], window[i, 2] = low, middle, high
-            if low == high:
-                while window[i, 0] > 0 and point - x[window[i, 0] - 1] <= width:
-                    window[i, 0] -= 1
-                while window[i, 2] < size and x[window[i, 2]] - point <= width:
-                    window[i, 2] += 1
 
 
 @cython.cfunc
@@ -91,19 +40,13 @@ def stand_in(
     line: Line, begin: Index, end: Index, basis: Numbers, nodes: Index, to: Line, at: Index, total: NumbersOut
 ) -> cython.void:
     """Write nodes that stand for the sorted places begin..end, as `replace` says; room for count * nodes totals."""
-    low: cython.double = line.x[begin]
-    high: cython.double = line.x[end - 1]
+    low, high = line.x[begin], line.x[end - 1]
     centre: cython.double = 0.5 * (low + high)
     half: cython.double = 0.5 * (high - low)
     scale: cython.double = 1.0 / half
-    place: cython.double[256]
-    older: cython.double[256]
-    newer: cython.double[256]
+    scratch = cython.declare(cython.double[768])
+    place, older, newer = scratch, scratch + 256, scratch + 512
     start: Index = begin
-    j: Index
-    k: Index
-    n: Index
-    v: Index
     for k in range(line.count * nodes):
         total[k] = 0.0
     while start < end:
@@ -133,7 +76,7 @@ def stand_in(
 @cython.nogil
 def line_of(x: FloatsOut, values: TableOut) -> Line:
     """The line of these arrays, which outlive it."""
-    made: Line
+    made = cython.declare(Line)
     made.x, made.values = cython.address(x[0]), cython.address(values[0, 0])
     made.pitch, made.count = values.shape[1], values.shape[0]
     return made
@@ -141,7 +84,8 @@ def line_of(x: FloatsOut, values: TableOut) -> Line:
 
 @cython.cfunc
 def cells_of(x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis: Table) -> Cells:
-    made: Cells
+    """The line of these arrays, which outlive it, with its cells."""
+    made = cython.declare(Cells)
     made.line, made.length, made.distinct, made.size = line_of(x, values), x.shape[0], distinct, size
     made.basis, made.nodes = cython.address(basis[0, 0]), basis.shape[0]
     return made
@@ -167,7 +111,6 @@ def add_cells(
     cells: Cells = cells_of(x, values, distinct, size, basis)
     nodes: Index = cells.nodes
     total: TableOut = np.empty((values.shape[0], nodes))
-    cell: Index
     with cython.nogil:
         for cell in range(begin, end):
             stand_in(
@@ -182,7 +125,6 @@ def copy(line: Line, begin: Index, end: Index, near: Line, at: Index) -> Index:
     """Copy the places begin..end; return where the next belongs."""
     if begin >= end:
         return at
-    v: Index
     memcpy(near.x + at, line.x + begin, (end - begin) * cython.sizeof(cython.double))
     for v in range(line.count):
         memcpy(
@@ -226,12 +168,11 @@ def gather(
     Between the points themselves and where windows differ these are rows, elsewhere what stands for them. So the window
     of a point is one range of the copy, counted from the least first value and back from the greatest last one.
     """
-    made: Gathered
+    made = cython.declare(Gathered)
     low: Index = window[start, 0]
     high: Index = window[start, 2]
     least: Index = low
     most: Index = high
-    i: Index
     for i in range(start, stop):
         least, low = min(least, window[i, 0]), max(low, window[i, 0])
         most, high = max(most, window[i, 2]), min(high, window[i, 2])
@@ -248,81 +189,9 @@ def gather(
 
 @cython.cfunc
 @cython.nogil
-def moments(
-    line: Line, begin: Index, end: Index, point: cython.double, inverse: cython.double, sums: NumbersOut
-) -> cython.void:
-    """Weighted sums of t^0..t^4 to the first five of `sums`, of t^0..t^2 times each response to the next fives."""
-    k0: cython.double[256]
-    k1: cython.double[256]
-    k2: cython.double[256]
-    k3: cython.double[256]
-    k4: cython.double[256]
-    start: Index = begin
-    j: Index
-    v: Index
-    for j in range(5 * line.count):
-        sums[j] = 0.0
-    while start < end:
-        length: Index = min(BLOCK, end - start)
-        for j in range(length):
-            t: cython.double = (line.x[start + j] - point) * inverse
-            r: cython.double = fabs(t)
-            u: cython.double = 1.0 - r * r * r
-            k: cython.double = u * u * u
-            k0[j] = k
-            k1[j] = k * t
-            k2[j] = k * t * t
-            k3[j] = k * t * t * t
-            k4[j] = k * t * t * t * t
-        for v in range(line.count):
-            row = line.values + v * line.pitch + start
-            sums[5 * v] += weighted_sum(k0, row, length)
-            sums[5 * v + 1] += weighted_sum(k1, row, length)
-            sums[5 * v + 2] += weighted_sum(k2, row, length)
-        sums[3] += weighted_sum(k3, line.values + start, length)
-        sums[4] += weighted_sum(k4, line.values + start, length)
-        start += BLOCK
-
-
-@cython.cfunc
-@cython.nogil
-def add_powers(
-    line: Line, begin: Index, end: Index, point: cython.double, inverse: cython.double, solution: Numbers,
-    power: Index, out: NumbersOut,
-) -> cython.void:  # fmt: skip
-    """Add the sums of operator weights to the power (1, 2 or 4) times each row of values."""
-    a: cython.double = solution[0]
-    b: cython.double = solution[1]
-    c: cython.double = solution[2]
-    centre: cython.double = solution[3]
-    weight: cython.double[256]
-    start: Index = begin
-    j: Index
-    v: Index
-    turn: Index
-    while start < end:
-        length: Index = min(BLOCK, end - start)
-        for j in range(length):
-            t: cython.double = (line.x[start + j] - point) * inverse
-            r: cython.double = fabs(t)
-            u: cython.double = 1.0 - r * r * r
-            t -= centre
-            weight[j] = u * u * u * (a + t * (b + t * c))
-        for turn in range(power // 2):
-            for j in range(length):
-                weight[j] *= weight[j]
-        for v in range(line.count):
-            out[v] += weighted_sum(weight, line.values + v * line.pitch + start, length)
-        start += BLOCK
-
-
-@cython.cfunc
-@cython.nogil
 def solve(sums: Numbers, degree: Index, solution: NumbersOut) -> cython.double:
     """Solve the local fit from its moments; return the smallest pivot as a share of its column (0: singular)."""
-    s0: cython.double = sums[0]
-    s1: cython.double = sums[1]
-    s2: cython.double = sums[2]
+    s0, s1, s2 = sums[0], sums[1], sums[2]
     solution[1], solution[2], solution[3] = 0.0, 0.0, 0.0
     if not s0 > 0.0:
         return 0.0
@@ -359,18 +228,8 @@ def orthogonal(
 
     The norms are sums of squares and lose nothing to cancellation, as in a QR decomposition of the weighted design.
     """
-    s0: cython.double = 0.0
-    s1: cython.double = 0.0
-    v1: cython.double = 0.0
-    size: cython.double = 0.0
-    cube: cython.double = 0.0
-    quart: cython.double = 0.0
-    v2: cython.double = 0.0
-    mean: cython.double = 0.0
-    tilt: cython.double = 0.0
-    flat: cython.double = 0.0
-    turn: Index
-    j: Index
+    s0, s1, v1, size, cube, quart, v2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    mean, tilt, flat = 0.0, 0.0, 0.0
     for turn in range(degree + 1):
         for j in range(begin, end):
             t: cython.double = (line.x[j] - point) * inverse
@@ -418,8 +277,7 @@ def fit_one(
 ) -> Index:  # fmt: skip
     """Fit at one point from what was gathered, begin..end, or where that is not safe from its rows low..high."""
     wanted: Index = min(degree, high - low - 1) if scale > 0.0 else 0
-    v: Index
-    moments(near, begin, end, point, scale, sums)
+    moments(cython.address(near), begin, end, point, scale, sums)
     if solve(sums, wanted, here) >= SAFE:
         for v in range(1, line.count):
             fit[v - 1] = here[0] * sums[5 * v] + here[1] * sums[5 * v + 1] + here[2] * sums[5 * v + 2]
@@ -429,7 +287,7 @@ def fit_one(
     rest.values, rest.count = line.values + line.pitch, line.count - 1
     for v in range(rest.count):
         fit[v] = 0.0
-    add_powers(rest, low, high, point, scale, here, 1, fit)
+    add_powers(cython.address(rest), low, high, point, scale, here, 1, fit)
     return kept
 
 
@@ -446,7 +304,6 @@ def fit_points(
     total: TableOut = np.empty((values.shape[0], basis.shape[0]))
     nothing: FloatsOut = np.empty(1)
     near: Line = line_of(near_x, near_values)
-    i: Index
     start: Index = 0
     with cython.nogil:
         while start < points.shape[0]:
@@ -474,7 +331,6 @@ def power_points(
     near_values: TableOut = np.empty((values.shape[0], room))
     total: TableOut = np.empty((values.shape[0], basis.shape[0]))
     near: Line = line_of(near_x, near_values)
-    i: Index
     start: Index = 0
     out[:, :] = 0.0
     with cython.nogil:
@@ -485,7 +341,7 @@ def power_points(
             )
             for i in range(start, stop):
                 add_powers(
-                    near, window[i, 0] - got.least, got.length - (got.most - window[i, 2]), points[i], inverse[i],
-                    cython.address(solution[i, 0]), power, cython.address(out[i, 0]),
+                    cython.address(near), window[i, 0] - got.least, got.length - (got.most - window[i, 2]), points[i],
+                    inverse[i], cython.address(solution[i, 0]), power, cython.address(out[i, 0]),
                 )  # fmt: skip
             start += run

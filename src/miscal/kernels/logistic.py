@@ -34,7 +34,6 @@ Run = cython.struct(
 @cython.nogil
 def logarithms(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
     """Put ln(x) of normal positive numbers in out."""
-    i: Index
     for i in range(size):
         out[i] = logarithm(x[i])
 
@@ -44,7 +43,6 @@ def logarithms(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
 @cython.nogil
 def exponentials(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
     """Put exp(x) in out, for x <= 700."""
-    i: Index
     for i in range(size):
         out[i] = held_exponential(x[i])
 
@@ -56,10 +54,8 @@ def make_features(
     first: NumbersOut, second: NumbersOut, held: NumbersOut,
 ) -> cython.void:  # fmt: skip
     """Fill the features of a run of scores, as `score_features` says; the last is scratch."""
-    i: Index
-    p: cython.double
     for i in range(size):
-        p = score[i]
+        p: cython.double = score[i]
         if clip > 0.0:
             p = clip if p <= 0.0 else (1.0 - clip if p >= 1.0 else p)
         p = p if p > low else low
@@ -105,13 +101,11 @@ def add_residuals(
     loss: NumbersOut,
 ) -> cython.void:  # fmt: skip
     """Fill d, h and loss of a run of rows, as `residuals` says."""
-    i: Index
-    q: cython.double
     for i in range(size):
         loss[i] = -fabs(x[i])
     exponentials(loss, size, e)
     for i in range(size):
-        q = 1.0 / (1.0 + e[i])
+        q: cython.double = 1.0 / (1.0 + e[i])
         h[i] = e[i] * q * q
         d[i] = q if x[i] >= 0.0 else e[i] * q
     for i in range(size):
@@ -127,9 +121,10 @@ def add_residuals(
 
 @cython.cfunc
 @cython.nogil
-def read(flags: Flags, numbers: Floats, weight: Floats, start: Index, size: Index, run: cython.pointer(Run)) -> cython.void:
+def read(
+    flags: Flags, numbers: Floats, weight: Floats, start: Index, size: Index, run: cython.pointer(Run)
+) -> cython.void:
     """Read the outcomes and weights of a run of rows."""
-    i: Index
     if flags.shape[0]:
         for i in range(size):
             run.y[i] = flags[start + i]
@@ -145,7 +140,7 @@ def read(flags: Flags, numbers: Floats, weight: Floats, start: Index, size: Inde
 
 
 def residuals(
-    x: Floats, outcome, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut  # noqa: COM812
+    x: Floats, outcome, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut
 ) -> None:  # fmt: skip
     """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
     few: cython.bint = outcome.dtype.itemsize == 1
@@ -154,12 +149,11 @@ def residuals(
     rows: Index = x.shape[0]
     if not (len(outcome) == weight.shape[0] == e.shape[0] == d.shape[0] == h.shape[0] == loss.shape[0] == rows):
         raise ValueError("all arrays must have as many rows")
-    run: Run
+    run = cython.declare(Run)
     start: Index = 0
-    size: Index
     with cython.nogil:
         while start < rows:
-            size = min(RUN, rows - start)
+            size: Index = min(RUN, rows - start)
             read(flags, numbers, weight, start, size, cython.address(run))
             add_residuals(
                 cython.address(x[start]), run.y, run.w, size, cython.address(e[start]), cython.address(d[start]),
@@ -173,8 +167,6 @@ def residuals(
 @cython.nogil
 def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> cython.void:
     """Put sum_j theta_j features_j in x; the first feature is 1, each has room for RUN rows."""
-    i: Index
-    j: Index
     for i in range(size):
         x[i] = theta[0]
     for j in range(1, theta.shape[0]):
@@ -188,9 +180,6 @@ def linear(features: NumbersOut, theta: Floats, size: Index, x: NumbersOut) -> c
 @cython.nogil
 def add_sums(run: cython.pointer(Run), features: NumbersOut, rows: Index, out: TableOut) -> cython.void:
     """Add loss, gradient and Hessian of a run."""
-    i: Index
-    j: Index
-    k: Index
     size: Index = out.shape[1]
     out[0, 0] += weighted_sum(run.w, run.loss, rows)
     for j in range(size):
@@ -218,17 +207,14 @@ def score_pass(
         raise ValueError("all arrays must have as many rows")
     result = np.zeros((size + 2, size))
     out: TableOut = result
-    run: Run
-    features: cython.double[2048]  # four of RUN rows: the first is that of the intercept, the last is scratch
-    i: Index
-    j: Index
-    rows: Index
+    run = cython.declare(Run)
+    features = cython.declare(cython.double[2048])  # four of RUN rows, the first the intercept's, the last scratch
     start: Index = 0
     with cython.nogil:
         for i in range(RUN):
             features[i] = 1.0
         while start < count:
-            rows = min(RUN, count - start)
+            rows: Index = min(RUN, count - start)
             read(flags, numbers, weight, start, rows, cython.address(run))
             make_features(
                 cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
@@ -251,7 +237,6 @@ def score_pass(
 @cython.nogil
 def logistic_pairs(x: Numbers, size: Index, scratch: NumbersOut, e: NumbersOut, out: NumbersOut) -> cython.void:
     """Put (1 - P, P) in out, both ends accurate."""
-    i: Index
     for i in range(size):
         scratch[i] = -fabs(x[i])
     exponentials(scratch, size, e)
@@ -269,14 +254,13 @@ def score_map(
     """out[:, 1] = 1 / (1 + exp(-(theta_0 + sum_j theta_j f_j))), out[:, 0] its complement."""
     if theta.shape[0] > (3 if kind == 2 else 2) or out.shape[0] != score.shape[0] or out.shape[1] != 2:
         raise ValueError("theta must have one coefficient a feature, and out be (rows, 2)")
-    features: cython.double[2048]
-    x: cython.double[512]
-    e: cython.double[512]
-    rows: Index
+    features = cython.declare(cython.double[2048])
+    x = cython.declare(cython.double[512])
+    e = cython.declare(cython.double[512])
     start: Index = 0
     with cython.nogil:
         while start < score.shape[0]:
-            rows = min(RUN, score.shape[0] - start)
+            rows: Index = min(RUN, score.shape[0] - start)
             make_features(
                 cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
                 features + 1536,
@@ -286,114 +270,16 @@ def score_map(
             start += RUN
 
 
-# ------------------------------------------------------------------------------------------------- temperature scaling
-@cython.cfunc
-@cython.nogil
-def below_highest(block: Numbers, rows: Index, classes: Index, low: cython.double, logs: NumbersOut) -> cython.void:
-    """Put ln(max(p, low)) less the largest of each row in logs; both (rows, K)."""
-    i: Index
-    c: Index
-    for i in range(rows * classes):
-        logs[i] = block[i] if block[i] > low else low
-    logarithms(logs, rows * classes, logs)
-    for i in range(rows):
-        row = logs + i * classes
-        highest: cython.double = row[0]
-        for c in range(1, classes):
-            highest = row[c] if row[c] > highest else highest
-        for c in range(classes):
-            row[c] -= highest
-
-
-@cython.cfunc
-@cython.nogil
-def powers(logs: Numbers, size: Index, power: cython.double, out: NumbersOut) -> cython.void:
-    """Put exp(power logs) in out."""
-    i: Index
-    for i in range(size):
-        out[i] = held_exponential(power * logs[i])
-
-
-@cython.cfunc
-@cython.nogil
-def run_length(classes: Index) -> Index:
-    """Rows in a run: few enough for the second cache."""
-    return max(16, min(256, 32768 // classes))
-
-
-def temperature_pass(
-    probability: Table, outcome: Integers, weight: Floats, low: cython.double, power: cython.double
-) -> tuple:
-    """First and second derivative in the power b of the sum of log losses of P_k = p_k^b / sum_j p_j^b."""
-    rows: Index = probability.shape[0]
-    classes: Index = probability.shape[1]
-    run: Index = run_length(classes)
-    logs: TableOut = np.empty((run, classes))
-    e: TableOut = np.empty((run, classes))
-    slope: cython.double = 0.0
-    curvature: cython.double = 0.0
-    size: Index
-    i: Index
-    c: Index
-    start: Index = 0
-    with cython.nogil:
-        while start < rows:
-            size = min(run, rows - start)
-            below_highest(cython.address(probability[start, 0]), size, classes, low, cython.address(logs[0, 0]))
-            powers(cython.address(logs[0, 0]), size * classes, power, cython.address(e[0, 0]))
-            for i in range(size):
-                zero: cython.double = 0.0
-                one: cython.double = 0.0
-                two: cython.double = 0.0
-                for c in range(classes):
-                    z: cython.double = logs[i, c]
-                    share: cython.double = e[i, c]
-                    zero += share
-                    one += share * z
-                    two += share * z * z
-                mean: cython.double = one / zero
-                w: cython.double = weight[start + i] if weight.shape[0] else 1.0
-                slope += w * (mean - logs[i, outcome[start + i]])
-                curvature += w * (two / zero - mean * mean)
-            start += run
-    return slope, curvature
-
-
-def temperature_map(probability: Table, low: cython.double, power: cython.double, out: TableOut) -> None:
-    """Put p^power, rows divided by their sums, in out."""
-    classes: Index = probability.shape[1]
-    run: Index = run_length(classes)
-    logs: TableOut = np.empty((run, classes))
-    size: Index
-    i: Index
-    c: Index
-    start: Index = 0
-    with cython.nogil:
-        while start < probability.shape[0]:
-            size = min(run, probability.shape[0] - start)
-            below_highest(cython.address(probability[start, 0]), size, classes, low, cython.address(logs[0, 0]))
-            powers(cython.address(logs[0, 0]), size * classes, power, cython.address(out[start, 0]))
-            for i in range(start, start + size):
-                total: cython.double = 0.0
-                for c in range(classes):
-                    total += out[i, c]
-                for c in range(classes):
-                    out[i, c] /= total
-            start += run
-
-
 # ------------------------------------------------------------------------------------------------- line plots
 def line_places(
     score: Floats, clip: cython.double, knots: Floats, clamp: cython.bint, place: CodesOut, part: FloatsOut
 ) -> None:
     """The knot below each score's logit, and which part of the way to the next it has gone (< 0 or > 1 outside)."""
-    features: cython.double[1536]
-    size: Index
-    i: Index
+    features = cython.declare(cython.double[1536])
     start: Index = 0
     with cython.nogil:
         while start < score.shape[0]:
-            size = min(RUN, score.shape[0] - start)
+            size: Index = min(RUN, score.shape[0] - start)
             make_features(
                 cython.address(score[start]), size, 1, clip, 1.0 - clip, 0.0, features, features + 512, features + 1024
             )
@@ -426,17 +312,14 @@ def line_pass(place: Codes, part: Floats, outcome, weight: Floats, values: Float
     numbers: Floats = weight if few else outcome
     if len(outcome) != place.shape[0] or weight.shape[0] not in (0, place.shape[0]):
         raise ValueError("all arrays must have as many rows")
-    run: Run
-    size: Index
-    i: Index
-    at: Index
+    run = cython.declare(Run)
     start: Index = 0
     with cython.nogil:
         while start < place.shape[0]:
-            size = min(RUN, place.shape[0] - start)
+            size: Index = min(RUN, place.shape[0] - start)
             read(flags, numbers, weight, start, size, cython.address(run))
             for i in range(size):
-                at = place[start + i]
+                at: Index = place[start + i]
                 run.x[i] = values[at] + part[start + i] * (values[at + 1] - values[at])
             add_residuals(run.x, run.y, run.w, size, run.e, run.d, run.h, run.loss)
             for i in range(size):
@@ -454,15 +337,13 @@ def line_pass(place: Codes, part: Floats, outcome, weight: Floats, values: Float
 
 def line_map(place: Codes, part: Floats, values: Floats, out: TableOut) -> None:
     """Probabilities (n, 2) of the fitted map; between two knots never beyond their values."""
-    x: cython.double[512]
-    scratch: cython.double[512]
-    e: cython.double[512]
-    size: Index
-    i: Index
+    x = cython.declare(cython.double[512])
+    scratch = cython.declare(cython.double[512])
+    e = cython.declare(cython.double[512])
     start: Index = 0
     with cython.nogil:
         while start < place.shape[0]:
-            size = min(RUN, place.shape[0] - start)
+            size: Index = min(RUN, place.shape[0] - start)
             for i in range(size):
                 below: cython.double = values[place[start + i]]
                 above: cython.double = values[place[start + i] + 1]
@@ -483,8 +364,6 @@ def add_trees(
 
     At an inner node rows with features[column] <= threshold go left; a leaf has left -1.
     """
-    tree: Index
-    i: Index
     with cython.nogil:
         for tree in range(first, last):
             for i in range(result.shape[0]):

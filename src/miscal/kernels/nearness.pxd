@@ -35,6 +35,17 @@ cdef inline void decay(const double* distance, Py_ssize_t size, double scale, do
         weight[j] = exponential(-distance[j] * scale)
 
 
+cdef inline void decay_or_rebase(
+    const double* lead, Py_ssize_t size, double scale, double slack, double* weight
+) noexcept nogil:
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
+    cdef double x
+    cdef Py_ssize_t j
+    for j in range(size):
+        x = lead[j] if lead[j] < -slack else -lead[j]
+        weight[j] = exponential(x * scale)
+
+
 cdef inline void add_one(const double* a, double x, Py_ssize_t size, double* distance) noexcept nogil:
     cdef Py_ssize_t j
     for j in range(size):
@@ -49,10 +60,15 @@ cdef inline void add_square(const double* a, double x, Py_ssize_t size, double* 
 
 cdef inline void add_four(
     const double* a, const double* b, const double* c, const double* d, const double* x, Py_ssize_t size,
-    double* distance,
+    bint square, double* distance,
 ) noexcept nogil:
     cdef double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3]
     cdef Py_ssize_t j
+    if square:
+        for j in range(size):
+            distance[j] += ((a[j] - x0) * (a[j] - x0) + (b[j] - x1) * (b[j] - x1)) + (
+                (c[j] - x2) * (c[j] - x2) + (d[j] - x3) * (d[j] - x3))
+        return
     for j in range(size):
         distance[j] += (fabs(a[j] - x0) + fabs(b[j] - x1)) + (fabs(c[j] - x2) + fabs(d[j] - x3))
 
@@ -65,18 +81,17 @@ cdef inline void distances(
     cdef Py_ssize_t j, k = 0
     for j in range(size):
         distance[j] = 0.0
-    if square:
-        for k in range(dimensions):
-            add_square(points + k * pitch, point[k], size, distance)
-        return
     while k + 4 <= dimensions:  # four features a pass: fewer loads and stores of the running distance
         add_four(
             points + k * pitch, points + (k + 1) * pitch, points + (k + 2) * pitch, points + (k + 3) * pitch, point + k,
-            size, distance,
+            size, square, distance,
         )
         k += 4
     while k < dimensions:
-        add_one(points + k * pitch, point[k], size, distance)
+        if square:
+            add_square(points + k * pitch, point[k], size, distance)
+        else:
+            add_one(points + k * pitch, point[k], size, distance)
         k += 1
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from cython.cimports.miscal.kernels.kinds import (
     CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import LANES, Sums, decay, distances, far, receive, total_of
+from cython.cimports.miscal.kernels.nearness import (
+    LANES, Sums, decay as decay_run, decay_or_rebase as rebase_run, distances, far, receive, total_of,
+)  # fmt: skip
 
 TILE = cython.declare(Index, 256)
 
@@ -19,9 +21,8 @@ TILE = cython.declare(Index, 256)
 @cython.nogil
 def exchange(weight: Numbers, values: Numbers, value: cython.double, totals: NumbersOut, size: Index) -> cython.double:
     """Return the sum of weight * values, and add weight * value to the totals: both directions of a pair at once."""
-    lane: cython.double[16]
+    lane = cython.declare(cython.double[16])
     j: Index = 0
-    k: Index
     for k in range(LANES):
         lane[k] = 0.0
     while j + LANES <= size:
@@ -47,14 +48,13 @@ def symmetric_tiles(
     columns: Index = values.shape[0]
     bands: Index = scales.shape[0]
     widest: Index = 0
-    t: Index
-    for t in range(tiles.shape[0]):
-        widest = max(widest, tiles[t, 3] - tiles[t, 2])
+    for i in range(tiles.shape[0]):
+        widest = max(widest, tiles[i, 3] - tiles[i, 2])
     distance: FloatsOut = np.empty(widest + 1)
     weight: FloatsOut = np.empty(widest + 1)
     totals: CubeOut = np.empty((bands, columns, widest + 1))
     with cython.nogil:
-        t = first
+        t: Index = first
         while t < tiles.shape[0]:
             add_tile(points, by_row, values, scales, square, tiles, t, distance, weight, totals, out)
             t += step
@@ -70,10 +70,6 @@ def add_tile(
     i_low: Index = tiles[t, 0]
     j_low: Index = tiles[t, 2]
     j_high: Index = tiles[t, 3]
-    i: Index
-    b: Index
-    c: Index
-    j: Index
     totals[:, :, :] = 0.0
     for i in range(i_low, tiles[t, 1]):
         low: Index = i + 1 if i_low == j_low else j_low
@@ -85,7 +81,7 @@ def add_tile(
             square, cython.address(distance[0]),
         )  # fmt: skip
         for b in range(scales.shape[0]):
-            decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
+            decay_run(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
             for c in range(values.shape[0]):
                 out[b, c, i] += exchange(
                     cython.address(weight[0]), cython.address(values[c, low]), values[c, i],
@@ -107,13 +103,12 @@ def one_way(
     """
     if first >= last or low >= high or out.shape[2] == 0:
         return
-    distance: cython.double[256]
-    weight: cython.double[256]
-    sums: Sums
+    distance = cython.declare(cython.double[256])
+    weight = cython.declare(cython.double[256])
+    sums = cython.declare(Sums)
     sums.reference, sums.slack, sums.out = cython.address(reference[0]), slack, cython.address(out[0, 0, 0])
     sums.scales, sums.bands = cython.address(scales[0]), scales.shape[0]
     sums.rows, sums.columns = out.shape[1], out.shape[2]
-    i: Index
     start: Index = low
     with cython.nogil:
         while start < high:
@@ -134,9 +129,6 @@ def one_way(
 
 def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
     """Fill others[i] = sum of values[j] over the other points j of its cell; a subtraction would lose digits."""
-    cell: Index
-    c: Index
-    i: Index
     with cython.nogil:
         for cell in range(starts.shape[0] - 1):
             for c in range(values.shape[1]):
@@ -148,3 +140,15 @@ def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
                 for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
                     others[i, c] += after
                     after += values[i, c]
+
+
+def decay(distance: Floats, scale: cython.double, weight: FloatsOut) -> None:
+    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
+    with cython.nogil:
+        decay_run(cython.address(distance[0]), distance.shape[0], scale, cython.address(weight[0]))
+
+
+def decay_or_rebase(lead: Floats, scale: cython.double, slack: cython.double, weight: FloatsOut) -> None:
+    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
+    with cython.nogil:
+        rebase_run(cython.address(lead[0]), lead.shape[0], scale, slack, cython.address(weight[0]))

@@ -10,7 +10,8 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.data.vectors import locked, sigmoid
-from miscal.kernels import logistic as kernels
+from miscal.kernels.logistic import score_pass
+from miscal.kernels.temperature import temperature_map, temperature_pass
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
@@ -285,7 +286,7 @@ def powered(probability: Floats, power: float) -> Floats:
         return LOGIT.map(probability, np.array([power]), 0.0)
     out = np.empty(probability.shape)
     rows = locked(probability)
-    over_blocks(len(rows), lambda i, j: kernels.temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
+    over_blocks(len(rows), lambda i, j: temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
     return out
 
 
@@ -296,12 +297,12 @@ def _derivatives(sample: Sample) -> Derivatives:
 
     def binary(start: int, stop: int, power: float) -> tuple[float, float]:
         arguments = (*LOGIT.arguments, nothing, one, np.array([0.0, power]))
-        sums = kernels.score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
+        sums = score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
         return sums[1, 1], sums[3, 1]
 
     def several(start: int, stop: int, power: float) -> tuple[float, float]:
         part, y = probability[start:stop], outcome[start:stop]
-        return kernels.temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
+        return temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
 
     one_pass = binary if sample.n_classes == 2 else several
 
