@@ -23,6 +23,12 @@ cdef inline int64_t limit_of(double probability) noexcept nogil:
     return <int64_t>ceil(probability * 9007199254740992.0)
 
 
+cdef inline double drawn(uint64_t bits, int64_t limit, double event, double none) noexcept nogil:
+    """Give `event` where a random number is below the limit of a probability, else `none`; without a branch."""
+    cdef int64_t below = -<int64_t>((<uint64_t>(<int64_t>(bits >> 11) - limit)) >> 63)  # all bits, or none of them
+    return number_of(bits_of(none) ^ ((bits_of(none) ^ bits_of(event)) & below))
+
+
 cdef inline double gaussian(uint64_t seed, uint64_t counter) noexcept nogil:
     """Give a standard normal number (Box-Muller on two of the counter's uniforms)."""
     cdef double first = 1.0 - uniform(seed, 2 * counter)

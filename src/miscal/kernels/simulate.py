@@ -7,7 +7,7 @@ of cells.
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.draws import flipped, gaussian, limit_of, mixed, uniform
+from cython.cimports.miscal.kernels.draws import drawn, flipped, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags,
     Floats,
@@ -383,7 +383,7 @@ def draw_walks(
                         none: cython.double = -probability[row] * scale
                         limit: Integer = limit_of(probability[row])
                         for lane in range(lanes):
-                            total[lane] += event if cython.cast(Integer, mixed(own[lane], row) >> 11) < limit else none
+                            total[lane] += drawn(mixed(own[lane], row), limit, event, none)
                     row += 1
                 for lane in range(lanes):
                     highest[lane] = total[lane] if total[lane] > highest[lane] else highest[lane]

@@ -3,7 +3,7 @@
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.draws import flipped, limit_of, mixed
+from cython.cimports.miscal.kernels.draws import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes,
     CodesOut,
@@ -33,7 +33,7 @@ def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, st
             none: cython.double = -score * size
             limit: Integer = limit_of(score)
             for b in range(steps.shape[1]):
-                steps[i, b] = event if cython.cast(Integer, mixed(own[b], i) >> 11) < limit else none
+                steps[i, b] = drawn(mixed(own[b], i), limit, event, none)
 
 
 def flipped_steps(residual: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut) -> None:
