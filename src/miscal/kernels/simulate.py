@@ -7,7 +7,7 @@ of cells.
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.draws import flipped, gaussian, mixed, uniform
+from cython.cimports.miscal.kernels.draws import drawn, flipped, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags,
     Floats,
@@ -23,6 +23,7 @@ from cython.cimports.miscal.kernels.kinds import (
 )
 
 GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
+LANES = cython.declare(Index, 16)  # draws of a walk at a time
 
 
 def exact_tails(
@@ -356,26 +357,39 @@ def draw_walks(
     flips: cython.bint = probability.shape[0] == 0
     grouped: cython.bint = unit.shape[0] > 0
     sized: cython.bint = size.shape[0] > 0
+    # Some draws walk together, a lane each, so that they fill vector registers.
+    own: WordsOut = np.empty(LANES, np.uint64)
+    total: FloatsOut = np.empty(LANES)
+    highest: FloatsOut = np.empty(LANES)
+    lowest: FloatsOut = np.empty(LANES)
     row: Integer
-    total: cython.double
-    highest: cython.double
-    lowest: cython.double
     with cython.nogil:
-        for draw in range(count):
-            own: Word = mixed(seed, first + draw)
-            total = highest = lowest = 0.0
+        for group in range((count + LANES - 1) // LANES):
+            start: Index = group * LANES
+            lanes: Index = min(LANES, count - start)
+            for lane in range(lanes):
+                own[lane] = mixed(seed, first + start + lane)
+                total[lane] = highest[lane] = lowest[lane] = 0.0
             row = 0
             for block in range(ends.shape[0]):
                 while row < ends[block]:
+                    scale: cython.double = size[row] if sized else 1.0
                     if flips:
-                        total += flipped(size[row], mixed(own, unit[row] if grouped else row))
+                        counter: Word = unit[row] if grouped else row
+                        for lane in range(lanes):
+                            total[lane] += flipped(scale, mixed(own[lane], counter))
                     else:
-                        step: cython.double = (1.0 if uniform(own, row) < probability[row] else 0.0) - probability[row]
-                        total += step * size[row] if sized else step
+                        event: cython.double = (1.0 - probability[row]) * scale
+                        none: cython.double = -probability[row] * scale
+                        limit: Integer = limit_of(probability[row])
+                        for lane in range(lanes):
+                            total[lane] += drawn(mixed(own[lane], row), limit, event, none)
                     row += 1
-                highest = max(highest, total)
-                lowest = min(lowest, total)
-            out[draw] = highest - lowest
+                for lane in range(lanes):
+                    highest[lane] = total[lane] if total[lane] > highest[lane] else highest[lane]
+                    lowest[lane] = total[lane] if total[lane] < lowest[lane] else lowest[lane]
+            for lane in range(lanes):
+                out[start + lane] = highest[lane] - lowest[lane]
 
 
 def hashed(numbers: Integers, start: Word, found: WordsOut) -> None:

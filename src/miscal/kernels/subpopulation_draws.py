@@ -2,8 +2,8 @@
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import ceil, fabs
-from cython.cimports.miscal.kernels.draws import flipped, mixed
+from cython.cimports.libc.math import fabs
+from cython.cimports.miscal.kernels.draws import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes,
     CodesOut,
@@ -20,13 +20,6 @@ from cython.cimports.miscal.kernels.kinds import (
 )
 
 
-@cython.cfunc
-@cython.nogil
-def _limit(score: cython.double) -> Integer:
-    """A uniform number k/2**53 is below the score where k is below this integer."""
-    return cython.cast(Integer, ceil(score * 9007199254740992.0))
-
-
 def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, steps: TableOut) -> None:
     """Fill steps[row, draw] with w(y* - s), y* ~ Bernoulli(s); weight is empty when all are 1."""
     own: WordsOut = np.empty(steps.shape[1], np.uint64)
@@ -38,9 +31,9 @@ def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, st
             size: cython.double = weight[i] if weight.shape[0] else 1.0
             event: cython.double = (1.0 - score) * size
             none: cython.double = -score * size
-            limit: Integer = _limit(score)
+            limit: Integer = limit_of(score)
             for b in range(steps.shape[1]):
-                steps[i, b] = event if cython.cast(Integer, mixed(own[b], i) >> 11) < limit else none
+                steps[i, b] = drawn(mixed(own[b], i), limit, event, none)
 
 
 def flipped_steps(residual: Floats, unit: Integers, first: Index, seed: Word, steps: TableOut) -> None:
@@ -100,7 +93,7 @@ def bernoulli_events(signed: Floats, first: Index, seed: Word, draws: Index) -> 
     found: Integer
     with cython.nogil:
         for i in range(signed.shape[0]):
-            limits[i] = _limit(fabs(signed[i]))
+            limits[i] = limit_of(fabs(signed[i]))
         for b in range(draws):
             own: Word = mixed(seed, first + b)
             found = starts[b]
