@@ -159,7 +159,7 @@ class Tally:
         if self.limbs is not None and other.limbs is not None:
             limbs = carried(self.limbs + other.limbs)
         else:
-            sums = self._floats() + other._floats()
+            sums = self.floats() + other.floats()
         impossible = self.impossible
         if impossible is not None and other.impossible is not None:
             impossible = impossible + other.impossible
@@ -172,7 +172,8 @@ class Tally:
             weighted=self.weighted or other.weighted,
         )
 
-    def _floats(self) -> np.ndarray:
+    def floats(self) -> np.ndarray:
+        """All sums as float64, (cells, columns)."""
         if self.sums is not None:
             return self.sums
         return np.stack([self.column(name) for name in self.columns], axis=1)
@@ -185,16 +186,22 @@ class Tally:
         return self.coarsen(groups, cells)
 
     def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
-        """Add cells together: cell i goes to cell groups[i] of the new cells."""
+        """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
         groups = np.asarray(groups, dtype=np.int64)
         if groups.shape != self.counts.shape:
             raise refusal("must name one new cell for each cell", where="'groups'", got=f"its shape is {groups.shape}")
+        chosen = np.flatnonzero(groups >= 0)
+        places = groups[chosen]
+        apart = np.bincount(places, minlength=1).max() <= 1
 
         def added(values: np.ndarray | None) -> np.ndarray | None:
             if values is None:
                 return None
             result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
-            np.add.at(result, groups, values)
+            if apart:
+                result[places] = values[chosen]
+            else:
+                np.add.at(result, places, values[chosen])
             return result
 
         parts: dict[str, Any] = {part: added(getattr(self, part)) for part in ARRAYS}

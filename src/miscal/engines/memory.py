@@ -3,63 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally, carried
+from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.data.vectors import locked
+from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.cells import BinPooling, Cells, Pooling
 
-NO_WEIGHT = locked(np.empty(0, np.float64))
-NO_COUNT = locked(np.empty(0, np.int64))
 # With many cells each block's own sums cost more than the rows: fewer, larger blocks then.
 CELLS_A_BLOCK = 1 << 12
 
 
 def tally(pair: Pair, pooling: Pooling) -> Tally:
     """All columns of a tally."""
-    cells = pooling.cells.count
-    kernel = _full_kernel(pair.whole)
-    weight = NO_WEIGHT if pair.weight is None else pair.weight
-    if pair.weight is None and not pair.whole:
-        weight = locked(np.ones(pair.rows))
-    count = NO_COUNT if pair.count is None else pair.count
+    cells = pooling.cells
 
-    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        shape = (cells, len(ALL_COLUMNS))
-        rows = np.zeros(cells, np.int64)
-        result = np.zeros((*shape, 2), np.int64) if pair.whole else np.zeros(shape)
-        impossible = np.zeros(cells, np.int64)
-        kernel(
-            locked(pooling.codes(start, stop).astype(np.int32, copy=False)),
-            pair.predicted[start:stop],
-            pair.observed[start:stop],
-            weight[start:stop],
-            count[start:stop],
-            rows,
-            result,
-            impossible,
-        )
-        return rows, result, impossible
+    def work(start: int, stop: int) -> CellSums:
+        sums = CellSums([cells.count], recalibrated=False)
+        codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
+        sums.add(codes[None], pair.take(slice(start, stop)), None)
+        return sums
 
-    counts, sums, impossible = _added(over_blocks(pair.rows, work, _block(cells)))
-    return Tally(
-        cells=pooling.cells,
-        counts=counts,
-        limbs=carried(sums) if pair.whole else None,
-        sums=None if pair.whole else sums,
-        impossible=impossible,
-        weighted=pair.weight is not None,
-    )
-
-
-def _full_kernel(whole: bool) -> Callable[..., Any]:
-    from miscal.kernels.sums import full_exact, full_real
-
-    return full_exact if whole else full_real
+    total, *others = over_blocks(pair.rows, work, _block(cells.count))
+    for other in others:
+        total.merge(other.arrays())
+    return total.tally(0, np.arange(cells.count), cells, weighted=pair.weight is not None)
 
 
 def _block(cells: int) -> int:
@@ -80,7 +51,7 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
         return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
     quick = _quick_bins(pooling)
     if quick is None:
-        return _level_means(pair, pooling)
+        return mean_tally_of(coded_sums(pair, pooling.codes, pooling.cells.count), pooling.cells)
 
     def work(start: int, stop: int) -> tuple[np.ndarray]:
         result = np.zeros((pooling.cells.count, 4), np.int64)
@@ -91,14 +62,13 @@ def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     return mean_tally_of(sums, pooling.cells)
 
 
-def _level_means(pair: Pair, pooling: Pooling) -> Tally:
+def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
+    """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
     from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
-
-    cells = pooling.cells.count
 
     def work(start: int, stop: int) -> np.ndarray:
         packed = np.zeros((cells, 2), np.uint64)
-        rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
+        rows = (codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
         coded_means(*map(locked, rows), packed)
         return packed
 
@@ -107,7 +77,7 @@ def _level_means(pair: Pair, pooling: Pooling) -> Tally:
     sums = np.zeros((cells, 4), np.int64)
     for packed in over_blocks(pair.rows, work, block):
         unpacked_means(packed, sums)
-    return mean_tally_of(sums, pooling.cells)
+    return sums
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:

@@ -66,12 +66,7 @@ class Roles(sources.Roles):
         kept = found.columns[ROW].values.astype(np.int64) if columns else None
         if found.rows == 0:
             return Batch(None, chunk, kept, found.classes, found.ignored)
-        return Batch(_plain(pair(found, target)), chunk, kept, found.classes, found.ignored)
-
-
-def _plain(compared: Pair) -> Pair:
-    """The same pair with outcomes of one type: kernels are compiled once for each."""
-    return replace(compared, observed=compared.observed.astype(np.uint8, copy=False), cluster=None)
+        return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
 
 
 def located(text: str, chunk: Chunk) -> str:

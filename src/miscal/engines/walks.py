@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.carriers.walk import Walk
 from miscal.data.vectors import locked
-from miscal.engines.memory import NO_COUNT, NO_WEIGHT
+from miscal.engines.sums import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
