@@ -21,9 +21,8 @@ from miscal.data.checks import memory_bytes
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
-from miscal.engines.readers import joined, plain_text
 from miscal.engines.roles import Batch, Chunk, Roles
-from miscal.engines.source import Packed, check_seen
+from miscal.engines.source import Packed, check_seen, joined, plain_text
 from miscal.engines.sums import CellSums, EdgeIndex
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import Ranges

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import MiscalError, MissingExtra, check_named
-from miscal.data.files import kind_of
-from miscal.engines.readers import check_names
 from miscal.engines.roles import Chunk
-from miscal.engines.source import Job
+from miscal.engines.source import Job, Source
 
 ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
 STATES = 8  # states that the driver adds by itself; more are first added by tasks
@@ -108,11 +106,10 @@ def _joining(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return join
 
 
-class SparkSource:
+class SparkSource(Source):
     """A Spark DataFrame as a source: partitions are added where they are, states come back."""
 
     words = "the Spark frame"
-    aside: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, frame: Any) -> None:
         try:
@@ -121,9 +118,7 @@ class SparkSource:
             raise MissingExtra("a Spark DataFrame", "pyspark", "spark") from error
 
         self.frame = frame
-        self.kinds = {field.name: kind_of(field.type) for field in to_arrow_schema(frame.schema)}
-        self.passes = 0
-        self.seen: int | None = None
+        self.types = {field.name: field.type for field in to_arrow_schema(frame.schema)}
 
     @cached_property
     def rows(self) -> int:
@@ -137,10 +132,6 @@ class SparkSource:
             return int(self.frame.rdd.getNumPartitions())
         except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
             return STATES + 1
-
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuse a frame without these columns."""
-        check_names(columns, self.kinds, self.words)
 
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns."""
