@@ -14,7 +14,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Levels, Ranges, fingerprint
+from miscal.pooling.cells import Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
@@ -40,12 +40,7 @@ class VariableSums:
 
     def __add__(self, other: VariableSums) -> VariableSums:
         kind = self.kind if self.kind == other.kind else "numeric"
-        missing = has_missing(self.grid) or has_missing(other.grid)
-        pairs = [
-            with_missing(getattr(self, name), missing) + with_missing(getattr(other, name), missing)
-            for name in ("grid", "beyond")
-        ]
-        return VariableSums(kind, self.bins, self.fine, *pairs)
+        return VariableSums(kind, self.bins, self.fine, self.grid + other.grid, self.beyond + other.beyond)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,19 +193,6 @@ def _edges(tally: Tally) -> list[str]:
     """The edges alone: whether any value was missing does not keep two tallies apart."""
     cells = tally.cells
     return [float(edge).hex() for edge in cells.edges] if isinstance(cells, Ranges) else []
-
-
-def has_missing(tally: Tally) -> bool:
-    """Whether a cell holds missing values."""
-    return isinstance(tally.cells, (Ranges, Levels)) and tally.cells.missing
-
-
-def with_missing(tally: Tally, missing: bool) -> Tally:
-    """The same ranges with a cell for missing values."""
-    cells = tally.cells
-    if not isinstance(cells, Ranges) or cells.missing or not missing:
-        return tally
-    return tally.coarsen(np.arange(cells.count), Ranges(cells.edges, True, cells.name))
 
 
 def coarsened(grid: Tally, edges: np.ndarray) -> Tally:

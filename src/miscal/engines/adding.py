@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import ALL_COLUMNS, Tally
+from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
@@ -20,20 +20,17 @@ from miscal.engines.requests import (
     SCORE,
     ConditionCells,
     CrossedCells,
-    CrossedCoder,
     LevelCells,
     LevelCoder,
     RangeCells,
     Request,
     atom_coders,
     coder_of,
-    crossed_cells,
-    missing_cell,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
-from miscal.pooling.cells import Cells, Levels, Ranges
+from miscal.pooling.cells import Levels, Numbered, Ranges
 
 __all__ = [
     "SCORE", "AddPass", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
@@ -130,7 +127,10 @@ class AddPass:
 
     @property
     def columns(self) -> list[str]:
-        return self.roles.and_columns(name for request in self.requests for name in request.columns)
+        roles = self.roles
+        own = [roles.outcome, *roles.probabilities, roles.weight, roles.count]
+        asked = [name for request in self.requests for name in request.columns]
+        return [name for name in dict.fromkeys([*own, *asked]) if name]
 
     def start(self) -> AddState:
         return AddState(self)
@@ -158,10 +158,7 @@ class AddState:
             found = atom_coders(request.conjunctions, kinds)
             self.coders += [coder for _, coder in found]
             return [(first + place, cells) for place, (cells, _) in enumerate(found)]
-        if isinstance(request, CrossedCells):
-            self.coders.append(CrossedCoder([coder_of(part, kinds) for part in request.parts]))
-        else:
-            self.coders.append(coder_of(request, kinds))
+        self.coders.append(coder_of(request, kinds))
         return [(first, [])]
 
     def add(self, chunk: Chunk) -> None:
@@ -274,42 +271,19 @@ class AddState:
         coder = self.coders[column]
         if isinstance(coder, LevelCoder) and coder.overflow:
             return None
-        rows = self._rows(column)
-        if isinstance(coder, CrossedCoder):
-            groups, cells = crossed_cells(coder, rows)
-        else:
-            groups, cells = coder.cells(bool(rows[missing_cell(coder)]))
+        self.sums.settle()
+        first = int(self.sums.firsts[column])
+        groups, cells = coder.cells(self.sums.rows[first : first + self.sums.counts[column]])
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
         return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
 
-    def _rows(self, column: int) -> np.ndarray:
-        self.sums.settle()
-        first = int(self.sums.firsts[column])
-        return self.sums.rows[first : first + self.sums.counts[column]]
-
     def _conditions(self, request: ConditionCells, own: list[tuple[int, list[int]]], *, after: bool) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
-        made: list[Tally] = []
-        order: list[int] = []
-        for column, members in own:
-            for number, inside in zip(members, self.coders[column].members, strict=True):
-                groups, one = np.where(inside, 0, OUT), Levels((cells.names[number],))
-                made.append(self.sums.tally(column, groups, one, weighted=self.weighted, after=after))
-                order.append(number)
-        return stacked([made[place] for place in np.argsort(order)], cells)
-
-
-def stacked(tallies: Sequence[Tally], cells: Cells) -> Tally:
-    """Tallies of one cell each as one tally."""
-    if not tallies:
-        none = np.zeros(0, np.int64)
-        return Tally(cells, none, np.zeros((0, len(ALL_COLUMNS), 2), np.int64), None, impossible=none)
-
-    def joined(name: str) -> np.ndarray | None:
-        found = [getattr(one, name) for one in tallies]
-        return None if found[0] is None else np.concatenate(found)
-
-    counts = joined("counts")
-    assert counts is not None
-    first = tallies[0]
-    return Tally(cells, counts, joined("limbs"), joined("sums"), first.columns, joined("impossible"), first.weighted)
+        nothing = np.full(self.sums.counts[0], OUT)
+        total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
+        for column, numbers in own:
+            every = Numbered(self.sums.counts[column])
+            atoms = self.sums.tally(column, np.arange(every.count), every, weighted=self.weighted, after=after)
+            which, inside = np.nonzero(np.stack(self.coders[column].members))
+            total += atoms.take(inside).coarsen(np.array(numbers)[which], cells)
+        return total

@@ -87,9 +87,9 @@ class RangeCoder:
         values = batch.pair.predicted if name == SCORE else batch.numbers(name)
         self.index.codes(values, self.count - 1, out)
 
-    def cells(self, missing: bool) -> tuple[np.ndarray, Cells]:
-        """Where each cell goes, and what the cells are."""
-        groups = np.arange(self.count)
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where each cell goes, and what the cells are, given the rows of each."""
+        missing, groups = bool(rows[self.count - 1]), np.arange(self.count)
         groups[-1] = self.count - 1 if missing else OUT
         name = "score" if self.request.name == SCORE else self.request.name
         return groups, Ranges(np.asarray(self.request.edges, np.float64), missing, name)
@@ -159,10 +159,10 @@ class LevelCoder:
         self.names = known
         self.count = max(self.count, len(known) + 1)
 
-    def cells(self, missing: bool) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         import pyarrow.compute as pc
 
-        groups = np.full(self.count, OUT)
+        missing, groups = bool(rows[0]), np.full(self.count, OUT)
         levels = [] if self.names is None else self.names.to_pylist()
         order = list(range(len(levels)))
         if levels and not self.given:
@@ -198,6 +198,17 @@ class CrossedCoder:
             part.fill(batch, own)
             out *= np.int32(part.count)
             out += own
+
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where the combinations go: a part has a cell for missing values where any row has one."""
+        box = rows[: self.count].reshape([part.count for part in self.parts])
+        groups, cells = np.zeros(1, np.int64), []
+        for axis, part in enumerate(self.parts):
+            own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
+            both = groups[:, None] * made.count + own[None, :]
+            groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
+            cells.append(made)
+        return groups, Product(tuple(cells))
 
 
 class Slots:
@@ -295,23 +306,8 @@ def _column_table(conjunction: Conjunction, slots: Slots) -> np.ndarray:
     return np.asarray(np.logical_and.reduce(tables))
 
 
-def coder_of(request: RangeCells | LevelCells, kinds: dict[str, str]) -> RangeCoder | LevelCoder:
+def coder_of(request: RangeCells | LevelCells | CrossedCells, kinds: dict[str, str]) -> Any:
     """What gives each row the cell of a request."""
+    if isinstance(request, CrossedCells):
+        return CrossedCoder([coder_of(part, kinds) for part in request.parts])
     return RangeCoder(request) if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])
-
-
-def missing_cell(coder: RangeCoder | LevelCoder) -> int:
-    """The cell of missing values."""
-    return coder.count - 1 if isinstance(coder, RangeCoder) else 0
-
-
-def crossed_cells(coder: CrossedCoder, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-    """Where the combinations go: a part has a cell for missing values where any row has one."""
-    box = rows[: coder.count].reshape([part.count for part in coder.parts])
-    groups, cells = np.zeros(1, np.int64), []
-    for axis, part in enumerate(coder.parts):
-        own, made = part.cells(bool(np.take(box, missing_cell(part), axis=axis).any()))
-        both = groups[:, None] * made.count + own[None, :]
-        groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
-        cells.append(made)
-    return groups, Product(tuple(cells))

@@ -36,16 +36,6 @@ class Chunk:
 class Roles(sources.Roles):
     """Which columns are what, for passes over a table."""
 
-    @property
-    def columns(self) -> list[str]:
-        """Columns that are compared and weighed."""
-        beside = [name for name in (self.weight, self.count) if name]
-        return list(dict.fromkeys([self.outcome, *self.probabilities, *beside]))
-
-    def and_columns(self, names: Iterable[str]) -> list[str]:
-        """Columns that are compared and weighed, then others, each once."""
-        return list(dict.fromkeys([*self.columns, *names]))
-
     def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
         """Validate a batch; None where no row is left. A refusal names the place and the row in it."""
         if chunk.table.num_rows == 0:

@@ -174,7 +174,6 @@ class _Walker:
             highest_at=float(extremes[1]),
             lowest_at=float(extremes[3]),
             first=self.map.low,
-            last=self.map.high,
         )
 
     def curve(self, points: int) -> Border:
