@@ -24,8 +24,8 @@ from miscal.engines.requests import (
     LevelCoder,
     RangeCells,
     Request,
-    atom_coders,
     coder_of,
+    condition_coders,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
@@ -142,9 +142,7 @@ class AddState:
     def __init__(self, job: AddPass) -> None:
         self.job = job
         self.coders: list[Any] = []
-        self.of_request: list[list[tuple[int, list[int]]]] = []  # coders of a request, and the cells they are for
-        for request in job.requests:
-            self.of_request.append(self._coders(request))
+        self.of_request = [self._coders(request) for request in job.requests]
         self.borders = None if job.recalibration is None else EdgeIndex(job.recalibration.borders)
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=job.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
@@ -152,14 +150,14 @@ class AddState:
         # Smallest and largest weight of non-events and events: whether weights differ, and depend on the outcome.
         self.weights = np.array([[np.inf, -np.inf, 0.0]] * 2)
 
-    def _coders(self, request: Request) -> list[tuple[int, list[int]]]:
-        first, kinds = len(self.coders), dict(self.job.kinds)
+    def _coders(self, request: Request) -> list[int]:
+        """Where the coders of a request are."""
+        kinds, first = dict(self.job.kinds), len(self.coders)
         if isinstance(request, ConditionCells):
-            found = atom_coders(request.conjunctions, kinds)
-            self.coders += [coder for _, coder in found]
-            return [(first + place, cells) for place, (cells, _) in enumerate(found)]
-        self.coders.append(coder_of(request, kinds))
-        return [(first, [])]
+            self.coders += condition_coders(request.conjunctions, kinds)
+        else:
+            self.coders.append(coder_of(request, kinds))
+        return list(range(first, len(self.coders)))
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
@@ -264,10 +262,10 @@ class AddState:
             for request, own in zip(self.job.requests, self.of_request, strict=True)
         ]
 
-    def _tally(self, request: Request, own: list[tuple[int, list[int]]], *, after: bool) -> Tally | None:
+    def _tally(self, request: Request, own: list[int], *, after: bool) -> Tally | None:
         if isinstance(request, ConditionCells):
             return self._conditions(request, own, after=after)
-        column = own[0][0]
+        column = own[0]
         coder = self.coders[column]
         if isinstance(coder, LevelCoder) and coder.overflow:
             return None
@@ -277,13 +275,15 @@ class AddState:
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
         return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
 
-    def _conditions(self, request: ConditionCells, own: list[tuple[int, list[int]]], *, after: bool) -> Tally:
+    def _conditions(self, request: ConditionCells, own: list[int], *, after: bool) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
         nothing = np.full(self.sums.counts[0], OUT)
         total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
-        for column, numbers in own:
-            every = Numbered(self.sums.counts[column])
+        done = 0
+        for column in own:
+            every, members = Numbered(self.sums.counts[column]), self.coders[column].members()
             atoms = self.sums.tally(column, np.arange(every.count), every, weighted=self.weighted, after=after)
-            which, inside = np.nonzero(np.stack(self.coders[column].members))
-            total += atoms.take(inside).coarsen(np.array(numbers)[which], cells)
+            which, inside = np.nonzero(members)
+            total += atoms.take(inside).coarsen(which + done, cells)
+            done += len(members)
         return total
