@@ -99,15 +99,11 @@ class Batch:
         """What has been found out about the rows, for whoever asks again."""
         return {}
 
-    @cached_property
-    def _numbers(self) -> dict[str, np.ndarray]:
-        return {}
-
     def numbers(self, name: str) -> np.ndarray:
         """A numeric or date column as float64, NaN where missing; converted once."""
-        if name not in self._numbers:
-            self._numbers[name] = self._as_numbers(name)
-        return self._numbers[name]
+        if name not in self.notes:
+            self.notes[name] = self._as_numbers(name)
+        return self.notes[name]
 
     def _column(self, name: str) -> Column:
         try:

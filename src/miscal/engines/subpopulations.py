@@ -154,23 +154,18 @@ def search_lists(
     """Measure given subpopulations; equal ones are merged, the first name stays."""
     from miscal.kernels.subpopulation import fingerprint
 
-    everyone = rows.everyone
-    marks = {int(fingerprint(everyone))}
-    kept: list[int] = []
-    for k, members in enumerate(lists):
-        mark = int(fingerprint(members))
-        if mark not in marks:
-            marks.add(mark)
-            kept.append(k)
-    stats = walk_lists(rows, [everyone, *(lists[k] for k in kept)])
+    firsts: dict[int, int] = {}
+    every, names = [rows.everyone, *lists], [Definition(), *definitions]
+    for k, members in enumerate(every):
+        firsts.setdefault(int(fingerprint(members)), k)
+    kept = np.array(list(firsts.values()))
+    stats = walk_lists(rows, [every[k] for k in kept])
     enough = information(stats) >= least_information
     enough[0] = True
-    inside, outside = np.flatnonzero(enough), np.flatnonzero(~enough)
-    every = [everyone, *(lists[k] for k in kept)]
-    names = [Definition(), *(definitions[k] for k in kept)]
+    inside, outside = kept[enough], kept[~enough]
     return Search(
-        stats[inside],
-        stats[outside],
+        stats[enough],
+        stats[~enough],
         lambda k: names[inside[k]],
         lambda k: names[outside[k]],
         lambda chosen: Lists.of([every[inside[k]] for k in chosen]),
