@@ -214,7 +214,7 @@ class AddState:
             raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
-        levels = [(one.names.to_pylist() if one.names is not None else [], one.overflow) for _, one in self._growing()]
+        levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
         words = json.dumps([sorted(self.labels), levels])
         packed = {"totals": self.totals, "weights": self.weights, "counts": np.array(self.sums.counts)}
         return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.data.errors import MiscalError, MixedTypes, check_named, nearest, refusal, warn
+from miscal.data.columns import flat_or_text
+from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.frames import frame_of, names_of, unique
-from miscal.data.vectors import flat, library_of
+from miscal.data.vectors import library_of
 from miscal.engines.source import Source, joined
 
 ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
@@ -133,8 +135,11 @@ class LazySource(Source):
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
         try:
-            yield from self._parts[part](list(columns), batch_rows)
+            for piece in self._parts[part](list(columns), batch_rows):
+                yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
         except MiscalError:
             raise
         except Exception as error:  # foreign code: any library may fail in its own way while it computes
@@ -167,11 +172,7 @@ class FrameSource(Source):
         import pyarrow as pa
 
         if name not in self._made:
-            try:
-                vector = flat(self._frame[name], f"column '{name}'")
-            except MixedTypes as mixture:
-                warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
-                vector = pa.array([None if value is None else str(value) for value in self._frame[name]])
+            vector = flat_or_text(self._frame[name], f"column '{name}'")
             self._made[name] = vector if isinstance(vector, pa.Array) else pa.array(vector, from_pandas=True)
         return self._made[name]
 
@@ -188,21 +189,17 @@ class FrameSource(Source):
 
 def _polars(frame: Any) -> LazySource:
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        for piece in frame.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True):
-            yield piece.to_arrow()
+        pieces = frame.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
+        return (piece.to_arrow() for piece in pieces)
 
     return LazySource("the polars frame", frame.head(0).collect().to_arrow().schema, [part])
 
 
 def _duckdb(relation: Any) -> LazySource:
-    import pyarrow as pa
-
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        chosen = relation.project(names)
+        chosen = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in columns))
         reader = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
-        for batch in reader(batch_rows):
-            yield pa.Table.from_batches([batch])
+        return iter(reader(batch_rows))
 
     empty = relation.limit(0)
     return LazySource("the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part])
@@ -211,22 +208,16 @@ def _duckdb(relation: Any) -> LazySource:
 def _dask(frame: Any) -> LazySource:
     import pyarrow as pa
 
-    def maker(place: int) -> Callable[[list[str], int], Iterator[Any]]:
-        def part(columns: list[str], _: int) -> Iterator[Any]:
-            yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
-
-        return part
+    def part(place: int, columns: list[str], _: int) -> Iterator[Any]:
+        yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
 
     schema = pa.Table.from_pandas(frame.head(1000, npartitions=1), preserve_index=False).schema
-    return LazySource("the Dask frame", schema, [maker(place) for place in range(frame.npartitions)])
+    return LazySource("the Dask frame", schema, [partial(part, place) for place in range(frame.npartitions)])
 
 
 def _dataset(dataset: Any) -> LazySource:
-    import pyarrow as pa
-
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        for batch in dataset.to_batches(columns=columns, batch_size=batch_rows):
-            yield pa.Table.from_batches([batch])
+        return iter(dataset.to_batches(columns=columns, batch_size=batch_rows))
 
     return LazySource("the dataset", dataset.schema, [part])
 

@@ -99,16 +99,12 @@ class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells, kind: str) -> None:
-        self.request, self.boolean = request, kind == "boolean"
-        self.given = request.levels is not None
-        self.names: Any = None  # an Arrow array of the levels in order of appearance
-        self.overflow = False
-        self.count = 1
-        if self.boolean or self.given:
-            import pyarrow as pa
+        import pyarrow as pa
 
-            self.names = pa.array(["False", "True"] if self.boolean and not self.given else list(request.levels or ()))
-            self.count += len(self.names) + self.given
+        self.request, self.given, self.overflow = request, request.levels is not None, False
+        stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
+        self.names: Any = pa.array(list(stated), pa.string())  # of the levels in order of appearance
+        self.count = 1 + len(stated) + self.given
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
@@ -135,7 +131,7 @@ class LevelCoder:
         """The cell of each name, OUT where it is not known, 0 where it is missing."""
         import pyarrow.compute as pc
 
-        if self.names is None or len(self.names) == 0:
+        if len(self.names) == 0:
             found = np.full(len(names), OUT, np.int64)
         else:
             wanted, known = _alike(names, self.names)
@@ -152,7 +148,7 @@ class LevelCoder:
         new = names.drop_null().unique()
         if len(new) == 0:
             return
-        known = new if self.names is None else pa.concat_arrays(_alike(self.names, new))
+        known = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
         if len(known) > self.request.max_levels:
             self.overflow = True
             return
@@ -163,7 +159,7 @@ class LevelCoder:
         import pyarrow.compute as pc
 
         missing, groups = bool(rows[0]), np.full(self.count, OUT)
-        levels = [] if self.names is None else self.names.to_pylist()
+        levels = self.names.to_pylist()
         order = list(range(len(levels)))
         if levels and not self.given:
             order = pc.array_sort_indices(self.names).to_pylist()
