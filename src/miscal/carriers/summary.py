@@ -96,22 +96,19 @@ class Summary:
         )
 
     def _check(self, other: Summary) -> None:
-        hint = "make the second with --like FIRST, so that both have the same edges"
         for word, mine in self.about.items():
             if other.about.get(word) != mine and word != "classes":
-                got = f"{word} is {mine!r} in one and {other.about.get(word)!r} in the other"
-                raise refusal("do not belong together", where="the tallies", got=got)
+                raise _apart(f"{word} is {mine!r} in one and {other.about.get(word)!r} in the other")
+        hint = "make the second with --like FIRST, so that both have the same edges"
         for word in ("variables", "fields"):
-            one, two = set(getattr(self, word)), set(getattr(other, word))
-            if one != two:
-                names = ", ".join(f"'{name}'" for name in sorted(one ^ two)[:6])
-                raise refusal("do not belong together", where="the tallies", got=f"only one has {names}", hint=hint)
+            only = sorted(set(getattr(self, word)) ^ set(getattr(other, word)))
+            if only:
+                raise _apart(f"only one has {', '.join(map(repr, only[:6]))}", hint)
         if fingerprint(self.score.cells) != fingerprint(other.score.cells):
-            raise refusal("do not belong together", where="the tallies", got="the score's edges differ", hint=hint)
+            raise _apart("the score's edges differ", hint)
         for name, each in self.variables.items():
             if _edges(each.grid) != _edges(other.variables[name].grid):
-                got = f"the edges of '{name}' differ"
-                raise refusal("do not belong together", where="the tallies", got=got, hint=hint)
+                raise _apart(f"the edges of '{name}' differ", hint)
 
     @property
     def rule(self) -> str:
@@ -187,6 +184,10 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
         aside=tuple(header["aside"]),
         **{name: header[name] for name in PLAIN},
     )
+
+
+def _apart(got: str, hint: str = "") -> MiscalError:
+    return refusal("do not belong together", where="the tallies", got=got, hint=hint)
 
 
 def _edges(tally: Tally) -> list[str]:

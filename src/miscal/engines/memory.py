@@ -38,11 +38,7 @@ def _block(cells: int) -> int:
 
 
 def _added(parts: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    totals = list(parts[0])
-    for part in parts[1:]:
-        for place, more in enumerate(part):
-            totals[place] += more
-    return totals
+    return [sum(others, first) for first, *others in zip(*parts, strict=True)]
 
 
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:

@@ -84,12 +84,11 @@ class FileSource(Source):
 
     @property
     def kinds(self) -> dict[str, str]:
-        absent = {name for name, _ in self.aside}
         found: dict[str, str] = {}
         for name in self.names:
-            kinds = {kind_of(file.types[name]) for file in self.files if name in file.names}
-            if name not in absent:
-                found[name] = "numeric" if kinds == {"integer", "numeric"} else kind_of(self.files[0].types[name])
+            kinds = [kind_of(file.types[name]) for file in self.files if name in file.names]
+            if len(kinds) == len(self.files):
+                found[name] = "numeric" if set(kinds) == {"integer", "numeric"} else kinds[0]
         return found
 
     def place(self, part: int) -> str:

@@ -59,11 +59,8 @@ class _Walker:
             kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
 
-        parts = over_blocks(self.key.size, work, BLOCK)
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return np.asarray(total)
+        first, *others = over_blocks(self.key.size, work, BLOCK)
+        return sum(others, first)
 
     def _rows(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         weight = self.weight[rows] if self.weight.size else self.weight
