@@ -88,8 +88,8 @@ class Pair:
             return self.first
         return locked(self.weight * self.first)
 
-    def take(self, rows: np.ndarray) -> Pair:
-        """The pair of some rows (indices or a mask)."""
+    def take(self, rows: np.ndarray | slice) -> Pair:
+        """The pair of some rows (indices, a mask or a slice)."""
         return replace(self, **{name: values[rows] for name, values in self._arrays().items()})
 
 

@@ -225,6 +225,6 @@ def test_a_table_that_changes_between_passes_is_refused(made, tmp_path):
     path = tables.write(made, tmp_path / "t.parquet", 5000)
     source = opened(path)
     gather(source, Roles("y", "p"), ["whole"], limit=1000)
-    source.reader._parts, source.reader.sizes = source.reader._parts[:-1], source.reader.sizes[:-1]
+    source._parts, source.sizes = source._parts[:-1], source.sizes[:-1]
     with pytest.raises(MiscalError, match="changed between two passes"):
         add_up(source, Roles("y", "p"), "auto", [RangeCells("whole", np.array([0.0, 1.0]))])

@@ -147,20 +147,3 @@ def test_levels_merge_by_name_and_ranges_refuse() -> None:
     assert sum([one, two]) == both
     with pytest.raises(MiscalError, match="cannot be added"):
         tally(Pair(p, y), BinPooling(p, Ranges(EDGES))) + tally(Pair(p, y), BinPooling(p, Ranges(EDGES[::2])))
-
-
-@given(batches(least=2), st.floats(0, 1))
-def test_walks_add_when_cut_between_keys(batch: Batch, cut: float) -> None:
-    low, high = batch.p <= cut, batch.p > cut
-    if not low.any() or not high.any():
-        return
-    whole = walk(batch.pair(), locate=True)
-    parts = walk(batch.take(low).pair(), locate=True) + walk(batch.take(high).pair(), locate=True)
-    # Each partial sum of the parts is rounded once more than that of the whole.
-    bound = 4 * np.finfo(float).eps * batch.w.sum()
-    assert abs(parts.highest - whole.highest) <= bound
-    assert abs(parts.lowest - whole.lowest) <= bound
-    assert abs(parts.total - whole.total) <= bound
-    if high.any() and low.any():
-        with pytest.raises(MiscalError, match="without overlap"):
-            walk(batch.take(high).pair()) + walk(batch.take(low).pair())

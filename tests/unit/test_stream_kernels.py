@@ -199,16 +199,16 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
 
             return State()
 
-    for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader")):
+    for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader_0")):
         monkeypatch.setenv("MISCAL_THREADS", threads)
         source = opened(tmp_path / "table.parquet")
-        read = source.reader.tables
+        read = source.tables
 
         def watched(*arguments, read=read):
             used.add(threading.current_thread().name)
             return read(*arguments)
 
-        monkeypatch.setattr(source.reader, "tables", watched)
+        monkeypatch.setattr(source, "tables", watched)
         source.run(Job())
         assert used == {expected}
         used.clear()

@@ -14,7 +14,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
-from miscal.pooling.cells import Levels, Ranges, fingerprint
+from miscal.pooling.cells import Ranges, fingerprint
 
 SCHEMA = "miscal.summary/2"
 PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as they are
@@ -40,12 +40,7 @@ class VariableSums:
 
     def __add__(self, other: VariableSums) -> VariableSums:
         kind = self.kind if self.kind == other.kind else "numeric"
-        missing = has_missing(self.grid) or has_missing(other.grid)
-        pairs = [
-            with_missing(getattr(self, name), missing) + with_missing(getattr(other, name), missing)
-            for name in ("grid", "beyond")
-        ]
-        return VariableSums(kind, self.bins, self.fine, *pairs)
+        return VariableSums(kind, self.bins, self.fine, self.grid + other.grid, self.beyond + other.beyond)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +96,19 @@ class Summary:
         )
 
     def _check(self, other: Summary) -> None:
-        hint = "make the second with --like FIRST, so that both have the same edges"
         for word, mine in self.about.items():
             if other.about.get(word) != mine and word != "classes":
-                got = f"{word} is {mine!r} in one and {other.about.get(word)!r} in the other"
-                raise refusal("do not belong together", where="the tallies", got=got)
+                raise _apart(f"{word} is {mine!r} in one and {other.about.get(word)!r} in the other")
+        hint = "make the second with --like FIRST, so that both have the same edges"
         for word in ("variables", "fields"):
-            one, two = set(getattr(self, word)), set(getattr(other, word))
-            if one != two:
-                names = ", ".join(f"'{name}'" for name in sorted(one ^ two)[:6])
-                raise refusal("do not belong together", where="the tallies", got=f"only one has {names}", hint=hint)
+            only = sorted(set(getattr(self, word)) ^ set(getattr(other, word)))
+            if only:
+                raise _apart(f"only one has {', '.join(map(repr, only[:6]))}", hint)
         if fingerprint(self.score.cells) != fingerprint(other.score.cells):
-            raise refusal("do not belong together", where="the tallies", got="the score's edges differ", hint=hint)
+            raise _apart("the score's edges differ", hint)
         for name, each in self.variables.items():
             if _edges(each.grid) != _edges(other.variables[name].grid):
-                got = f"the edges of '{name}' differ"
-                raise refusal("do not belong together", where="the tallies", got=got, hint=hint)
+                raise _apart(f"the edges of '{name}' differ", hint)
 
     @property
     def rule(self) -> str:
@@ -194,23 +186,14 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     )
 
 
+def _apart(got: str, hint: str = "") -> MiscalError:
+    return refusal("do not belong together", where="the tallies", got=got, hint=hint)
+
+
 def _edges(tally: Tally) -> list[str]:
     """The edges alone: whether any value was missing does not keep two tallies apart."""
     cells = tally.cells
     return [float(edge).hex() for edge in cells.edges] if isinstance(cells, Ranges) else []
-
-
-def has_missing(tally: Tally) -> bool:
-    """Whether a cell holds missing values."""
-    return isinstance(tally.cells, (Ranges, Levels)) and tally.cells.missing
-
-
-def with_missing(tally: Tally, missing: bool) -> Tally:
-    """The same ranges with a cell for missing values."""
-    cells = tally.cells
-    if not isinstance(cells, Ranges) or cells.missing or not missing:
-        return tally
-    return tally.coarsen(np.arange(cells.count), Ranges(cells.edges, True, cells.name))
 
 
 def coarsened(grid: Tally, edges: np.ndarray) -> Tally:

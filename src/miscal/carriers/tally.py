@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.pooling.cells import Cells, Levels, cells_from, fingerprint
+from miscal.pooling.cells import Cells, Levels, Numbered, Ranges, cells_from, fingerprint
 
 ALL_COLUMNS = ("weight", "weight2", "predicted", "observed", "variance", "residual2", "squared_error", "log_loss")
 MEAN_COLUMNS = ("weight", "predicted", "observed")
@@ -141,14 +141,14 @@ class Tally:
         one, two = self.cells, other.cells
         if fingerprint(one) == fingerprint(two):
             return self._plus(other)
-        if not (isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name):
+        union = joint(one, two)
+        if union is None:
             raise refusal(
                 "have different cells and cannot be added",
                 where="the tallies",
                 got=f"{one.describe()['kind']} {fingerprint(one)} and {fingerprint(two)}",
                 hint="fit the edges once and use them for every part",
             )
-        union = Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
         return self._onto(union)._plus(other._onto(union))
 
     def __radd__(self, other: object) -> Tally:
@@ -159,7 +159,7 @@ class Tally:
         if self.limbs is not None and other.limbs is not None:
             limbs = carried(self.limbs + other.limbs)
         else:
-            sums = self._floats() + other._floats()
+            sums = self.floats() + other.floats()
         impossible = self.impossible
         if impossible is not None and other.impossible is not None:
             impossible = impossible + other.impossible
@@ -172,29 +172,46 @@ class Tally:
             weighted=self.weighted or other.weighted,
         )
 
-    def _floats(self) -> np.ndarray:
+    def floats(self) -> np.ndarray:
+        """All sums as float64, (cells, columns)."""
         if self.sums is not None:
             return self.sums
         return np.stack([self.column(name) for name in self.columns], axis=1)
 
-    def _onto(self, cells: Levels) -> Tally:
-        """The same sums over more levels."""
-        assert isinstance(self.cells, Levels)
-        place = {name: index for index, name in enumerate(cells.names)}
-        groups = np.array([place[name] for name in self.cells.names] + [cells.count - 1] * self.cells.missing)
+    def _onto(self, cells: Ranges | Levels) -> Tally:
+        """The same sums over more levels, or with a cell for missing values."""
+        own, groups = self.cells, np.full(self.cells.count, cells.count - 1)
+        if isinstance(own, Ranges):
+            groups[: own.edges.size - 1] = np.arange(own.edges.size - 1)
+        elif isinstance(own, Levels) and isinstance(cells, Levels):
+            place = {name: index for index, name in enumerate(cells.names)}
+            groups[: len(own.names)] = [place[name] for name in own.names]
         return self.coarsen(groups, cells)
 
+    def take(self, places: np.ndarray) -> Tally:
+        """Some of the cells, in any order and as often as asked."""
+        arrays: dict[str, Any] = {
+            part: None if (own := getattr(self, part)) is None else own[places] for part in ARRAYS
+        }
+        return replace(self, cells=Numbered(places.size), **arrays)
+
     def coarsen(self, groups: Sequence[int] | np.ndarray, cells: Cells) -> Tally:
-        """Add cells together: cell i goes to cell groups[i] of the new cells."""
+        """Add cells together: cell i goes to cell groups[i] of the new cells, or nowhere where that is negative."""
         groups = np.asarray(groups, dtype=np.int64)
         if groups.shape != self.counts.shape:
             raise refusal("must name one new cell for each cell", where="'groups'", got=f"its shape is {groups.shape}")
+        chosen = np.flatnonzero(groups >= 0)
+        places = groups[chosen]
+        apart = np.bincount(places, minlength=1).max() <= 1
 
         def added(values: np.ndarray | None) -> np.ndarray | None:
             if values is None:
                 return None
             result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
-            np.add.at(result, groups, values)
+            if apart:
+                result[places] = values[chosen]
+            else:
+                np.add.at(result, places, values[chosen])
             return result
 
         parts: dict[str, Any] = {part: added(getattr(self, part)) for part in ARRAYS}
@@ -229,6 +246,15 @@ class Tally:
         if parts["counts"].shape != (cells.count,):
             raise ValueError(f"{parts['counts'].size} cells, not {cells.count}")
         return cls(cells, columns=tuple(described["columns"]), weighted=described["weighted"], **parts)
+
+
+def joint(one: Cells, two: Cells) -> Ranges | Levels | None:
+    """The cells of two tallies that can be added: levels merge by name, a cell for missing values comes with either."""
+    if isinstance(one, Levels) and isinstance(two, Levels) and one.name == two.name:
+        return Levels(tuple(sorted({*one.names, *two.names})), one.missing or two.missing, one.name)
+    if isinstance(one, Ranges) and isinstance(two, Ranges) and one.name == two.name:
+        return Ranges(one.edges, True, one.name) if np.array_equal(one.edges, two.edges) else None
+    return None
 
 
 def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:

@@ -93,14 +93,18 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
     if isinstance(values, Column):
         return replace(values, name=name)
     where = where or f"column '{name}'"
+    return _convert(name, flat_or_text(values, where), where, _stated_order(values))
+
+
+def flat_or_text(values: Any, where: str) -> Vector:
+    """As `flat`; values of mixed types are text, with a warning."""
     try:
-        vector = flat(values, where)
+        return flat(values, where)
     except MixedTypes as mixture:
         warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
         import pyarrow as pa
 
-        vector = pa.array([None if is_missing(v) else str(v) for v in values], pa.large_string())
-    return _convert(name, vector, where, _stated_order(values))
+        return pa.array([None if is_missing(value) else str(value) for value in values], pa.large_string())
 
 
 def _stated_order(values: Any) -> list[Any] | None:

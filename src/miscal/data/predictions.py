@@ -26,19 +26,11 @@ Integers = npt.NDArray[np.int64]
 ROWS = ("outcome", "probability", "weight", "count", "cluster")  # what every row has as numbers
 
 
-@dataclass(frozen=True)
-class Names:
-    """How messages name each input: the user's parameter, or the column of the user's table."""
-
-    outcome: str = "'y_true'"
-    probability: str = "'y_prob'"
-    weight: str = "'weight'"
-    count: str = "'count'"
-    cluster: str = "'cluster'"
-    id: str = "'id'"
-
-
-METRIC = Names(weight="'sample_weight'")
+# How messages name each input: the user's parameter, or the column of the user's table.
+NAMES = {"outcome": "'y_true'", "probability": "'y_prob'"} | {
+    role: f"'{role}'" for role in ("weight", "count", "cluster", "id")
+}
+METRIC = NAMES | {"weight": "'sample_weight'"}
 
 
 @dataclass
@@ -54,7 +46,7 @@ class Raw:
     columns: Any = None
     classes: Sequence[Any] | None = None
     positive: Any = None
-    names: Names = Names()
+    names: Mapping[str, str] = field(default_factory=lambda: NAMES)
     part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
 
@@ -244,14 +236,14 @@ def _row_weight(p: Predictions) -> Array | None:
 def _validated(raw: Raw) -> dict[str, Any]:
     """Check everything and return the fields of a `Predictions`."""
     names = raw.names
-    probability, named = checks.probability_matrix(raw.y_prob, names.probability)
-    labels = flat(raw.y_true, names.outcome)
-    weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names.weight, part=raw.part)
+    probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
+    labels = flat(raw.y_true, names["outcome"])
+    weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names["weight"], part=raw.part)
     fields: dict[str, Any] = {"weight": weight, "cluster": _cluster(raw), "id": _id(raw), "count": None}
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     checks.check_lengths(
-        {names.outcome: len(labels), names.probability: len(probability)}
-        | {getattr(names, role): len(values) for role, values in fields.items() if values is not None}
+        {names["outcome"]: len(labels), names["probability"]: len(probability)}
+        | {names[role]: len(values) for role, values in fields.items() if values is not None}
         | {f"column '{name}'": _length(values, name) for name, values in extras.items()}
     )
     fields |= {"columns": Columns(extras), "ignored": zeros}
@@ -262,7 +254,7 @@ def _validated(raw: Raw) -> dict[str, Any]:
     if raw.count is not None:
         fields = _unfolded(fields)
     if not raw.part:
-        outcomes.warn_single(fields["outcome"], fields["classes"], names.outcome)
+        outcomes.warn_single(fields["outcome"], fields["classes"], names["outcome"])
     return fields
 
 
@@ -276,15 +268,15 @@ def _length(values: Any, name: str) -> int:
 def _id(raw: Raw) -> Vector | None:
     if raw.id is None:
         return None
-    vector = flat(raw.id, raw.names.id)
-    outcomes.refuse_missing(vector, raw.names.id, "every row needs its id, or leave it out")
+    vector = flat(raw.id, raw.names["id"])
+    outcomes.refuse_missing(vector, raw.names["id"], "every row needs its id, or leave it out")
     return vector
 
 
 def _cluster(raw: Raw) -> Integers | None:
     if raw.cluster is None:
         return None
-    where = raw.names.cluster
+    where = raw.names["cluster"]
     vector = flat(raw.cluster, where)
     outcomes.refuse_missing(vector, where, "every row needs its cluster: give rows that stand alone one each")
     return encoded(vector, None, where)[0].astype(np.int64)
@@ -300,7 +292,7 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
     if named is not None and classes is None and raw.positive is None and outcomes.are_words(labels):
         classes = named
     positive = raw.positive if classes is None else None
-    outcome, classes = outcomes.encode(labels, n_classes, classes, positive, raw.names.outcome)
+    outcome, classes = outcomes.encode(labels, n_classes, classes, positive, raw.names["outcome"])
     if probability.ndim == 2 and n_classes == 2:
         probability = probability[:, event]
     return {"outcome": outcome, "classes": classes, "probability": probability}
@@ -308,29 +300,25 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
 
 def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:
     """Events, count, probability and classes of aggregated rows."""
-    names = raw.names
+    trials, happened = raw.names["count"], raw.names["outcome"]
     if probability.ndim == 2:
         if probability.shape[1] > 2:
-            raise refusal("needs a binary outcome", where=names.count, got=f"there are {probability.shape[1]} classes")
+            raise refusal("needs a binary outcome", where=trials, got=f"there are {probability.shape[1]} classes")
         probability = probability[:, 1]
     if raw.classes is not None or raw.positive is not None:
         given = "'classes'" if raw.classes is not None else "'positive'"
-        raise refusal(
-            f"cannot go with {names.count}", where=given, hint=f"{names.outcome} holds numbers of events, not labels"
-        )
-    count = checks.whole_numbers(raw.count, names.count, "must hold whole numbers of trials, 0 or more")
-    checks.check_lengths({names.outcome: len(labels), names.count: len(count)})
-    events = checks.whole_numbers(
-        labels, names.outcome, f"must hold whole numbers of events (because of {names.count})"
-    )
+        raise refusal(f"cannot go with {trials}", where=given, hint=f"{happened} holds numbers of events, not labels")
+    count = checks.whole_numbers(raw.count, trials, "must hold whole numbers of trials, 0 or more")
+    checks.check_lengths({happened: len(labels), trials: len(count)})
+    events = checks.whole_numbers(labels, happened, f"must hold whole numbers of events (because of {trials})")
     checks.refuse_rows(
         events > count,
-        f"must not exceed {names.count}",
-        names.outcome,
+        f"must not exceed {trials}",
+        happened,
         words=lambda row: f"{events[row]} events in {count[row]} trials",
     )
     if not raw.part and not count.any():
-        raise refusal("must not all be zero", where=names.count, got=f"all {len(count):,} rows have no trials")
+        raise refusal("must not all be zero", where=trials, got=f"all {len(count):,} rows have no trials")
     return {"outcome": events, "count": count, "probability": probability, "classes": (0, 1)}
 
 

@@ -14,7 +14,7 @@ from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.frames import frame_of, names_of, require, unique
-from miscal.data.predictions import Names, Predictions, Raw
+from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.vectors import Vector, factorise, flat, sigmoid
 
 Floats = npt.NDArray[np.float64]
@@ -186,12 +186,12 @@ class Roles:
                 raise refusal("must be a column of its own", where=f"'{role}'", got=got)
             taken[name] = role
 
-    def _words(self) -> Names:
+    def _words(self) -> dict[str, str]:
         """How messages name the parts."""
         words = {role: f"column '{name}'" for role, name in self.named}
         if len(self.probabilities) > 1:
             words["probability"] = "columns " + ", ".join(f"'{name}'" for name in self.probabilities)
-        return Names(**words)
+        return NAMES | words
 
 
 def _kept(columns: Any, names: list[str], roles: Roles) -> list[str]:

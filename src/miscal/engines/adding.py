@@ -8,33 +8,29 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import ALL_COLUMNS, Tally
+from miscal.carriers.tally import Tally
+from miscal.data.errors import refusal
 from miscal.data.vectors import arrow_of
-from miscal.engines.gathering import Labels
 from miscal.engines.requests import (
     OUT,
     SCORE,
     ConditionCells,
     CrossedCells,
-    CrossedCoder,
     LevelCells,
     LevelCoder,
     RangeCells,
     Request,
-    atom_coders,
     coder_of,
-    crossed_cells,
-    missing_cell,
+    condition_coders,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
-from miscal.pooling.cells import Cells, Levels, Ranges
+from miscal.pooling.cells import Levels, Numbered, Ranges
 
 __all__ = [
     "SCORE", "AddPass", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
@@ -108,12 +104,12 @@ def add_up(
     job = AddPass(roles, target, tuple(asked), recalibration, tuple(source.kinds.items()))
     source.check(job.columns)
     state = source.run(job)
-    state.labels.check(f"column '{roles.outcome}'")
+    state.check_labels()
     tallies = state.tallies(after=False)
     after = state.tallies(after=True)[: len(requests)] if recalibration is not None else []
     every = next(tally for tally, one in zip(tallies, asked, strict=True) if isinstance(one, RangeCells))
     total = every.coarsen(np.zeros(every.cells.count), Ranges(np.array(UNIT), name="score"))
-    rows, ignored = state.totals.tolist()
+    rows, ignored, _ = state.totals.tolist()
     check_seen(source, rows)
     found = tuple(tallies[: len(requests)])
     return Added(found, tuple(after), total, rows, ignored, state.weights, state.aside())
@@ -131,7 +127,10 @@ class AddPass:
 
     @property
     def columns(self) -> list[str]:
-        return self.roles.and_columns(name for request in self.requests for name in request.columns)
+        roles = self.roles
+        own = [roles.outcome, *roles.probabilities, roles.weight, roles.count]
+        asked = [name for request in self.requests for name in request.columns]
+        return [name for name in dict.fromkeys([*own, *asked]) if name]
 
     def start(self) -> AddState:
         return AddState(self)
@@ -143,46 +142,37 @@ class AddState:
     def __init__(self, job: AddPass) -> None:
         self.job = job
         self.coders: list[Any] = []
-        self.of_request: list[list[tuple[int, list[int]]]] = []  # coders of a request, and the cells they are for
-        for request in job.requests:
-            self.of_request.append(self._coders(request))
+        self.of_request = [self._coders(request) for request in job.requests]
+        self.borders = None if job.recalibration is None else EdgeIndex(job.recalibration.borders)
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=job.recalibration is not None)
-        self.labels = Labels()
-        self.totals = np.zeros(2, np.int64)  # rows of the table, rows left out
+        self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
+        self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
         # Smallest and largest weight of non-events and events: whether weights differ, and depend on the outcome.
         self.weights = np.array([[np.inf, -np.inf, 0.0]] * 2)
-        self.weighted = False
 
-    def _coders(self, request: Request) -> list[tuple[int, list[int]]]:
-        first, kinds = len(self.coders), dict(self.job.kinds)
+    def _coders(self, request: Request) -> list[int]:
+        """Where the coders of a request are."""
+        kinds, first = dict(self.job.kinds), len(self.coders)
         if isinstance(request, ConditionCells):
-            found = atom_coders(request.conjunctions, kinds)
-            self.coders += [coder for _, coder in found]
-            return [(first + place, cells) for place, (cells, _) in enumerate(found)]
-        if isinstance(request, CrossedCells):
-            self.coders.append(CrossedCoder([coder_of(part, kinds) for part in request.parts]))
+            self.coders += condition_coders(request.conjunctions, kinds)
         else:
             self.coders.append(coder_of(request, kinds))
-        return [(first, [])]
-
-    @cached_property
-    def _recalibration(self) -> EdgeIndex | None:
-        found = self.job.recalibration
-        return None if found is None else EdgeIndex(found.borders)
+        return list(range(first, len(self.coders)))
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
         rows, block = chunk.table.num_rows, max(ROOM // (4 * len(self.coders)), LEAST_ROWS)
         for start in range(0, rows, block):
             piece = chunk.table if rows <= block else chunk.table.slice(start, block)
-            self._add(Chunk(piece, chunk.place, chunk.first + start, chunk.row + start))
+            here = Chunk(piece, chunk.place, chunk.first + start, chunk.row + start)
+            batch = self.job.roles.open(here, self.job.target)
+            if batch is not None:
+                self.add_batch(batch)
 
-    def _add(self, chunk: Chunk) -> None:
-        batch = self.job.roles.open(chunk, self.job.target)
-        if batch is None:
-            return
-        self.labels.add(batch)
-        self.totals += [chunk.table.num_rows, batch.ignored]
+    def add_batch(self, batch: Batch) -> None:
+        """Add the rows of a batch."""
+        self.labels.add(tuple(map(str, batch.classes)))
+        self.totals += [batch.chunk.table.num_rows, batch.ignored, 0]
         if batch.rows == 0:
             return
         self._weights(batch)
@@ -194,31 +184,40 @@ class AddState:
         self.sums.add(codes, batch.pair, self._recalibrated(batch))
 
     def _recalibrated(self, batch: Batch) -> np.ndarray | None:
-        if self._recalibration is None or self.job.recalibration is None:
+        if self.borders is None or self.job.recalibration is None:
             return None
         places = np.empty(batch.rows, np.int32)
-        self._recalibration.codes(batch.pair.predicted, 0, places)
+        self.borders.codes(batch.pair.predicted, 0, places)
         return np.asarray(self.job.recalibration.values[places])
 
     def _weights(self, batch: Batch) -> None:
         pair = batch.pair
         if pair.weight is None:
             return
-        self.weighted = True
+        self.totals[2] += 1
         for event in range(2):
             own = pair.weight[pair.observed == event]
             if own.size:
                 low, high, rows = self.weights[event]
                 self.weights[event] = min(low, own.min()), max(high, own.max()), rows + own.size
 
+    @property
+    def weighted(self) -> bool:
+        return bool(self.totals[2])
+
+    def check_labels(self) -> None:
+        """Refuse labels that together are more than the classes."""
+        labels = {label for one in self.labels for label in one if not label.startswith("not ")}
+        classes = max(map(len, self.labels), default=0)
+        if len(labels) > classes:
+            shown, where = ", ".join(map(repr, sorted(labels)[:6])), f"column '{self.job.roles.outcome}'"
+            raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
+
     def arrays(self) -> Packed:
-        packed = self.sums.arrays() | {"totals": self.totals, "weights": self.weights, "labels": self.labels.packed()}
-        packed["weighted"] = np.array([self.weighted])
-        packed["counts"] = np.array(self.sums.counts)
-        for place, coder in self._growing():
-            names = [] if coder.names is None else coder.names.to_pylist()
-            packed[f"names{place}"] = np.frombuffer(json.dumps([names, coder.overflow]).encode(), np.uint8)
-        return packed
+        levels = [(one.names.to_pylist(), one.overflow) for _, one in self._growing()]
+        words = json.dumps([sorted(self.labels), levels])
+        packed = {"totals": self.totals, "weights": self.weights, "counts": np.array(self.sums.counts)}
+        return packed | self.sums.arrays() | {"words": np.frombuffer(words.encode(), np.uint8)}
 
     def _growing(self) -> list[tuple[int, LevelCoder]]:
         return [(place, one) for place, one in enumerate(self.coders) if isinstance(one, LevelCoder) and not one.given]
@@ -226,13 +225,20 @@ class AddState:
     def merge(self, packed: Packed) -> None:
         import pyarrow as pa
 
+        labels, levels = json.loads(packed["words"].tobytes())
+        self.labels |= set(map(tuple, labels))
+        self.totals += packed["totals"]
+        other = packed["weights"]
+        self.weights[:, 0] = np.minimum(self.weights[:, 0], other[:, 0])
+        self.weights[:, 1] = np.maximum(self.weights[:, 1], other[:, 1])
+        self.weights[:, 2] += other[:, 2]
         places = [np.arange(count) for count in packed["counts"].tolist()]
-        for place, coder in self._growing():
-            names, overflow = json.loads(packed[f"names{place}"].tobytes())
+        for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow
             if names:
                 places[place] = self._joined(place, coder, pa.array(names), places[place].size)
-        self._merge_sums(packed, places)
+        firsts = self.sums.firsts.astype(np.int64)
+        self.sums.merge(packed, np.concatenate([own + first for own, first in zip(places, firsts, strict=True)]))
 
     def _joined(self, place: int, coder: LevelCoder, names: Any, size: int) -> np.ndarray:
         """The cell here of each of another part's cells; those that no level has hold nothing and go anywhere."""
@@ -243,17 +249,6 @@ class AddState:
         own = np.zeros(size, np.int64)
         own[1 : len(names) + 1] = np.maximum(coder.find(names), 0)
         return own
-
-    def _merge_sums(self, packed: Packed, places: list[np.ndarray]) -> None:
-        self.totals += packed["totals"]
-        self.labels.merge(packed["labels"])
-        self.weighted |= bool(packed["weighted"][0])
-        other = packed["weights"]
-        self.weights[:, 0] = np.minimum(self.weights[:, 0], other[:, 0])
-        self.weights[:, 1] = np.maximum(self.weights[:, 1], other[:, 1])
-        self.weights[:, 2] += other[:, 2]
-        firsts = self.sums.firsts.astype(np.int64)
-        self.sums.merge(packed, np.concatenate([own + first for own, first in zip(places, firsts, strict=True)]))
 
     def aside(self) -> tuple[tuple[str, str], ...]:
         """Columns with more levels than allowed."""
@@ -267,49 +262,28 @@ class AddState:
             for request, own in zip(self.job.requests, self.of_request, strict=True)
         ]
 
-    def _tally(self, request: Request, own: list[tuple[int, list[int]]], *, after: bool) -> Tally | None:
+    def _tally(self, request: Request, own: list[int], *, after: bool) -> Tally | None:
         if isinstance(request, ConditionCells):
             return self._conditions(request, own, after=after)
-        column = own[0][0]
+        column = own[0]
         coder = self.coders[column]
         if isinstance(coder, LevelCoder) and coder.overflow:
             return None
-        rows = self._rows(column)
-        if isinstance(coder, CrossedCoder):
-            groups, cells = crossed_cells(coder, rows)
-        else:
-            groups, cells = coder.cells(bool(rows[missing_cell(coder)]))
+        self.sums.settle()
+        first = int(self.sums.firsts[column])
+        groups, cells = coder.cells(self.sums.rows[first : first + self.sums.counts[column]])
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
         return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
 
-    def _rows(self, column: int) -> np.ndarray:
-        self.sums.settle()
-        first = int(self.sums.firsts[column])
-        return self.sums.rows[first : first + self.sums.counts[column]]
-
-    def _conditions(self, request: ConditionCells, own: list[tuple[int, list[int]]], *, after: bool) -> Tally:
+    def _conditions(self, request: ConditionCells, own: list[int], *, after: bool) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
-        made: list[Tally] = []
-        order: list[int] = []
-        for column, members in own:
-            for number, inside in zip(members, self.coders[column].members, strict=True):
-                groups, one = np.where(inside, 0, OUT), Levels((cells.names[number],))
-                made.append(self.sums.tally(column, groups, one, weighted=self.weighted, after=after))
-                order.append(number)
-        return stacked([made[place] for place in np.argsort(order)], cells)
-
-
-def stacked(tallies: Sequence[Tally], cells: Cells) -> Tally:
-    """Tallies of one cell each as one tally."""
-    if not tallies:
-        none = np.zeros(0, np.int64)
-        return Tally(cells, none, np.zeros((0, len(ALL_COLUMNS), 2), np.int64), None, impossible=none)
-
-    def joined(name: str) -> np.ndarray | None:
-        found = [getattr(one, name) for one in tallies]
-        return None if found[0] is None else np.concatenate(found)
-
-    counts = joined("counts")
-    assert counts is not None
-    first = tallies[0]
-    return Tally(cells, counts, joined("limbs"), joined("sums"), first.columns, joined("impossible"), first.weighted)
+        nothing = np.full(self.sums.counts[0], OUT)
+        total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
+        done = 0
+        for column in own:
+            every, members = Numbered(self.sums.counts[column]), self.coders[column].members()
+            atoms = self.sums.tally(column, np.arange(every.count), every, weighted=self.weighted, after=after)
+            which, inside = np.nonzero(members)
+            total += atoms.take(inside).coarsen(which + done, cells)
+            done += len(members)
+        return total

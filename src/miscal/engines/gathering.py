@@ -7,7 +7,6 @@ for no other reason: not for its batch, its file's name, the threads, or the row
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,12 +20,12 @@ from miscal.data.checks import memory_bytes
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
-from miscal.engines.readers import joined, plain_text
-from miscal.engines.roles import Batch, Chunk, Roles
-from miscal.engines.source import Packed, check_seen
-from miscal.engines.sums import CellSums, EdgeIndex
-from miscal.pairs import Pair, pair
-from miscal.pooling.cells import Ranges
+from miscal.engines.adding import SCORE, AddPass, RangeCells
+from miscal.engines.memory import tally
+from miscal.engines.roles import Chunk, Roles
+from miscal.engines.source import Packed, check_seen, joined, plain_text
+from miscal.pairs import pair
+from miscal.pooling.cells import BinPooling, Ranges
 
 NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
@@ -97,16 +96,19 @@ def gather(
     source.check(list(dict.fromkeys([*roles.names, *kept])))
     if limit is None or (source.rows is not None and source.rows <= limit):
         found = _all(source, roles, kept, aside)
-        return replace(found, scores=_grid_of(pair(found.predictions, target))) if scores else found
+        if not scores:
+            return found
+        compared = pair(found.predictions, target)
+        return replace(found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
     state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
-    state.labels.check(f"column '{roles.outcome}'")
+    state.added.check_labels()
     check_seen(source, state.rows)
     table, complete = state.table(), state.rows <= limit
     if table is None:
         raise refusal("must have at least one row", where=source.words, got="it is empty")
     chosen = roles if complete else replace(roles, cluster=None, id=None)
     made = chosen.read(table, kept)
-    return Gathered(made, state.rows, state.ignored, complete, aside, state.scores.tally())
+    return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, state.added.tallies(after=False)[0])
 
 
 def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
@@ -124,64 +126,6 @@ def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str
         raise
     check_seen(source, rows := source.rows if source.rows is not None else int(table.num_rows))
     return Gathered(made, rows, made.ignored, True, aside)
-
-
-class Labels:
-    """Labels of the batches: each by itself has at most two where the event was named."""
-
-    def __init__(self) -> None:
-        self.found: set[str] = set()
-
-    def add(self, batch: Batch) -> None:
-        self.found.add(json.dumps([str(label) for label in batch.classes]))
-
-    def packed(self) -> np.ndarray:
-        return np.frombuffer(json.dumps(sorted(self.found)).encode(), np.uint8)
-
-    def merge(self, packed: np.ndarray) -> None:
-        self.found |= set(json.loads(packed.tobytes()))
-
-    def check(self, where: str) -> None:
-        """Refuse labels that together are more than the classes."""
-        several = [json.loads(text) for text in self.found]
-        labels = {label for one in several for label in one if not label.startswith("not ")}
-        classes = max((len(one) for one in several), default=0)
-        if len(labels) > classes:
-            shown = ", ".join(repr(label) for label in sorted(labels)[:6])
-            raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
-
-
-class ScoreGrid:
-    """All rows by a fine grid of the score that is the same for every table."""
-
-    def __init__(self) -> None:
-        self.index, self.weighted = EdgeIndex(GRID[1:-1]), False
-        self.sums = CellSums([GRID.size - 1], recalibrated=False)
-
-    def add(self, pair: Pair) -> None:
-        self.weighted |= pair.weight is not None
-        codes = self.sums.codes(pair.rows)
-        self.index.codes(pair.predicted, 0, codes[0])
-        self.sums.add(codes, pair, None)
-
-    def arrays(self) -> Packed:
-        return self.sums.arrays() | {"weighted": np.array([self.weighted])}
-
-    def merge(self, packed: Packed) -> None:
-        self.weighted |= bool(packed["weighted"][0])
-        own = {name: values for name, values in packed.items() if name != "weighted"}
-        self.sums.merge(own, np.arange(GRID.size - 1))
-
-    def tally(self) -> Tally:
-        """The sums of the grid's cells."""
-        cells = Ranges(GRID, name="score")
-        return self.sums.tally(0, np.arange(cells.count), cells, weighted=self.weighted, after=False)
-
-
-def _grid_of(compared: Pair) -> Tally:
-    grid = ScoreGrid()
-    grid.add(compared)
-    return grid.tally()
 
 
 @dataclass(frozen=True)
@@ -213,9 +157,12 @@ class SampleState:
     def __init__(self, job: SamplePass) -> None:
         self.job = job
         self.pieces: list[Any] = []
-        self.rows = self.ignored = self.held = 0
-        self.labels = Labels()
-        self.scores = ScoreGrid()
+        self.held = 0
+        self.added = AddPass(job.roles, job.target, (RangeCells(SCORE, GRID),), None, ()).start()
+
+    @property
+    def rows(self) -> int:
+        return int(self.added.totals[0])
 
     def add(self, chunk: Chunk) -> None:
         import pyarrow as pa
@@ -224,11 +171,7 @@ class SampleState:
         batch = self.job.roles.open(chunk, self.job.target)
         if batch is not None:
             batch.check(name for name in self.job.kept if kind_of(table.schema.field(name).type) == "numeric")
-            if batch.rows:
-                self.scores.add(batch.pair)
-            self.labels.add(batch)
-            self.ignored += batch.ignored
-        self.rows += table.num_rows
+            self.added.add_batch(batch)
         rows = np.flatnonzero(_hashes(np.arange(chunk.row, chunk.row + table.num_rows)) < np.uint64(self._limit()))
         taken = table.select(self.job.columns)
         taken = plain_text(taken if rows.size == table.num_rows else taken.take(pa.array(rows)))
@@ -264,8 +207,7 @@ class SampleState:
     def arrays(self) -> Packed:
         import pyarrow as pa
 
-        packed = {"totals": np.array([self.rows, self.ignored]), "labels": self.labels.packed()}
-        packed |= {f"scores:{name}": values for name, values in self.scores.arrays().items()}
+        packed = self.added.arrays()
         if self.pieces:
             table = joined(self.pieces)
             sink = pa.BufferOutputStream()
@@ -277,11 +219,7 @@ class SampleState:
     def merge(self, packed: Packed) -> None:
         import pyarrow as pa
 
-        rows, ignored = packed["totals"].tolist()
-        self.rows += rows
-        self.ignored += ignored
-        self.labels.merge(packed["labels"])
-        self.scores.merge({name[7:]: values for name, values in packed.items() if name.startswith("scores:")})
+        self.added.merge(packed)
         if "table" in packed:
             with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
                 self._take(reader.read_all())

@@ -3,63 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import ALL_COLUMNS, MEAN_COLUMNS, Tally, carried
+from miscal.carriers.tally import MEAN_COLUMNS, Tally
 from miscal.data.vectors import locked
+from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
 from miscal.pooling.cells import BinPooling, Cells, Pooling
 
-NO_WEIGHT = locked(np.empty(0, np.float64))
-NO_COUNT = locked(np.empty(0, np.int64))
 # With many cells each block's own sums cost more than the rows: fewer, larger blocks then.
 CELLS_A_BLOCK = 1 << 12
 
 
 def tally(pair: Pair, pooling: Pooling) -> Tally:
     """All columns of a tally."""
-    cells = pooling.cells.count
-    kernel = _full_kernel(pair.whole)
-    weight = NO_WEIGHT if pair.weight is None else pair.weight
-    if pair.weight is None and not pair.whole:
-        weight = locked(np.ones(pair.rows))
-    count = NO_COUNT if pair.count is None else pair.count
+    cells = pooling.cells
 
-    def work(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        shape = (cells, len(ALL_COLUMNS))
-        rows = np.zeros(cells, np.int64)
-        result = np.zeros((*shape, 2), np.int64) if pair.whole else np.zeros(shape)
-        impossible = np.zeros(cells, np.int64)
-        kernel(
-            locked(pooling.codes(start, stop).astype(np.int32, copy=False)),
-            pair.predicted[start:stop],
-            pair.observed[start:stop],
-            weight[start:stop],
-            count[start:stop],
-            rows,
-            result,
-            impossible,
-        )
-        return rows, result, impossible
+    def work(start: int, stop: int) -> CellSums:
+        sums = CellSums([cells.count], recalibrated=False)
+        codes = np.ascontiguousarray(pooling.codes(start, stop), np.int32)
+        sums.add(codes[None], pair.take(slice(start, stop)), None)
+        return sums
 
-    counts, sums, impossible = _added(over_blocks(pair.rows, work, _block(cells)))
-    return Tally(
-        cells=pooling.cells,
-        counts=counts,
-        limbs=carried(sums) if pair.whole else None,
-        sums=None if pair.whole else sums,
-        impossible=impossible,
-        weighted=pair.weight is not None,
-    )
-
-
-def _full_kernel(whole: bool) -> Callable[..., Any]:
-    from miscal.kernels.sums import full_exact, full_real
-
-    return full_exact if whole else full_real
+    total, *others = over_blocks(pair.rows, work, _block(cells.count))
+    for other in others:
+        total.merge(other.arrays())
+    return total.tally(0, np.arange(cells.count), cells, weighted=pair.weight is not None)
 
 
 def _block(cells: int) -> int:
@@ -67,38 +38,38 @@ def _block(cells: int) -> int:
 
 
 def _added(parts: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    totals = list(parts[0])
-    for part in parts[1:]:
-        for place, more in enumerate(part):
-            totals[place] += more
-    return totals
+    return [sum(others, first) for first, *others in zip(*parts, strict=True)]
 
 
 def mean_tally(pair: Pair, pooling: Pooling) -> Tally:
     """Only weight, predicted and observed: what errors without noise need, several times quicker."""
+    from miscal.kernels.sums import SMALL, binned_means
+
     if not (pair.plain and pair.binary):
         return tally(pair, pooling) if pair.whole or pair.weight is None else _weighted_means(pair, pooling)
-    quick = _quick_bins(pooling)
-    if quick is None:
-        return _level_means(pair, pooling)
+    cells = pooling.cells
+    if not isinstance(pooling, BinPooling) or pooling.ranges.missing or cells.count > SMALL:
+        return mean_tally_of(coded_sums(pair, pooling.codes, cells.count), cells)
+    edges, values = pooling.ranges.edges, pooling.values
+    low, high = pooling.width or (float(edges[0]), float(edges[-1]))
+    options = low, high, edges, pooling.width is not None and high > low
 
     def work(start: int, stop: int) -> tuple[np.ndarray]:
-        result = np.zeros((pooling.cells.count, 4), np.int64)
-        quick(start, stop, pair.predicted[start:stop], pair.observed[start:stop], result)
+        result = np.zeros((cells.count, 4), np.int64)
+        binned_means(values[start:stop], pair.predicted[start:stop], pair.observed[start:stop], *options, result)
         return (result,)
 
-    (sums,) = _added(over_blocks(pair.rows, work, _block(pooling.cells.count)))
-    return mean_tally_of(sums, pooling.cells)
+    (sums,) = _added(over_blocks(pair.rows, work, _block(cells.count)))
+    return mean_tally_of(sums, cells)
 
 
-def _level_means(pair: Pair, pooling: Pooling) -> Tally:
+def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) -> np.ndarray:
+    """Rows, events and the two limbs of the predictions per cell, (cells, 4) int64; `codes` gives those of a block."""
     from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
-
-    cells = pooling.cells.count
 
     def work(start: int, stop: int) -> np.ndarray:
         packed = np.zeros((cells, 2), np.uint64)
-        rows = (pooling.codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
+        rows = (codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
         coded_means(*map(locked, rows), packed)
         return packed
 
@@ -107,7 +78,7 @@ def _level_means(pair: Pair, pooling: Pooling) -> Tally:
     sums = np.zeros((cells, 4), np.int64)
     for packed in over_blocks(pair.rows, work, block):
         unpacked_means(packed, sums)
-    return mean_tally_of(sums, pooling.cells)
+    return sums
 
 
 def _weighted_means(pair: Pair, pooling: Pooling) -> Tally:
@@ -133,19 +104,3 @@ def mean_tally_of(sums: np.ndarray, cells: Cells) -> Tally:
     np.add(sums[:, 2], sums[:, 3] >> 32, out=limbs[:, 1, 0])
     np.bitwise_and(sums[:, 3], 0xFFFFFFFF, out=limbs[:, 1, 1])
     return Tally(cells=cells, counts=sums[:, 0].copy(), limbs=limbs, sums=None, columns=MEAN_COLUMNS)
-
-
-def _quick_bins(pooling: Pooling) -> Callable[..., None] | None:
-    """The kernel that finds bins and adds in one pass, where it applies."""
-    from miscal.kernels.sums import SMALL, binned_means
-
-    if not isinstance(pooling, BinPooling) or pooling.ranges.missing or pooling.cells.count > SMALL:
-        return None
-    edges, values = pooling.ranges.edges, pooling.values
-    low, high = pooling.width or (float(edges[0]), float(edges[-1]))
-    uniform = pooling.width is not None and high > low
-
-    def run(start: int, stop: int, predicted: np.ndarray, observed: np.ndarray, result: np.ndarray) -> None:
-        binned_means(values[start:stop], predicted, observed, low, high, edges, uniform, result)
-
-    return run

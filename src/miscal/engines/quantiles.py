@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.engines.memory import mean_tally_of
+from miscal.engines.memory import coded_sums, mean_tally_of
 from miscal.kernels.buckets import strips
 from miscal.kernels.sorting import rows_in
-from miscal.kernels.sums import PACKED_ROWS, coded_means, unpacked_means
-from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, interpolated, quantile_ranks
 from miscal.pooling.cells import Ranges
@@ -21,7 +19,6 @@ from miscal.pooling.cells import Ranges
 LEAST_ROWS = 1 << 16  # below, sorting everything is as quick
 STRIPS = 1 << 12
 SAMPLE = 4096
-BLOCK = 1 << 21
 
 
 def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = False) -> Tally:
@@ -32,7 +29,12 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
     """
     low, scale, own = _layout(values, whole=whole)
     codes = np.empty(values.size, np.int16)
-    sums = _strip_sums(pair, values, low, scale, codes)
+
+    def strip_codes(start: int, stop: int) -> np.ndarray:
+        strips(values[start:stop], low, scale, STRIPS - 1.0, codes[start:stop])
+        return codes[start:stop]
+
+    sums = coded_sums(pair, strip_codes, STRIPS)
     shares = np.arange(bins + 1) / bins
     ranks = quantile_ranks(shares, values.size)
     holders = np.searchsorted(np.cumsum(sums[:, 0]), ranks, side="right")
@@ -48,11 +50,12 @@ def quantile_tally(pair: Pair, values: np.ndarray, bins: int, *, whole: bool = F
         found = kept[ranks - skipped]
     edges = np.unique(interpolated(found, shares, values.size))
     edges = edges if edges.size > 1 else np.repeat(edges, 2)
-    total = _sums_of(pair.take(rows), bin_index(values[rows], edges), edges.size - 1)
-    strips = np.flatnonzero(~wanted & (sums[:, 0] > 0))
+    again = bin_index(values[rows], edges)
+    total = coded_sums(pair.take(rows), lambda start, stop: again[start:stop], edges.size - 1)
+    others = np.flatnonzero(~wanted & (sums[:, 0] > 0))
     # The last row at or below an edge lies in a strip that was wanted, so any other strip lies between two edges.
-    place = low + strips if own else low + (strips + 0.5) / scale
-    np.add.at(total, bin_index(place.astype(np.float64), edges), sums[strips])
+    place = low + others if own else low + (others + 0.5) / scale
+    np.add.at(total, bin_index(place.astype(np.float64), edges), sums[others])
     return mean_tally_of(total, Ranges(edges))
 
 
@@ -68,32 +71,3 @@ def _layout(values: np.ndarray, *, whole: bool) -> tuple[float, float, bool]:
     if not high > low:
         low, high = float(values.min()), float(values.max())
     return low, (STRIPS - 1) / (high - low) if high > low else 1.0, False
-
-
-def _strip_sums(pair: Pair, values: np.ndarray, low: float, scale: float, codes: np.ndarray) -> np.ndarray:
-    """Rows, events and the two limbs of the predictions per strip; also fills the strip of each row."""
-
-    def work(start: int, stop: int) -> np.ndarray:
-        packed, result = np.zeros((STRIPS, 2), np.uint64), np.zeros((STRIPS, 4), np.int64)
-        rows = slice(start, stop)
-        strips(values[rows], low, scale, STRIPS - 1.0, codes[rows])
-        coded_means(codes[rows], pair.predicted[rows], pair.observed[rows], packed)
-        unpacked_means(packed, result)
-        return result
-
-    parts = over_blocks(values.size, work, BLOCK)
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return np.asarray(total)
-
-
-def _sums_of(pair: Pair, codes: np.ndarray, cells: int) -> np.ndarray:
-    """Rows, events and the two limbs of the predictions per cell."""
-    total = np.zeros((cells, 4), np.int64)
-    for start in range(0, pair.rows, PACKED_ROWS):
-        rows = slice(start, start + PACKED_ROWS)
-        packed = np.zeros((cells, 2), np.uint64)
-        coded_means(codes[rows], pair.predicted[rows], pair.observed[rows], packed)
-        unpacked_means(packed, total)
-    return total

@@ -3,59 +3,35 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from miscal.data.errors import MiscalError, MixedTypes, check_named, nearest, refusal, warn
+from miscal.data.columns import flat_or_text
+from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
 from miscal.data.frames import frame_of, names_of, unique
-from miscal.data.vectors import flat, library_of
+from miscal.data.vectors import library_of
+from miscal.engines.source import Source, joined
 
 ENDINGS = (*SUFFIXES, ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
-BATCH_ROWS = 1 << 20
 ABSENT = "it is not in every file"
 
 
-class Reader(Protocol):
-    """A table as parts.
-
-    words : how messages name it
-    kinds : name -> numeric, integer, date, category, boolean, or "" for what cannot be used
-    sizes : rows of each part, None where only reading tells
-    aside : columns that cannot be used, with the reason
-    """
-
-    words: str
-    sizes: list[int | None]
-    aside: list[tuple[str, str]]
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What each column is."""
-
-    def place(self, part: int) -> str:
-        """How messages name a part."""
-
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuse parts that lack columns, or have them in other types."""
-
-    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
-        """Read some columns of a part."""
-
-    def whole(self, columns: Sequence[str]) -> Any:
-        """All rows of some columns, as a table that `miscal.read` takes."""
-
-
-def reader_of(data: Any) -> Reader:
-    """The reader of a path (a file, a folder, a pattern), of a lazy frame or relation, or of a table in memory."""
+def source_of(data: Any) -> Source:
+    """The source of a path (a file, a folder, a pattern), of a lazy frame or relation, or of a table in memory."""
     if isinstance(data, (str, PathLike)):
-        return FileReader(fspath(data))
+        return FileSource(fspath(data))
     library = library_of(data).lstrip("_")
+    if library == "pyspark":
+        from miscal.engines.spark import SparkSource
+
+        return SparkSource(data)
     name = f"{library}.{type(data).__name__}"
-    maker = _LAZY.get(name) or (_dask if library == "dask" else None)
-    return FrameReader(data) if maker is None else maker(data)
+    maker = _LAZY.get(name) or (_dask if library == "dask" else FrameSource)
+    return maker(data)
 
 
 def paths_of(source: str) -> list[Path]:
@@ -82,7 +58,7 @@ def _hidden(item: Path, folder: Path) -> bool:
     return any(part.startswith((".", "_")) for part in item.relative_to(folder).parts)
 
 
-class FileReader:
+class FileSource(Source):
     """Files of one format: row groups of Parquet, whole files of CSV and Arrow."""
 
     def __init__(self, source: str) -> None:
@@ -100,19 +76,19 @@ class FileReader:
                 file.types = shared
         self._parts = [(file, group) for file in self.files for group in range(len(file.parts))]
         self.sizes = [rows for file in self.files for rows in file.parts]
-        self.aside = [(name, ABSENT) for name in self._names() if any(name not in file.names for file in self.files)]
+        self.aside = [(name, ABSENT) for name in self.names if any(name not in file.names for file in self.files)]
 
-    def _names(self) -> list[str]:
+    @property
+    def names(self) -> list[str]:
         return list(dict.fromkeys(name for file in self.files for name in file.names))
 
     @property
     def kinds(self) -> dict[str, str]:
-        absent = {name for name, _ in self.aside}
         found: dict[str, str] = {}
-        for name in self._names():
-            kinds = {kind_of(file.types[name]) for file in self.files if name in file.names}
-            if name not in absent:
-                found[name] = "numeric" if kinds == {"integer", "numeric"} else kind_of(self.files[0].types[name])
+        for name in self.names:
+            kinds = [kind_of(file.types[name]) for file in self.files if name in file.names]
+            if len(kinds) == len(self.files):
+                found[name] = "numeric" if set(kinds) == {"integer", "numeric"} else kinds[0]
         return found
 
     def place(self, part: int) -> str:
@@ -121,7 +97,7 @@ class FileReader:
 
     def check(self, columns: Sequence[str]) -> None:
         first = self.files[0]
-        check_names(columns, self._names(), f"'{self.words}'")
+        check_named(columns, self.names, f"'{self.words}'", self.names)
         for file in self.files:
             for name in columns:
                 if name not in file.names:
@@ -145,25 +121,24 @@ class FileReader:
                 return joined(made)
 
 
-class LazyReader:
+class LazySource(Source):
     """Parts that are computed anew in every pass."""
 
     def __init__(self, words: str, schema: Any, parts: Sequence[Callable[[list[str], int], Iterator[Any]]]) -> None:
-        self.words, self._parts = words, list(parts)
-        self.kinds = {field.name: kind_of(field.type) for field in schema}
         unique(list(schema.names), words)
-        self.sizes: list[int | None] = [None] * len(self._parts)
-        self.aside: list[tuple[str, str]] = []
+        self.words, self._parts = words, list(parts)
+        self.types = {field.name: field.type for field in schema}
+        self.sizes = [None] * len(self._parts)
 
     def place(self, part: int) -> str:
         return self.words if len(self._parts) == 1 else f"{self.words}, partition {part}"
 
-    def check(self, columns: Sequence[str]) -> None:
-        check_names(columns, self.kinds, self.words)
-
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
         try:
-            yield from self._parts[part](list(columns), batch_rows)
+            for piece in self._parts[part](list(columns), batch_rows):
+                yield piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
         except MiscalError:
             raise
         except Exception as error:  # foreign code: any library may fail in its own way while it computes
@@ -171,14 +146,9 @@ class LazyReader:
             got = f"{type(error).__name__}: {lines[0]}"
             raise refusal("cannot be computed", where=self.place(part), got=got) from error
 
-    def whole(self, columns: Sequence[str]) -> Any:
-        return joined([each for part in range(len(self._parts)) for each in self.tables(part, columns, BATCH_ROWS)])
 
-
-class FrameReader:
+class FrameSource(Source):
     """A table in memory, of any library: one part."""
-
-    words = "the table"
 
     def __init__(self, table: Any) -> None:
         names = names_of(table, "'data'") if getattr(table, "dtype", None) is None else list(frame_of(table, "'data'"))
@@ -186,32 +156,24 @@ class FrameReader:
         self._table = table
         self._frame: Mapping[str, Any] = frame_of(table, self.words)
         self._made: dict[str, Any] = {}
-        rows = {name: len(self._frame[name]) for name in list(self._frame)[:1]}
-        self.sizes: list[int | None] = [next(iter(rows.values()), 0)]
-        self.aside: list[tuple[str, str]] = []
+        self.sizes = [next((len(values) for values in self._frame.values()), 0)]
 
     @property
-    def kinds(self) -> dict[str, str]:
-        return {name: kind_of(self._vector(name).type) for name in self._frame}
+    def names(self) -> list[str]:
+        return list(self._frame)
+
+    @property
+    def types(self) -> dict[str, Any]:  # type: ignore[override]
+        return {name: self._vector(name).type for name in self._frame}
 
     def _vector(self, name: str) -> Any:
         """A column as an Arrow array, converted once; values of mixed types are text, as in `miscal.data.columns`."""
         import pyarrow as pa
 
         if name not in self._made:
-            try:
-                vector = flat(self._frame[name], f"column '{name}'")
-            except MixedTypes as mixture:
-                warn(f"{str(mixture).splitlines()[0]} Every value is taken as text")
-                vector = pa.array([None if value is None else str(value) for value in self._frame[name]])
+            vector = flat_or_text(self._frame[name], f"column '{name}'")
             self._made[name] = vector if isinstance(vector, pa.Array) else pa.array(vector, from_pandas=True)
         return self._made[name]
-
-    def place(self, part: int) -> str:  # noqa: ARG002
-        return self.words
-
-    def check(self, columns: Sequence[str]) -> None:
-        check_names(columns, self._frame, self.words)
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
@@ -224,77 +186,42 @@ class FrameReader:
         return self._table
 
 
-def check_names(columns: Sequence[str], known: Iterable[str], where: str) -> None:
-    """Refuse the first name that is no column."""
-    names = list(known)
-    check_named(columns, names, where, names)
-
-
-def joined(tables: Sequence[Any]) -> Any:
-    """Tables one after the other; whole numbers here and fractions there are numbers, dictionaries are text."""
-    import pyarrow as pa
-
-    if len(tables) == 1:
-        return tables[0]
-    return pa.concat_tables([plain_text(table) for table in tables], promote_options="permissive")
-
-
-def plain_text(table: Any) -> Any:
-    """Text as text: each batch has a dictionary of its own."""
-    import pyarrow as pa
-
-    for place, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(place, column.name, table[place].cast(column.type.value_type))
-    return table
-
-
-def _polars(frame: Any) -> LazyReader:
+def _polars(frame: Any) -> LazySource:
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        for piece in frame.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True):
-            yield piece.to_arrow()
+        pieces = frame.select(columns).collect_batches(chunk_size=batch_rows, maintain_order=True)
+        return (piece.to_arrow() for piece in pieces)
 
-    return LazyReader("the polars frame", frame.head(0).collect().to_arrow().schema, [part])
+    return LazySource("the polars frame", frame.head(0).collect().to_arrow().schema, [part])
 
 
-def _duckdb(relation: Any) -> LazyReader:
-    import pyarrow as pa
-
+def _duckdb(relation: Any) -> LazySource:
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        chosen = relation.project(names)
+        chosen = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in columns))
         reader = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
-        for batch in reader(batch_rows):
-            yield pa.Table.from_batches([batch])
+        return iter(reader(batch_rows))
 
     empty = relation.limit(0)
-    return LazyReader("the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part])
+    return LazySource("the DuckDB relation", (getattr(empty, "to_arrow_table", None) or empty.arrow)().schema, [part])
 
 
-def _dask(frame: Any) -> LazyReader:
+def _dask(frame: Any) -> LazySource:
     import pyarrow as pa
 
-    def maker(place: int) -> Callable[[list[str], int], Iterator[Any]]:
-        def part(columns: list[str], _: int) -> Iterator[Any]:
-            yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
-
-        return part
+    def part(place: int, columns: list[str], _: int) -> Iterator[Any]:
+        yield pa.Table.from_pandas(frame[columns].partitions[place].compute(), preserve_index=False)
 
     schema = pa.Table.from_pandas(frame.head(1000, npartitions=1), preserve_index=False).schema
-    return LazyReader("the Dask frame", schema, [maker(place) for place in range(frame.npartitions)])
+    return LazySource("the Dask frame", schema, [partial(part, place) for place in range(frame.npartitions)])
 
 
-def _dataset(dataset: Any) -> LazyReader:
-    import pyarrow as pa
-
+def _dataset(dataset: Any) -> LazySource:
     def part(columns: list[str], batch_rows: int) -> Iterator[Any]:
-        for batch in dataset.to_batches(columns=columns, batch_size=batch_rows):
-            yield pa.Table.from_batches([batch])
+        return iter(dataset.to_batches(columns=columns, batch_size=batch_rows))
 
-    return LazyReader("the dataset", dataset.schema, [part])
+    return LazySource("the dataset", dataset.schema, [part])
 
 
-_LAZY: dict[str, Callable[[Any], LazyReader]] = {
+_LAZY: dict[str, Callable[[Any], LazySource]] = {
     "polars.LazyFrame": _polars,
     "duckdb.DuckDBPyRelation": _duckdb,
     "pyarrow.FileSystemDataset": _dataset,

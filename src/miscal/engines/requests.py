@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from miscal.pooling.cells import Cells, Levels, Product, Ranges
 from miscal.pooling.condition import NOMINAL, Condition, Conjunction
 
 SCORE = ""  # the name of the prediction itself
-ATOMS = 1 << 14  # combinations of slots up to which conjunctions on the same columns are added together
+TOGETHER = 8  # conjunctions that are added together
+MASKS = 1 << 24  # bytes of a batch that keep where conditions hold
 OUT = -1
 
 
@@ -87,9 +87,9 @@ class RangeCoder:
         values = batch.pair.predicted if name == SCORE else batch.numbers(name)
         self.index.codes(values, self.count - 1, out)
 
-    def cells(self, missing: bool) -> tuple[np.ndarray, Cells]:
-        """Where each cell goes, and what the cells are."""
-        groups = np.arange(self.count)
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where each cell goes, and what the cells are, given the rows of each."""
+        missing, groups = bool(rows[self.count - 1]), np.arange(self.count)
         groups[-1] = self.count - 1 if missing else OUT
         name = "score" if self.request.name == SCORE else self.request.name
         return groups, Ranges(np.asarray(self.request.edges, np.float64), missing, name)
@@ -99,16 +99,12 @@ class LevelCoder:
     """Cell 0 is that of missing values, level i has cell i + 1; with given levels the last cell is that of others."""
 
     def __init__(self, request: LevelCells, kind: str) -> None:
-        self.request, self.boolean = request, kind == "boolean"
-        self.given = request.levels is not None
-        self.names: Any = None  # an Arrow array of the levels in order of appearance
-        self.overflow = False
-        self.count = 1
-        if self.boolean or self.given:
-            import pyarrow as pa
+        import pyarrow as pa
 
-            self.names = pa.array(["False", "True"] if self.boolean and not self.given else list(request.levels or ()))
-            self.count += len(self.names) + self.given
+        self.request, self.given, self.overflow = request, request.levels is not None, False
+        stated = ("False", "True") if kind == "boolean" and not self.given else request.levels or ()
+        self.names: Any = pa.array(list(stated), pa.string())  # of the levels in order of appearance
+        self.count = 1 + len(stated) + self.given
         self._last: tuple[Any, np.ndarray] | None = None  # levels of a batch, all of them known, and their cells
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
@@ -135,7 +131,7 @@ class LevelCoder:
         """The cell of each name, OUT where it is not known, 0 where it is missing."""
         import pyarrow.compute as pc
 
-        if self.names is None or len(self.names) == 0:
+        if len(self.names) == 0:
             found = np.full(len(names), OUT, np.int64)
         else:
             wanted, known = _alike(names, self.names)
@@ -152,18 +148,18 @@ class LevelCoder:
         new = names.drop_null().unique()
         if len(new) == 0:
             return
-        known = new if self.names is None else pa.concat_arrays(_alike(self.names, new))
+        known = pa.concat_arrays(_alike(self.names, new)) if len(self.names) else new
         if len(known) > self.request.max_levels:
             self.overflow = True
             return
         self.names = known
         self.count = max(self.count, len(known) + 1)
 
-    def cells(self, missing: bool) -> tuple[np.ndarray, Cells]:
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
         import pyarrow.compute as pc
 
-        groups = np.full(self.count, OUT)
-        levels = [] if self.names is None else self.names.to_pylist()
+        missing, groups = bool(rows[0]), np.full(self.count, OUT)
+        levels = self.names.to_pylist()
         order = list(range(len(levels)))
         if levels and not self.given:
             order = pc.array_sort_indices(self.names).to_pylist()
@@ -199,119 +195,73 @@ class CrossedCoder:
             out *= np.int32(part.count)
             out += own
 
-
-class Slots:
-    """What conditions tell apart of one column: stretches between the numbers they name, or the levels they name."""
-
-    def __init__(self, name: str, kind: str, conditions: Sequence[Condition]) -> None:
-        self.name, self.nominal = name, kind in NOMINAL
-        if self.nominal:
-            named = {str(level) for one in conditions for level in (*(one.levels or ()), *(one.excluded or ()))}
-            self.levels = tuple(sorted(named))
-            self.coder: RangeCoder | LevelCoder = LevelCoder(LevelCells(name, levels=self.levels), kind)
-        else:
-            self.values = _named_numbers(conditions)
-            self.coder = RangeCoder(RangeCells(name, np.concatenate([[-np.inf], self.values, [np.inf]])))
-
-    def table(self, one: Condition) -> np.ndarray:
-        """Which slots belong to a condition."""
-        if not self.nominal:
-            # One number in each stretch: its end, which belongs to it; the one above all others; and a missing one.
-            return one.numbers(np.concatenate([self.values, [np.inf, np.nan]]))
-        return np.concatenate([[one.missing], one.slots(self.levels), one.slots(["\0 any other level"])])
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where the combinations go: a part has a cell for missing values where any row has one."""
+        box = rows[: self.count].reshape([part.count for part in self.parts])
+        groups, cells = np.zeros(1, np.int64), []
+        for axis, part in enumerate(self.parts):
+            own, made = part.cells(np.moveaxis(box, axis, 0).reshape(part.count, -1).sum(axis=1))
+            both = groups[:, None] * made.count + own[None, :]
+            groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
+            cells.append(made)
+        return groups, Product(tuple(cells))
 
 
-def _named_numbers(conditions: Sequence[Condition]) -> np.ndarray:
-    found = [end for one in conditions for end in (one.low, one.high) if end is not None]
-    for one in conditions:
-        for level in (*(one.levels or ()), *(one.excluded or ())):
-            found += [float(level), float(np.nextafter(float(level), -np.inf))]
-    return np.unique(np.array(found, np.float64))
+class ConditionCoder:
+    """A few conjunctions, which may overlap: the bits of a row's cell say which of them it satisfies."""
 
-
-class AtomCoder:
-    """Conjunctions on the same columns: combinations of slots, of which each conjunction holds some."""
-
-    def __init__(self, slots: Sequence[Slots], tables: Sequence[Sequence[np.ndarray]]) -> None:
-        """`tables[k][j]`: which slots of column j belong to conjunction k."""
-        self.slots, self.places, merged = list(slots), [], []
-        for j in range(len(slots)):
-            own = np.stack([table[j] for table in tables])
-            _, first, place = np.unique(own, axis=1, return_index=True, return_inverse=True)
-            self.places.append(place.reshape(-1).astype(np.int32))
-            merged.append(first)
-        self.shape = tuple(first.size for first in merged)
-        self.count = int(np.prod([float(size) for size in self.shape]))
-        if self.count <= ATOMS or len(tables) == 1:
-            cut = [[table[j][merged[j]] for j in range(len(slots))] for table in tables]
-            self.members = [_outer(one) for one in cut]
+    def __init__(self, conjunctions: Sequence[Conjunction], levels: dict[str, LevelCoder]) -> None:
+        self.conjunctions, self.levels = list(conjunctions), levels
+        self.count = 1 << len(self.conjunctions)
 
     def fill(self, batch: Batch, out: np.ndarray) -> None:
         out[:] = 0
-        for one, place, size in zip(self.slots, self.places, self.shape, strict=True):
-            out *= np.int32(size)
-            out += place[_slot_codes(batch, one)]
+        for place, one in enumerate(self.conjunctions):
+            inside = np.ones(batch.rows, bool)
+            for condition in one.conditions:
+                inside &= self._holds(batch, condition)
+            out |= inside.astype(np.int32) << place
+
+    def _holds(self, batch: Batch, one: Condition) -> np.ndarray:
+        """Where a condition holds; what many conjunctions share is found once, as long as there is room for it."""
+        found = batch.notes.get(one)
+        if found is None:
+            coder = self.levels.get(one.column)
+            found = one.numbers(batch.numbers(one.column)) if coder is None else self._among(batch, one, coder)
+            if len(batch.notes) * batch.rows < MASKS:
+                batch.notes[one] = found
+        return found
+
+    def _among(self, batch: Batch, one: Condition, coder: LevelCoder) -> np.ndarray:
+        codes = batch.notes.get(coder)
+        if codes is None:
+            codes = batch.notes[coder] = np.empty(batch.rows, np.int32)
+            coder.fill(batch, codes)
+        others = one.slots([*(coder.request.levels or ()), "\0 any other level"])
+        return np.asarray(np.append(one.missing, others)[codes])
+
+    def members(self) -> np.ndarray:
+        """Which cells are of which conjunction."""
+        return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 
 
-def _slot_codes(batch: Batch, slots: Slots) -> np.ndarray:
-    """The slots of a batch's rows, found once for all conjunctions."""
-    found = batch.notes.get(slots)
-    if found is None:
-        found = np.empty(batch.rows, np.int32)
-        slots.coder.fill(batch, found)
-        batch.notes[slots] = found
-    return np.asarray(found)
+def condition_coders(conjunctions: Sequence[Conjunction], kinds: dict[str, str]) -> list[ConditionCoder]:
+    """Conjunctions, a few at a time, in order."""
+    named: dict[str, set[str]] = {}
+    for one in (condition for conjunction in conjunctions for condition in conjunction.conditions):
+        if kinds[one.column] in NOMINAL:
+            named.setdefault(one.column, set()).update(map(str, (*(one.levels or ()), *(one.excluded or ()))))
+    levels = {
+        name: LevelCoder(LevelCells(name, levels=tuple(sorted(found))), kinds[name]) for name, found in named.items()
+    }
+    return [
+        ConditionCoder(conjunctions[start : start + TOGETHER], levels)
+        for start in range(0, len(conjunctions), TOGETHER)
+    ]
 
 
-def _outer(tables: Sequence[np.ndarray]) -> np.ndarray:
-    made = np.ones(1, bool)
-    for table in tables:
-        made = np.logical_and.outer(made, table).reshape(-1)
-    return made
-
-
-def atom_coders(conjunctions: Sequence[Conjunction], kinds: dict[str, str]) -> list[tuple[list[int], AtomCoder]]:
-    """Conjunctions in groups on the same columns, with few combinations each."""
-    conditions = [condition for one in conjunctions for condition in one.conditions]
-    names = dict.fromkeys(condition.column for condition in conditions)
-    slots = {name: Slots(name, kinds[name], [c for c in conditions if c.column == name]) for name in names}
-    keys = [tuple(sorted(one.columns)) for one in conjunctions]
-    made: list[tuple[list[int], AtomCoder]] = []
-    for names_of_group, members in groupby(sorted(range(len(keys)), key=keys.__getitem__), key=keys.__getitem__):
-        own = [slots[name] for name in names_of_group]
-        waiting = [list(members)]
-        while waiting:
-            group = waiting.pop()
-            coder = AtomCoder(own, [[_column_table(conjunctions[k], one) for one in own] for k in group])
-            if coder.count > ATOMS and len(group) > 1:
-                waiting += [group[len(group) // 2 :], group[: len(group) // 2]]
-            else:
-                made.append((group, coder))
-    return made
-
-
-def _column_table(conjunction: Conjunction, slots: Slots) -> np.ndarray:
-    tables = [slots.table(one) for one in conjunction.conditions if one.column == slots.name]
-    return np.asarray(np.logical_and.reduce(tables))
-
-
-def coder_of(request: RangeCells | LevelCells, kinds: dict[str, str]) -> RangeCoder | LevelCoder:
+def coder_of(request: RangeCells | LevelCells | CrossedCells, kinds: dict[str, str]) -> Any:
     """What gives each row the cell of a request."""
+    if isinstance(request, CrossedCells):
+        return CrossedCoder([coder_of(part, kinds) for part in request.parts])
     return RangeCoder(request) if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])
-
-
-def missing_cell(coder: RangeCoder | LevelCoder) -> int:
-    """The cell of missing values."""
-    return coder.count - 1 if isinstance(coder, RangeCoder) else 0
-
-
-def crossed_cells(coder: CrossedCoder, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-    """Where the combinations go: a part has a cell for missing values where any row has one."""
-    box = rows[: coder.count].reshape([part.count for part in coder.parts])
-    groups, cells = np.zeros(1, np.int64), []
-    for axis, part in enumerate(coder.parts):
-        own, made = part.cells(bool(np.take(box, missing_cell(part), axis=axis).any()))
-        both = groups[:, None] * made.count + own[None, :]
-        groups = np.where((groups[:, None] < 0) | (own[None, :] < 0), OUT, both).reshape(-1)
-        cells.append(made)
-    return groups, Product(tuple(cells))

@@ -36,16 +36,6 @@ class Chunk:
 class Roles(sources.Roles):
     """Which columns are what, for passes over a table."""
 
-    @property
-    def columns(self) -> list[str]:
-        """Columns that are compared and weighed."""
-        beside = [name for name in (self.weight, self.count) if name]
-        return list(dict.fromkeys([self.outcome, *self.probabilities, *beside]))
-
-    def and_columns(self, names: Iterable[str]) -> list[str]:
-        """Columns that are compared and weighed, then others, each once."""
-        return list(dict.fromkeys([*self.columns, *names]))
-
     def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
         """Validate a batch; None where no row is left. A refusal names the place and the row in it."""
         if chunk.table.num_rows == 0:
@@ -66,12 +56,7 @@ class Roles(sources.Roles):
         kept = found.columns[ROW].values.astype(np.int64) if columns else None
         if found.rows == 0:
             return Batch(None, chunk, kept, found.classes, found.ignored)
-        return Batch(_plain(pair(found, target)), chunk, kept, found.classes, found.ignored)
-
-
-def _plain(compared: Pair) -> Pair:
-    """The same pair with outcomes of one type: kernels are compiled once for each."""
-    return replace(compared, observed=compared.observed.astype(np.uint8, copy=False), cluster=None)
+        return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
 
 
 def located(text: str, chunk: Chunk) -> str:
@@ -114,15 +99,11 @@ class Batch:
         """What has been found out about the rows, for whoever asks again."""
         return {}
 
-    @cached_property
-    def _numbers(self) -> dict[str, np.ndarray]:
-        return {}
-
     def numbers(self, name: str) -> np.ndarray:
         """A numeric or date column as float64, NaN where missing; converted once."""
-        if name not in self._numbers:
-            self._numbers[name] = self._as_numbers(name)
-        return self._numbers[name]
+        if name not in self.notes:
+            self.notes[name] = self._as_numbers(name)
+        return self.notes[name]
 
     def _column(self, name: str) -> Column:
         try:

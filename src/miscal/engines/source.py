@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from miscal.data.checks import memory_bytes
-from miscal.data.errors import refusal
-from miscal.data.files import TypesChanged
+from miscal.data.errors import check_named, refusal
+from miscal.data.files import TypesChanged, kind_of
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import library_of
-from miscal.engines.readers import BATCH_ROWS, Reader, reader_of
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
+BATCH_ROWS = 1 << 20
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
@@ -87,65 +85,77 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
     ceiling = None if memory is None else memory_bytes(memory)
     if isinstance(data, Predictions):
         raise refusal("must be a table or a path", where="'data'", got="got Predictions, which are read already")
-    if library_of(data) == "pyspark":
-        from miscal.engines.spark import SparkSource
+    from miscal.engines.readers import source_of
 
-        return SparkSource(data)
-    return Source(reader_of(data), ceiling, progress)
+    return source_of(data).limited(ceiling, progress)
 
 
 class Source:
-    """A table that this process reads.
+    """A table as parts that can be read again and again, each giving Arrow tables batch by batch.
 
-    kinds : name -> numeric, integer, date, category, boolean, or "" for what cannot be used
     words : how messages name it
-    rows : how many it has, None where only reading tells
+    types : name -> Arrow type
+    sizes : rows of each part, None where only reading tells
     aside : columns that cannot be used, with the reason
     """
 
-    def __init__(self, reader: Reader, memory: int | None = None, progress: Progress | None = None) -> None:
-        self.reader, self.progress = reader, progress
-        self.memory = memory
-        self.passes = 0
-        self.seen: int | None = None  # rows that a pass found: the next must find as many
-        parts = len(reader.sizes)
+    words = "the table"
+    types: Mapping[str, Any]
+    sizes: Sequence[int | None] = (None,)
+    aside: Sequence[tuple[str, str]] = ()
+    memory: int | None = None
+    progress: Progress | None = None
+    passes = 0
+    seen: int | None = None  # rows that a pass found: the next must find as many
+
+    def limited(self, memory: int | None, progress: Progress | None) -> Self:
+        """Share the processors out, and a ceiling of memory."""
+        self.memory, self.progress = memory, progress
         allowed = thread_count() if memory is None else min(thread_count(), max(1, memory // (256 << 20)))
-        self.threads = max(1, min(allowed, max(parts, 1)))
+        self.threads = max(1, min(allowed, max(self.parts, 1)))
         self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
         self.batch_rows = BATCH_ROWS
         if memory is not None:
-            self.batch_rows = rows_of_batch(memory, len(reader.kinds), self.threads)
+            self.batch_rows = rows_of_batch(memory, len(self.kinds), self.threads)
         self.keep = 7 * (memory or sys.maxsize) // 8  # bytes that may be held without giving any back
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self.types)
 
     @property
     def kinds(self) -> dict[str, str]:
-        return self.reader.kinds
-
-    @property
-    def words(self) -> str:
-        return self.reader.words
+        """What each column is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
+        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     @property
     def parts(self) -> int:
         """How many parts can be read by themselves."""
-        return len(self.reader.sizes)
+        return len(self.sizes)
 
     @property
     def rows(self) -> int | None:
-        sizes = [rows for rows in self.reader.sizes if rows is not None]
+        """How many rows there are, None where only reading tells."""
+        sizes = [rows for rows in self.sizes if rows is not None]
         return sum(sizes) if len(sizes) == self.parts else None
 
-    @property
-    def aside(self) -> list[tuple[str, str]]:
-        return self.reader.aside
+    def place(self, part: int) -> str:  # noqa: ARG002
+        """How messages name a part."""
+        return self.words
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse parts that lack columns, or have them in other types, before anything is read."""
-        self.reader.check(columns)
+        check_named(columns, self.names, self.words, self.names)
+
+    def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:
+        """Read some columns of a part."""
+        raise NotImplementedError
 
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns, as a table that `miscal.read` takes."""
-        return self.reader.whole(columns)
+        return joined([each for part in range(self.parts) for each in self.tables(part, columns, BATCH_ROWS)])
 
     def batches(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """Some columns of all rows, in order."""
@@ -157,8 +167,8 @@ class Source:
             self._done(part)
 
     def _read(self, part: int, columns: Sequence[str], row: int) -> Iterator[Chunk]:
-        first, place = 0, self.reader.place(part)
-        for table in self.reader.tables(part, columns, self.batch_rows):
+        first, place = 0, self.place(part)
+        for table in self.tables(part, columns, self.batch_rows):
             if table.num_rows:
                 yield Chunk(table, place, first, row + first)
             first += table.num_rows
@@ -189,35 +199,32 @@ class Source:
     def _together(self, job: Job) -> Any:
         stop = threading.Event()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
-            futures = [pool.submit(self._some, job, worker, stop) for worker in range(self.threads)]
             try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                total, *others = pool.map(lambda worker: self._some(job, worker, stop), range(self.threads))
             except BaseException:  # an interrupt: let the workers end at their next batch
                 stop.set()
                 raise
-            if any(future.exception() for future in done):
-                stop.set()
-        failed = [error for future in futures if (error := future.exception()) is not None]
-        if failed:
-            raise failed[0]
-        total, *others = [future.result() for future in futures]
         for other in others:
             total.merge(other.arrays())
         return total
 
     def _some(self, job: Job, worker: int, stop: threading.Event) -> State:
         """The parts of one worker: which ones depends on the number of workers alone."""
-        starts = np.cumsum([0, *(rows or 0 for rows in self.reader.sizes)]).tolist()
+        starts = np.cumsum([0, *(rows or 0 for rows in self.sizes)]).tolist()
         state = job.start()
-        with one_of_many():
-            for part in range(worker, self.parts, self.threads):
-                for chunk in self._read(part, job.columns, starts[part]):
-                    if stop.is_set():
-                        return state
-                    state.add(chunk)
-                    del chunk  # the next one is decoded into the same memory
-                if worker == 0:
-                    self._done(part)
+        try:
+            with one_of_many():
+                for part in range(worker, self.parts, self.threads):
+                    for chunk in self._read(part, job.columns, starts[part]):
+                        if stop.is_set():
+                            return state
+                        state.add(chunk)
+                        del chunk  # the next one is decoded into the same memory
+                    if worker == 0:
+                        self._done(part)
+        except BaseException:
+            stop.set()
+            raise
         return state
 
     def _release(self, keep: int) -> None:
@@ -250,34 +257,29 @@ def give_back(rows: int = MANY_ROWS) -> None:
 
 def ahead(chunks: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """Read on another thread, one batch ahead."""
-    waiting: queue.Queue[Any] = queue.Queue(maxsize=1)
-    stop = threading.Event()
+    reading = chunks()
+    with ThreadPoolExecutor(1, thread_name_prefix="miscal-reader") as pool:
+        waiting = pool.submit(next, reading, None)
+        while (chunk := waiting.result()) is not None:
+            waiting = pool.submit(next, reading, None)
+            yield chunk
+            del chunk
 
-    def put(item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
 
-    def fill() -> None:
-        try:
-            for chunk in chunks():
-                if not put(chunk):
-                    return
-            put(None)
-        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
-            put(error)
+def joined(tables: Sequence[Any]) -> Any:
+    """Tables one after the other; whole numbers here and fractions there are numbers, dictionaries are text."""
+    import pyarrow as pa
 
-    reader = threading.Thread(target=fill, daemon=True, name="miscal-reader")
-    reader.start()
-    try:
-        while (item := waiting.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stop.set()
-        reader.join()
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables([plain_text(table) for table in tables], promote_options="permissive")
+
+
+def plain_text(table: Any) -> Any:
+    """Text as text: each batch has a dictionary of its own."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(place, column.name, table[place].cast(column.type.value_type))
+    return table

@@ -7,17 +7,15 @@ A task that is lost with its executor is run again by Spark and sends the same b
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from miscal.data.errors import MiscalError, MissingExtra, check_named
-from miscal.data.files import kind_of
-from miscal.engines.readers import check_names
 from miscal.engines.roles import Chunk
-from miscal.engines.source import Job
+from miscal.engines.source import Job, Packed, Source
 
 ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
 STATES = 8  # states that the driver adds by itself; more are first added by tasks
@@ -25,14 +23,14 @@ PARTITION = 40  # bits of the number of a row within its partition
 SCHEMA = "state binary, problem string"
 
 
-def packed(arrays: dict[str, np.ndarray]) -> bytes:
+def packed(arrays: Packed) -> bytes:
     """Arrays as bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
-def unpacked(content: bytes) -> dict[str, np.ndarray]:
+def unpacked(content: bytes) -> Packed:
     """Arrays from bytes; never code."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
@@ -68,51 +66,38 @@ def _chunks(batches: Iterator[Any]) -> Iterator[Chunk]:
         yield joined()
 
 
-def _adding(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The task of a pass: one state for a partition."""
+def _states(rows: Iterable[Mapping[str, Any]]) -> Iterator[Packed]:
+    """States that tasks sent; the problem of one is raised."""
+    for row in rows:
+        if row["problem"] is not None:
+            raise MiscalError(row["problem"])
+        yield unpacked(row["state"])
 
-    def add(batches: Iterator[Any]) -> Iterator[Any]:
+
+def _task(job: Job, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The task of a pass: one state for a partition, of its rows or (`joins`) of the states that it holds."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
         state = None
+        sent = (row for batch in batches for row in batch.to_pylist())
+        items: Iterator[Any] = _states(sent) if joins else _chunks(batches)
         try:
-            for chunk in _chunks(batches):
+            for item in items:
                 state = job.start() if state is None else state
-                state.add(chunk)
+                (state.merge if joins else state.add)(item)
         except MiscalError as error:
             yield _row(None, str(error))
             return
         if state is not None:
             yield _row(packed(state.arrays()))
 
-    return add
+    return run
 
 
-def _joining(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The task that adds states of several partitions."""
-
-    def join(batches: Iterator[Any]) -> Iterator[Any]:
-        total = None
-        try:
-            for batch in batches:
-                for row in batch.to_pylist():
-                    if row["problem"] is not None:
-                        yield _row(None, row["problem"])
-                        return
-                    total = job.start() if total is None else total
-                    total.merge(unpacked(row["state"]))
-        except MiscalError as error:
-            yield _row(None, str(error))
-            return
-        if total is not None:
-            yield _row(packed(total.arrays()))
-
-    return join
-
-
-class SparkSource:
+class SparkSource(Source):
     """A Spark DataFrame as a source: partitions are added where they are, states come back."""
 
     words = "the Spark frame"
-    aside: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, frame: Any) -> None:
         try:
@@ -121,9 +106,7 @@ class SparkSource:
             raise MissingExtra("a Spark DataFrame", "pyspark", "spark") from error
 
         self.frame = frame
-        self.kinds = {field.name: kind_of(field.type) for field in to_arrow_schema(frame.schema)}
-        self.passes = 0
-        self.seen: int | None = None
+        self.types = {field.name: field.type for field in to_arrow_schema(frame.schema)}
 
     @cached_property
     def rows(self) -> int:
@@ -138,10 +121,6 @@ class SparkSource:
         except Exception:  # noqa: BLE001  # a remote session has no RDD: suppose many
             return STATES + 1
 
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuse a frame without these columns."""
-        check_names(columns, self.kinds, self.words)
-
     def whole(self, columns: Sequence[str]) -> Any:
         """All rows of some columns."""
         return self._chosen(columns).toArrow()
@@ -152,14 +131,12 @@ class SparkSource:
     def run(self, job: Job) -> Any:
         """Add every partition; the state of all of them."""
         self.passes += 1
-        states = self._chosen(job.columns).mapInArrow(_adding(job), SCHEMA)
+        states = self._chosen(job.columns).mapInArrow(_task(job, joins=False), SCHEMA)
         if self.parts > STATES:
-            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_joining(job), SCHEMA)
+            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_task(job, joins=True), SCHEMA)
         total = job.start()
-        for row in states.collect():
-            if row["problem"] is not None:
-                raise MiscalError(row["problem"])
-            total.merge(unpacked(bytes(row["state"])))
+        for state in _states(states.collect()):
+            total.merge(state)
         return total
 
 

@@ -154,23 +154,18 @@ def search_lists(
     """Measure given subpopulations; equal ones are merged, the first name stays."""
     from miscal.kernels.subpopulation import fingerprint
 
-    everyone = rows.everyone
-    marks = {int(fingerprint(everyone))}
-    kept: list[int] = []
-    for k, members in enumerate(lists):
-        mark = int(fingerprint(members))
-        if mark not in marks:
-            marks.add(mark)
-            kept.append(k)
-    stats = walk_lists(rows, [everyone, *(lists[k] for k in kept)])
+    firsts: dict[int, int] = {}
+    every, names = [rows.everyone, *lists], [Definition(), *definitions]
+    for k, members in enumerate(every):
+        firsts.setdefault(int(fingerprint(members)), k)
+    kept = np.array(list(firsts.values()))
+    stats = walk_lists(rows, [every[k] for k in kept])
     enough = information(stats) >= least_information
     enough[0] = True
-    inside, outside = np.flatnonzero(enough), np.flatnonzero(~enough)
-    every = [everyone, *(lists[k] for k in kept)]
-    names = [Definition(), *(definitions[k] for k in kept)]
+    inside, outside = kept[enough], kept[~enough]
     return Search(
-        stats[inside],
-        stats[outside],
+        stats[enough],
+        stats[~enough],
         lambda k: names[inside[k]],
         lambda k: names[outside[k]],
         lambda chosen: Lists.of([every[inside[k]] for k in chosen]),
@@ -274,17 +269,16 @@ class PathSearch:
         sizes = [self.rows.rows if place is None else int(self.stats[place][ROWS]) for place in places]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.empty(int(offsets[-1]), np.int32)
-        by_path: dict[int, list[tuple[int, int]]] = {}
-        for k, place in enumerate(places):
+        by_path: dict[int, dict[int, int]] = {}  # where the list of each wanted level of a path starts
+        for place, start in zip(places, offsets[:-1].tolist(), strict=True):
             if place is None:
-                members[offsets[k] : offsets[k + 1]] = self.everyone
+                members[start : start + self.rows.rows] = self.everyone
             else:
-                by_path.setdefault(place[0], []).append((place[1], int(offsets[k])))
-        for path, wanted_levels in by_path.items():
-            depth = max(level for level, _ in wanted_levels) + 1
+                by_path.setdefault(place[0], {})[place[1]] = start
+        for path, levels in by_path.items():
+            depth = max(levels) + 1
             wanted, starts = np.zeros(depth, np.bool_), np.zeros(depth, np.int64)
-            for level, start in wanted_levels:
-                wanted[level], starts[level] = True, start
+            wanted[list(levels)], starts[list(levels)] = True, list(levels.values())
             data = (self.codes, self.levels, self.nominal, self.everyone, np.uint64(path_seed(self.seed, path)))
             follow_path(*data, self.splits[path][:depth], wanted, members, starts)
         return Lists(members, offsets)

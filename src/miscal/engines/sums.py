@@ -8,6 +8,7 @@ other weights are added to limbs, or to real sums where weights are not whole nu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from miscal.carriers.tally import ALL_COLUMNS, Tally, carried
 from miscal.data.vectors import locked
 from miscal.kernels.sorting import BucketMap
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells
+from miscal.pooling.cells import Cells, Numbered
 
 WORDS = 8
 BLOCK = 4096
@@ -112,12 +113,14 @@ class CellSums:
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         """Add rows to the cells of their codes."""
-        if pair.plain:
+        if pair.binary:  # outcomes of one type: kernels are compiled once for each
+            pair = replace(pair, observed=pair.observed.astype(np.uint8, copy=False))
+        if pair.plain and pair.binary:
             self._add_plain(codes, pair, recalibrated)
             return
-        self._add_weighted(codes, pair, pair.predicted, after=False)
+        self._add_weighted(codes, pair, "")
         if recalibrated is not None:
-            self._add_weighted(codes, pair, recalibrated, after=True)
+            self._add_weighted(codes, replace(pair, predicted=recalibrated), "after_")
 
     def _add_plain(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         from miscal.kernels.sums import add_rows
@@ -130,23 +133,21 @@ class CellSums:
         arguments = (pair.predicted, pair.observed, second, codes, self.firsts, *self._room)
         add_rows(*arguments, self._packed, self._wide, self.impossible)
 
-    def _add_weighted(self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, *, after: bool) -> None:
+    def _add_weighted(self, codes: np.ndarray, pair: Pair, prefix: str) -> None:
         from miscal.kernels.sums import full_exact, full_real
 
-        name = ("after_" if after else "") + ("limbs" if pair.whole else "sums")
-        if not getattr(self, name).size:
-            setattr(self, name, np.zeros((sum(self.counts), len(ALL_COLUMNS))))
-        result = getattr(self, name)
-        weight = pair.weight if pair.weight is not None else NO_WEIGHT if pair.whole else np.ones(pair.rows)
+        kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
+        if not pair.whole:
+            kernel, name, weight = full_real, f"{prefix}sums", weight if weight.size else locked(np.ones(pair.rows))
+            if not getattr(self, name).size:
+                setattr(self, name, np.zeros((sum(self.counts), len(ALL_COLUMNS))))
+        # The rows of the recalibrated score are the same, and nobody asks for its log loss.
+        rows, impossible = np.zeros((2, self.rows.size), np.int64) if prefix else (self.rows, self.impossible)
         count = NO_COUNT if pair.count is None else pair.count
-        rows, impossible = (
-            (np.zeros_like(self.rows), np.zeros_like(self.rows)) if after else (self.rows, self.impossible)
-        )
-        kernel = full_exact if pair.whole else full_real
         for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
             own = slice(int(first), int(first) + number)
-            arguments = (place, locked(predicted), pair.observed, locked(weight), count)
-            kernel(*arguments, rows[own], result[own], impossible[own])
+            sums = rows[own], getattr(self, name)[own], impossible[own]
+            kernel(place, pair.predicted, pair.observed, weight, count, *sums)
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""
@@ -179,8 +180,8 @@ class CellSums:
         self.settle()
         return {name: getattr(self, name) for name in NAMES}
 
-    def merge(self, other: dict[str, np.ndarray], places: np.ndarray) -> None:
-        """Add the sums of another part; its cell i is cell places[i] here."""
+    def merge(self, other: dict[str, np.ndarray], places: np.ndarray | None = None) -> None:
+        """Add the sums of another part; its cell i is cell places[i] here, or the same without."""
         self.settle()
         for name in NAMES:
             values = other[name]
@@ -188,7 +189,10 @@ class CellSums:
                 continue
             if not getattr(self, name).size:
                 setattr(self, name, np.zeros((sum(self.counts), *values.shape[1:]), values.dtype))
-            np.add.at(getattr(self, name), places, values)
+            if places is None:
+                setattr(self, name, getattr(self, name) + values)
+            else:
+                np.add.at(getattr(self, name), places, values)
         carried(self.limbs)
         carried(self.after_limbs)
 
@@ -197,20 +201,11 @@ class CellSums:
         self.settle()
         first = int(self.firsts[column])
         own = slice(first, first + self.counts[column])
-        chosen = np.flatnonzero(groups >= 0)
         columns = RECALIBRATED if after else ALL_COLUMNS
-
-        def added(values: np.ndarray) -> np.ndarray:
-            made = np.zeros((cells.count, *values.shape[1:]), values.dtype)
-            np.add.at(made, groups[chosen], values[own][chosen])
-            return made
-
-        limbs = carried(added(self.after_limbs if after else self.limbs)[:, : len(columns)].copy())
-        exact = Tally(
-            cells, added(self.rows), limbs, None, columns, None if after else added(self.impossible), weighted
-        )
-        real = self.after_sums if after else self.sums
-        if not real.size:
-            return exact
-        sums = np.stack([exact.column(name) for name in columns], axis=1) + added(real)[:, : len(columns)]
-        return Tally(cells, exact.counts, None, sums, columns, exact.impossible, weighted)
+        limbs, real = (self.after_limbs, self.after_sums) if after else (self.limbs, self.sums)
+        impossible = None if after else self.impossible[own]
+        every = Numbered(self.counts[column])
+        made = Tally(every, self.rows[own], limbs[own, : len(columns)], None, columns, impossible, weighted)
+        if real.size:
+            made = replace(made, limbs=None, sums=made.floats() + real[own, : len(columns)])
+        return made.coarsen(groups, cells)

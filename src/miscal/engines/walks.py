@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from miscal.carriers.walk import Walk
 from miscal.data.vectors import locked
-from miscal.engines.memory import NO_COUNT, NO_WEIGHT
+from miscal.engines.sums import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
 from miscal.pairs import Pair
 
@@ -19,25 +17,17 @@ LIMB = (1 << 26) - 1
 BLOCK = 1 << 21  # rows a block: each block has its own buckets
 
 
-@dataclass(frozen=True)
-class Border:
-    """The walk at the borders of its buckets: keys and partial sums, for a curve."""
-
-    keys: np.ndarray
-    sums: np.ndarray
-
-
 def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
     """Total, highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given).
 
     locate : also find the keys at which the walk stands highest and lowest (one more pass)
     """
-    return _Walker(pair, pair.predicted if key is None else key).walk(locate)
+    return _Walker(pair, key).walk(locate)
 
 
 def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
     """Highest minus lowest partial sum over the total weight, and nothing else."""
-    highest, _, lowest, _ = _Walker(pair, pair.predicted if key is None else key).extremes()
+    highest, _, lowest, _ = _Walker(pair, key).extremes()
     weight = float(pair.rows if pair.first is None else pair.first.sum())
     return float((highest - lowest) / weight)
 
@@ -45,13 +35,13 @@ def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
 class _Walker:
     """One walk: the bucket map, the sums per bucket, and what is read off them."""
 
-    def __init__(self, pair: Pair, key: np.ndarray) -> None:
+    def __init__(self, pair: Pair, key: np.ndarray | None) -> None:
         from miscal.kernels.sorting import BucketMap
 
-        self.pair, self.key = pair, locked(key)
+        self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
-        self.map = BucketMap(self.key, _buckets(key.size))
+        self.map = BucketMap(self.key, _buckets(pair.rows))
         self.codes = locked(self.map.codes(self.key))
         limbs = self._pass_one().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
         self.falls, self.rises = _value(limbs[0]), _value(limbs[1])
@@ -69,11 +59,8 @@ class _Walker:
             kernel(self.codes[start:stop], *self._rows(slice(start, stop)), result)
             return result
 
-        parts = over_blocks(self.key.size, work, BLOCK)
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return np.asarray(total)
+        first, *others = over_blocks(self.key.size, work, BLOCK)
+        return sum(others, first)
 
     def _rows(self, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         weight = self.weight[rows] if self.weight.size else self.weight
@@ -174,15 +161,14 @@ class _Walker:
             highest_at=float(extremes[1]),
             lowest_at=float(extremes[3]),
             first=self.map.low,
-            last=self.map.high,
         )
 
-    def curve(self, points: int) -> Border:
-        """At most `points` borders of the walk, those that change it most evenly spaced in rows."""
+    def curve(self, points: int) -> tuple[np.ndarray, np.ndarray]:
+        """Keys and partial sums at no more than `points` borders of the buckets, evenly spaced in rows."""
         lows, highs = self._spread(np.ones(self.map.count, bool))
         filled = np.flatnonzero(highs >= lows)
         filled = filled[np.unique(np.linspace(0, filled.size - 1, min(points, filled.size)).astype(int))]
-        return Border(keys=highs[filled], sums=self.borders[filled + 1])
+        return highs[filled], self.borders[filled + 1]
 
 
 def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
@@ -203,7 +189,7 @@ def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     parts = over_blocks(pair.rows, work)
     if pair.whole:
         limbs = np.sum([part.astype(object) for part in parts], axis=0)  # Python's integers: no limit
-        sums = [float(Fraction(int(high) << 26, 1 << 52) + Fraction(int(low), 1 << 52)) for high, low in limbs]
+        sums = [((int(high) << 26) + int(low)) / (1 << 52) for high, low in limbs]  # rounded once
     else:
         sums = [math.fsum(part[i] for part in parts) for i in range(4)]
     return sums[0], sums[1], sums[2], sums[3] - sums[2]
@@ -231,6 +217,6 @@ def _buckets(rows: int) -> int:
     return 16384 if rows < 3_000_000 else 32768
 
 
-def walk_curve(pair: Pair, key: np.ndarray | None = None, *, points: int = 400) -> Border:
-    """The walk at some of its points, exact there: what the cumulative-difference plot draws."""
-    return _Walker(pair, pair.predicted if key is None else key).curve(points)
+def walk_curve(pair: Pair, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and partial sums of the walk at some points, exact there: what the cumulative-difference plot draws."""
+    return _Walker(pair, None).curve(points)

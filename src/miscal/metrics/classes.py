@@ -11,7 +11,8 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import NO_WEIGHT, mean_tally
+from miscal.engines.memory import mean_tally
+from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.cells import EFFECTIVE_EVENTS

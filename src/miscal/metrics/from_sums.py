@@ -128,7 +128,6 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         highest_at=float(tops[high]) if ends[high] > 0 else math.nan,
         lowest_at=float(tops[low]) if ends[low] < 0 else math.nan,
         first=float(cells.edges[filled[0]]),
-        last=float(tops[-1]),
     )
     events = float(effective_events(_total(sums))[0]) if grid.weighted else min(made.expected)
     summary = kuiper_p_value(

@@ -116,7 +116,7 @@ def given_edges(bins: object) -> np.ndarray:
     return edges
 
 
-def bin_index(values: np.ndarray, edges: np.ndarray, codes: np.ndarray | None = None) -> np.ndarray:
+def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The bin of each value as int32: the number of interior edges strictly below it.
 
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
@@ -124,6 +124,6 @@ def bin_index(values: np.ndarray, edges: np.ndarray, codes: np.ndarray | None = 
     """
     from miscal.kernels.buckets import edge_index
 
-    codes = np.empty(values.size, np.int32) if codes is None else codes
+    codes = np.empty(values.size, np.int32)
     edge_index(values, edges, codes)
     return codes

@@ -148,16 +148,12 @@ def several(field: Any, where: str) -> list[tuple[str, Any]]:
     return [(where, field)]
 
 
-def _numbered(codes: np.ndarray, count: int, missing: bool = False) -> LevelPooling:
-    return LevelPooling(codes, Numbered(count, missing))
-
-
 def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
     """Levels of one field."""
     if bins is not None:
         made = column(where.strip("'"), values, where=where)
         pooling = range_pooling(made, bins)
-        return _numbered(pooling.codes(0, len(made)), pooling.cells.count)
+        return LevelPooling(pooling.codes(0, len(made)), Numbered(pooling.cells.count))
     if not isinstance(values, Column):
         try:
             values = flat(values, where)
@@ -168,7 +164,7 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
             return quick
     levels = column(where.strip("'"), values, where=where).as_levels()
     missing = bool((levels.values < 0).any())
-    return _numbered(levels.values, len(levels.levels) + missing, missing)
+    return LevelPooling(levels.values, Numbered(len(levels.levels) + missing, missing))
 
 
 def _own_codes(vector: Vector) -> LevelPooling | None:
@@ -187,7 +183,7 @@ def _own_codes(vector: Vector) -> LevelPooling | None:
     if most >= max(LEAST, SPARE * vector.size) or vector.min() < 0:
         return None
     kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
-    return _numbered(np.ascontiguousarray(vector, dtype=kind), most + 1)
+    return LevelPooling(np.ascontiguousarray(vector, dtype=kind), Numbered(most + 1))
 
 
 def _dictionary(vector: Any) -> LevelPooling | None:
@@ -199,7 +195,7 @@ def _dictionary(vector: Any) -> LevelPooling | None:
     text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
     if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
         return None
-    return _numbered(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), len(entries))
+    return LevelPooling(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), Numbered(len(entries)))
 
 
 def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
@@ -209,14 +205,14 @@ def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
         one = _dense(one.codes(0, rows))
         count = one.cells.count * two.cells.count
     codes = ProductPooling((one, two)).codes(0, rows)
-    return _numbered(codes, count) if count <= max(LEAST, SPARE * rows) else _dense(codes)
+    return LevelPooling(codes, Numbered(count)) if count <= max(LEAST, SPARE * rows) else _dense(codes)
 
 
 def _dense(codes: np.ndarray) -> LevelPooling:
     import pyarrow as pa
 
     made = pa.array(codes).dictionary_encode()
-    return _numbered(made.indices.to_numpy(zero_copy_only=False), len(made.dictionary))
+    return LevelPooling(made.indices.to_numpy(zero_copy_only=False), Numbered(len(made.dictionary)))
 
 
 @dataclass(frozen=True)

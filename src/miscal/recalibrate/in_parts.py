@@ -66,7 +66,7 @@ def fit_to(
     model.check_parameters()
     opening = opened(source, memory or DEFAULT)
     names = _names(model, opening)
-    check_named([*roles.columns, *names], opening.kinds, opening.words, opening.kinds)
+    check_named([*roles.names, *names], opening.kinds, opening.words, opening.kinds)
     kinds = {name: opening.kinds[name] for name in names}
     rows = gather(opening, roles, names, limit=rows_that_fit(memory or DEFAULT, kinds), target="positive")
     if rows.complete or names:

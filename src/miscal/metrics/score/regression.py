@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.engines.memory import NO_WEIGHT
+from miscal.engines.sums import NO_WEIGHT
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair

@@ -158,19 +158,19 @@ def cumulative_curve(compared: Pair, deviation: float, points: int = 400) -> dic
 
     x is the share of rows so far, y the running total over the total weight, band the half-width of a pointwise band.
     """
-    curve = walk_curve(compared, points=points)
+    keys, sums = walk_curve(compared, points)
     weight = np.ones(compared.rows) if compared.first is None else compared.first
-    place = np.searchsorted(curve.keys, compared.predicted, side="left").clip(0, curve.keys.size - 1)
+    place = np.searchsorted(keys, compared.predicted, side="left").clip(0, keys.size - 1)
     second = weight if compared.second is None else compared.second
-    share = np.cumsum(np.bincount(place, weight, curve.keys.size))
-    variance = np.cumsum(np.bincount(place, second * compared.predicted * (1 - compared.predicted), curve.keys.size))
+    share = np.cumsum(np.bincount(place, weight, keys.size))
+    variance = np.cumsum(np.bincount(place, second * compared.predicted * (1 - compared.predicted), keys.size))
     total = float(share[-1])
     # The band grows as the model's variance does, and ends at the deviation given.
     widen = 1.96 * deviation / math.sqrt(float(variance[-1])) if variance[-1] > 0.0 else 0.0
     return {
         "x": [0.0, *(share / total).tolist()],
-        "y": [0.0, *(-curve.sums / total).tolist()],
-        "score": [float(compared.predicted.min()), *curve.keys.tolist()],
+        "y": [0.0, *(-sums / total).tolist()],
+        "score": [float(compared.predicted.min()), *keys.tolist()],
         "band": [0.0, *(widen * np.sqrt(variance)).tolist()],
         "deviation": deviation,  # type: ignore[dict-item]
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.engines.memory import NO_WEIGHT
+from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.inference.smooth import FINEST, NODES, fixed_point, spectrum_of
 from miscal.kernels.threads import over_blocks
