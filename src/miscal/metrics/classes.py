@@ -98,7 +98,7 @@ def _outcomes(p: Predictions) -> Pair:
     return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster)
 
 
-def _words(spec: Score | Variable | Field) -> str:
+def _words(spec: Spec) -> str:
     if isinstance(spec, Score):
         return "by score"
     subject = spec.variable if isinstance(spec, Variable) else spec.field
@@ -156,7 +156,7 @@ class Pools:
         return found
 
 
-def _pools(p: Predictions, spec: Score | Variable | Field) -> Pools:
+def _pools(p: Predictions, spec: Spec) -> Pools:
     if isinstance(spec, Score):
 
         def bins_of(k: int) -> Pooling:
@@ -176,9 +176,7 @@ def _pools(p: Predictions, spec: Score | Variable | Field) -> Pools:
     return Pools(p, shared, lambda _: shared)
 
 
-def _drawn_errors(
-    p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Score | Variable | Field
-) -> np.ndarray:
+def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
     outcomes = _outcomes(p)
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
@@ -203,7 +201,7 @@ def _flipped_errors(
     outcomes: Pair,
     rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     sums: ClassSums,
-    spec: Score | Variable | Field,
+    spec: Spec,
     draws: int,
 ) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""

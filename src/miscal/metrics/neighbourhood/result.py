@@ -159,7 +159,7 @@ def by_neighbourhood(
         compared.predicted, bins, strategy, low=0.0, high=1.0, weight=compared.weight, count=compared.count
     )
     cells = bin_index(compared.predicted, edges)
-    problem = Neighbourhoods(compared, features, cells, bandwidths, True, kernel, True, None, device)
+    problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     flips = chosen.null == "residual"
     local = _local_gaps(problem, flips, min_information)
@@ -198,8 +198,8 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
-    bandwidths, single = bandwidth_array(bandwidth)
-    if not single:
+    bandwidths = bandwidth_array(bandwidth)
+    if np.ndim(bandwidth):
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
     return bandwidths
 

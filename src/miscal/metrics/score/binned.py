@@ -283,12 +283,3 @@ def _group_gaps(
     shape = (names.count, scores.cells.count)
     gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
     return gaps.reshape(shape), tally.weight.reshape(shape)
-
-
-__all__ = [
-    "classwise_calibration_error",
-    "expected_calibration_error",
-    "groupwise_expected_calibration_error",
-    "groupwise_maximum_calibration_error",
-    "maximum_calibration_error",
-]
