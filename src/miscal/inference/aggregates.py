@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.inference.cells import Null
 from miscal.inference.nulls import MatchedDraws, SparseDraws, cell_draws
-from miscal.inference.sums import CellRows, CellSums, Floats
+from miscal.inference.sums import CellRows, Floats, Sums
 
 Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
@@ -115,7 +115,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
 
 
 def aggregate_null(
-    sums: CellSums,
+    sums: Sums,
     metric: Metric,
     *,
     weighted: bool,

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.residual import TOO_SMALL, residual_p_values
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -130,10 +130,8 @@ def _binomial_tails(
 Null = Literal["bernoulli", "residual"]
 
 EXACT_ROWS = 200  # trials up to which a cell is convolved
-EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 CELL_DRAWS = 9_999
 ROW_DRAWS = 200_000_000  # rows times draws of one cell
-STOP = 20
 
 
 @dataclass(frozen=True)
@@ -143,14 +141,9 @@ class CellPValues:
     p_value: Floats
     method: NDArray[np.object_]
 
-    @property
-    def judged(self) -> NDArray[np.bool_]:
-        """Where there is a p-value."""
-        return ~np.isnan(self.p_value)
-
 
 def cell_p_values(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     null: Null = "bernoulli",
@@ -191,7 +184,7 @@ def cell_p_values(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
     >>> one = np.ones(1)
     >>> cells = Sums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
     >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
@@ -202,17 +195,10 @@ def cell_p_values(
     seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
     filled = sums.weight > 0.0
     if null == "residual":
-        found = residual_p_values(
-            sums,
-            rows,
-            binary=response == "binary",
-            model_variance=response == "binary" and not outcome_weights,
-            events_needed=EFFECTIVE_EVENTS,
-            draws=draws,
-            stop=STOP,
-            seed=seed,
-        )
-        p_value[filled], method[filled] = found.p_value[filled], found.method[filled]
+        binary = response == "binary"
+        model = binary and not outcome_weights
+        found = residual_p_values(sums, rows, binary=binary, model_variance=model, draws=draws, seed=seed)
+        p_value[filled], method[filled] = (part[filled] for part in found)
         return CellPValues(p_value, method)
     equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
@@ -225,7 +211,7 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
     return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
 
 
-def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
+def equal_weights(sums: Sums) -> NDArray[np.bool_]:
     """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -236,7 +222,7 @@ def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
 
 
 def _unweighted(
-    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
+    sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     if cells.size == 0:
         return
@@ -270,7 +256,7 @@ def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, F
 
 
 def _weighted(
-    sums: CellSums,
+    sums: Sums,
     cells: Integers,
     rows: CellRows | None,
     draws: int,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers
+from miscal.inference.sums import CellRows, Floats, Integers, Sums
 
 Tail = Callable[[Floats, Integers], Floats]
 
@@ -28,7 +28,7 @@ class GapIntervals(NamedTuple):
 
 
 def cell_gap_intervals(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     tests: int | None = None,
@@ -76,7 +76,7 @@ def cell_gap_intervals(
 
 
 def _mean_events(
-    sums: CellSums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
+    sums: Sums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
 ) -> tuple[Floats, Floats]:
     """Give bounds of the expected Σw·y of the filled cells."""
     scale = sums.weight2[filled] / sums.weight[filled] if weighted else np.ones(int(filled.sum()))

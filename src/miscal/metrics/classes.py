@@ -14,8 +14,8 @@ from miscal.data.predictions import Predictions
 from miscal.engines.memory import NO_WEIGHT, mean_tally
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.cells import EFFECTIVE_EVENTS
 from miscal.inference.nulls import ROW_DRAWS, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null

@@ -32,7 +32,6 @@ from miscal.results import Result
 
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
-NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
 
 
 def noise_of_sums(*, outcome_weights: bool) -> Noise:
@@ -52,7 +51,7 @@ def recalibrated_scores(grid: Tally) -> np.ndarray:
 def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
+    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     made = score_result(found, grid_rows(grid), walked(grid, noise, random_state), settings)
     extra = dict(made.extra)
     if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
@@ -74,7 +73,7 @@ def variable_from_sums(
 ) -> Result:
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
+    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = walked(grid, noise, random_state) if grid is not None and _known(grid) else None
     return variable_result(found, [name], settings, extra or {}, along)
 
@@ -114,7 +113,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
     ends, tops = np.cumsum(-grid.events_off[filled]), cells.edges[filled + 1]
     high, low = int(np.argmax(ends)), int(np.argmin(ends))
-    sums = Sums(*(np.asarray(getattr(grid, word), dtype=np.float64)[filled] for word in NAMES))
+    sums = Sums.of(grid).map(lambda values: values[filled])
     weight, predicted = float(sums.weight.sum()), float(sums.predicted.sum())
     made = Walk(
         total=float(ends[-1]),
@@ -130,7 +129,8 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         first=float(cells.edges[filled[0]]),
         last=float(tops[-1]),
     )
-    events = float(effective_events(_total(sums))[0]) if grid.weighted else min(made.expected)
+    total = sums.map(lambda values: values.sum(keepdims=True))
+    events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
     summary = kuiper_p_value(
         made.range,
         weight=made.weight,
@@ -143,10 +143,6 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         random_state=random_state,
     )
     return made, summary
-
-
-def _total(sums: Sums) -> Sums:
-    return Sums(*(getattr(sums, word).sum(keepdims=True) for word in NAMES))
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

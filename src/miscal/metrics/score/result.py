@@ -81,7 +81,7 @@ def score_result(
     walked : the walk along the score, and how its range compares with noise
     """
     extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
-    used = {"bins_used": found.table.rows, "draws": found.summary.draws}
+    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra)
 
 
