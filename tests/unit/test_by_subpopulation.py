@@ -14,7 +14,8 @@ from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, Random
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference import subpopulation as noise
-from miscal.inference.subpopulation import Steps, bonferroni_noise
+from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.subpopulation import bonferroni_noise
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
 
@@ -98,9 +99,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
     compared = pair(p)
     rows = ordered(compared)
-    from miscal.inference.nulls import seed_of
-
-    steps = Steps(rows, compared, False, seed_of(0)).block(0, 20)
+    steps = Steps.of(compared, rows.order, False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
     values = []
     columns = p.columns.take(rows.order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,14 +16,6 @@ from miscal.pairs import Pair
 DISTINCT = 200  # what the inference's rule asks for; more need not be counted
 LIMB = (1 << 26) - 1
 BLOCK = 1 << 21  # rows a block: each block has its own buckets
-
-
-@dataclass(frozen=True)
-class Border:
-    """The walk at the borders of its buckets: keys and partial sums, for a curve."""
-
-    keys: np.ndarray
-    sums: np.ndarray
 
 
 def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
@@ -177,13 +168,6 @@ class _Walker:
             last=self.map.high,
         )
 
-    def curve(self, points: int) -> Border:
-        """At most `points` borders of the walk, those that change it most evenly spaced in rows."""
-        lows, highs = self._spread(np.ones(self.map.count, bool))
-        filled = np.flatnonzero(highs >= lows)
-        filled = filled[np.unique(np.linspace(0, filled.size - 1, min(points, filled.size)).astype(int))]
-        return Border(keys=highs[filled], sums=self.borders[filled + 1])
-
 
 def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
@@ -229,8 +213,3 @@ def _buckets(rows: int) -> int:
     if rows < 200_000:
         return 4096
     return 16384 if rows < 3_000_000 else 32768
-
-
-def walk_curve(pair: Pair, key: np.ndarray | None = None, *, points: int = 400) -> Border:
-    """The walk at some of its points, exact there: what the cumulative-difference plot draws."""
-    return _Walker(pair, pair.predicted if key is None else key).curve(points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from miscal.inference.cells import Null, equal_weights, match
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 BAND_DRAWS = 999
@@ -221,3 +223,64 @@ def consistency_band(sums: Sums, *, null: Null, rows: CellRows | None, **drawn: 
             block = cell_draws(sums, null=null, rows=rows if residual else None, **drawn).block(0, BAND_DRAWS)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the rows alone.
+
+    weight and residual are those of a trial; `trials` is None where a row is one, or moves with its cluster
+    """
+
+    predicted: Floats
+    weight: Floats
+    residual: Floats
+    trials: Integers | None
+    unit: Integers
+    flips: bool
+    seed: np.uint64
+
+    @classmethod
+    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+        """The rows of a pair in an order; weights are divided by `scale`."""
+        weight = (np.ones(order.size) if pair.weight is None else pair.weight[order]) / scale
+        residual = weight * (pair.observed[order] - pair.predicted[order])
+        trials = None if pair.count is None else pair.count[order]
+        unit = np.arange(order.size) if pair.cluster is None else pair.cluster[order]
+        if pair.cluster is not None and trials is not None:
+            residual, trials = residual * trials, None
+        return cls(pair.predicted[order], weight, residual, trials, unit, flips, seed)
+
+    def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
+        """Draws first .. first + count - 1 of some rows, (rows, count)."""
+        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
+
+        predicted, weight, residual = self.predicted[rows], self.weight[rows], self.residual[rows]
+        seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
+        if self.trials is not None:
+            size = residual if self.flips else weight
+            return _repeated_steps([*seeds, first], self.trials[rows], predicted, size, self.flips, count)
+        steps = np.empty((predicted.size, count))
+        if self.flips:
+            flipped_steps(residual, self.unit[rows], first, self.seed, steps)
+        else:
+            own = seeds[0] if len(seeds) == 1 else np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+            bernoulli_steps(predicted, weight, first, np.uint64(own), steps)
+        return steps
+
+
+def _repeated_steps(
+    seeds: Sequence[int], trials: Integers, probability: Floats, size: Floats, flips: bool, count: int
+) -> Floats:
+    """Steps (rows, count) of rows that stand for several trials: as many independent outcomes, or signs.
+
+    `size` is the weight of a trial, or with signs its residual. The last of the seeds is that of the first draw.
+    """
+    steps = np.empty((trials.size, count))
+    for b in range(count):
+        random = np.random.default_rng([*seeds[:-1], seeds[-1] + b])
+        if flips:
+            steps[:, b] = size * (2.0 * random.binomial(trials, 0.5) - trials)
+        else:
+            steps[:, b] = size * (random.binomial(trials, probability) - trials * probability)
+    return steps

@@ -191,7 +191,11 @@ class Neighbourhoods:
     def weight(self) -> np.ndarray:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
         first = self.pair.first
-        return np.ones(self.pair.rows) if first is None else first / first.mean()
+        return np.ones(self.pair.rows) if first is None else first / self.scale()
+
+    def scale(self) -> float:
+        """The mean weight of a row."""
+        return 1.0 if self.pair.first is None else float(self.pair.first.mean())
 
     def residual(self) -> np.ndarray:
         """Predicted minus observed."""

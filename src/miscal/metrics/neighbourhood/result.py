@@ -16,11 +16,10 @@ from miscal.inference.neighbourhood import (
     LocalGaps,
     MaximumNoise,
     Nearness,
-    ResidualDraws,
     choose_centres,
     maximum_noise,
 )
-from miscal.inference.nulls import seed_of
+from miscal.inference.nulls import Steps, seed_of
 from miscal.metrics.neighbourhood.errors import (
     Bins,
     Kernel,
@@ -32,7 +31,7 @@ from miscal.metrics.neighbourhood.errors import (
 from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
-from miscal.pairs import Pair, pair
+from miscal.pairs import pair
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.results import Result, Table, p_text
 
@@ -165,7 +164,7 @@ def by_neighbourhood(
     local = _local_gaps(problem, flips, min_information)
     centres = choose_centres(local, random_state)
     near = Nearness(features, cells, kernel, float(bandwidths[0]))
-    residuals = ResidualDraws(compared, _trial_weight(compared), flips, int(seed_of(random_state)))
+    residuals = Steps.of(compared, np.arange(compared.rows), flips, seed_of(random_state), problem.scale())
     noise = maximum_noise(near, local, centres, residuals, int(simulations))
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
@@ -204,15 +203,10 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     return bandwidths
 
 
-def _trial_weight(compared: Pair) -> np.ndarray:
-    """Weight of one trial, on the scale of `Neighbourhoods.weight`."""
-    weight = np.ones(compared.rows) if compared.weight is None else compared.weight
-    return weight if compared.first is None else np.asarray(weight / compared.first.mean())
-
-
 def _local_gaps(problem: Neighbourhoods, flips: bool, least: float) -> LocalGaps:
     """Gap, standard error and information around each row."""
-    compared, weight, own = problem.pair, problem.weight(), _trial_weight(problem.pair)
+    compared, weight = problem.pair, problem.weight()
+    own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
     sums = problem.sums((weight, weight * problem.residual())).values[0]

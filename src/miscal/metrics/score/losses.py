@@ -45,14 +45,9 @@ def score_decomposition(
     >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
     0.0
     """
-    return decomposition(Given(y_true, y_prob, sample_weight).pair(target), loss)
-
-
-def decomposition(pair: Pair, loss: str) -> Decomposition:
-    """The decomposition of a pair."""
     if loss not in ("brier", "log"):
         raise refusal("must be 'brier' or 'log'", where="'loss'", got=f"it is {loss!r}")
-    scores, weight, events = pooled_scores(pair)
+    scores, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
     return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
 
 

@@ -15,6 +15,7 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
+from miscal.metrics.score.result import POINTS, cumulative_curve
 from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
@@ -26,7 +27,6 @@ DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 REAL = 0.05
-POINTS = 400  # of a curve
 
 
 class SubpopulationResult(Result):
@@ -318,41 +318,14 @@ def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[
     wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
-        {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}
+        {"label": found.define(int(k)).name, **subpopulation_curve(rows, lists.list(place))}
         for place, k in enumerate(wanted)
     ]
 
 
-def cumulative_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
-    """One curve at no more than `points` ends of blocks of equal scores, its extremes among them.
-
-    x is the share of the weight so far, y the running total of predicted - observed over the total weight, score the
-    score there, band the half-width of the pointwise 95% band of y under calibration.
-    """
+def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
+    """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
-    if signed.size == 0:
-        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
-    outcome = ~np.signbit(signed)
-    score = np.abs(signed, out=signed)
-    weight = rows.weight[members] if rows.weight.size else None
-    # One array of running totals at a time: a million rows are not held six times over.
-    running = np.subtract(score, outcome)
-    running = np.cumsum(running if weight is None else running * weight, out=running)
-    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
-    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
-    some = ends[np.unique(np.concatenate([some, extremes]))]
-    y = running[some]
-    np.subtract(1.0, score, out=running)
-    running *= score
-    if weight is not None:
-        running *= rows.second[members]
-    band = np.sqrt(np.cumsum(running, out=running)[some])
-    x = some + 1.0 if weight is None else np.cumsum(weight)[some]
-    total = float(score.size if weight is None else weight.sum())
-    return {
-        "x": [0.0, *(x / total).tolist()],
-        "y": [0.0, *(y / total).tolist()],
-        "score": [float(score[0]), *score[some].tolist()],
-        "band": [0.0, *(1.96 * band / total).tolist()],
-    }
+    score = np.abs(signed)
+    weight, second = (values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second))
+    return cumulative_curve(score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points)
