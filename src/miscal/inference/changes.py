@@ -66,9 +66,12 @@ def changes(
     """
     from scipy.special import stdtr, stdtrit
 
-    blocks = cluster_blocks(rows) if rows is not None and null == "residual" else None
-    floor = response == "binary" and not outcome_weights
-    noise, number, shared = _noise(sums, blocks, floor=floor)
+    number, noise, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
+    if rows is not None and null == "residual":
+        blocks = cluster_blocks(rows)
+        number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
+    if response == "binary" and not outcome_weights:
+        noise = np.maximum(noise, sums.variance)
     uneven = weighted or null == "residual"
     large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
     many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
@@ -89,15 +92,6 @@ def changes(
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
-
-
-def _noise(sums: Sums, blocks: Blocks | None, *, floor: bool) -> tuple[Floats, Floats, Floats]:
-    """ΣD² and the number of rows or clusters of each cell, and ΣD₁D₂ with the cell before."""
-    number, squares, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
-    if blocks is not None:
-        number, squares = np.diff(blocks.offsets).astype(np.float64), blocks.squares()
-        shared = _shared(blocks)
-    return (np.maximum(squares, sums.variance) if floor else squares), number, shared
 
 
 def _shared(blocks: Blocks) -> Floats:

@@ -13,7 +13,6 @@ from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
-MOST_STEPS = 200
 DRAWS = 199
 EVENTS = 25  # expected on both sides, for the masses to be normal
 BLOCK = 1 << 18  # rows whose squares are held at once
@@ -78,26 +77,9 @@ def smooth_error_at(spectrum: np.ndarray, bandwidth: float) -> float:
 
 
 def fixed_point(spectrum: np.ndarray) -> float:
-    """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one.
+    """The bandwidth that equals its own error: the error falls as the bandwidth grows, so there is one."""
+    from scipy.optimize import brentq
 
-    Regula falsi on error - bandwidth (Illinois variant), halving every fourth step. That difference falls at least as
-    fast as the bandwidth grows, so its size bounds how far the fixed point can be.
-    """
-    low, high = 0.0, 1.0
-    above, below = smooth_error_at(spectrum, low), smooth_error_at(spectrum, high) - high
-    if above == 0.0:
+    if smooth_error_at(spectrum, 0.0) == 0.0:
         return 0.0
-    middle, rising = high, None
-    for step in range(MOST_STEPS):
-        straight = (low * below - high * above) / (below - above)
-        middle = 0.5 * (low + high) if step % 4 == 3 else straight
-        height = smooth_error_at(spectrum, middle) - middle
-        if abs(height) <= 1e-9 * middle or high < 1.0 / FINEST:
-            break
-        stays = (height > 0.0) == rising  # the other end has not moved twice: let it count half
-        rising = height > 0.0
-        if rising:
-            low, above, below = middle, height, below * (0.5 if stays else 1.0)
-        else:
-            high, above, below = middle, above * (0.5 if stays else 1.0), height
-    return middle
+    return float(brentq(lambda width: smooth_error_at(spectrum, width) - width, 0.0, 2.0, xtol=1e-14, rtol=1e-9))

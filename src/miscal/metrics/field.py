@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from miscal.metrics.score.binned import Bins, tally_error
 from miscal.metrics.score.regression import in_the_large
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
-from miscal.pooling.cells import LevelPooling, Numbered, Pooling
+from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.pooling.columns import Nested, field_pooling, named_columns, nested_levels
 from miscal.results import Result, Table
 
@@ -149,21 +149,6 @@ def given_levels(given: Given, field: Any, bins: Bins | None = None) -> LevelPoo
     return LevelPooling(codes, pooling.cells)
 
 
-@dataclass(frozen=True)
-class LeftClosed:
-    """Rows pooled by left-closed bins of the prediction; the last bin holds its upper edge too."""
-
-    values: np.ndarray
-    edges: np.ndarray
-
-    @property
-    def cells(self) -> Numbered:
-        return Numbered(self.edges.size - 1)
-
-    def codes(self, start: int, stop: int) -> np.ndarray:
-        return np.searchsorted(self.edges[1:-1], self.values[start:stop], side="right")
-
-
 def probability_calibration_error(
     y_true: Any,
     y_prob: Any,
@@ -187,7 +172,8 @@ def probability_calibration_error(
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     norm_power(norm)
     edges = edges_for(pair.predicted, bins, "uniform", low=0.0, high=1.0)
-    return tally_error(mean_tally(pair, LeftClosed(pair.predicted, edges)), norm)
+    edges[1:-1] = np.nextafter(edges[1:-1], -np.inf)  # right-closed at the number before is left-closed
+    return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
 
 
 MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do

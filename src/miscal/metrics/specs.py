@@ -80,44 +80,37 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
-    table = _Table.opened(p, dict(read_options))
-    return [table.measured(spec) for spec in specs]
+    source, roles, rows = _opened(p, dict(read_options))
+    return [_measured(spec, source, roles, rows) for spec in specs]
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """A table of which all rows are here, or a sample."""
+def _opened(data: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """A table, which columns mean what, and its rows: all of them, or a sample."""
+    from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
+    from miscal.engines.roles import Roles
+    from miscal.engines.source import opened
 
-    source: Any
-    roles: Any
-    rows: Any
+    _check_named(data, options)
+    memory, columns = options.pop("memory", None), options.pop("columns", None)
+    roles = Roles(**options)
+    source = opened(data, memory)
+    in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
+    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
+    return source, roles, gather(source, roles, columns, limit=limit)
 
-    @classmethod
-    def opened(cls, data: Any, options: dict[str, Any]) -> _Table:
-        from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
-        from miscal.engines.roles import Roles
-        from miscal.engines.source import opened
 
-        _check_named(data, options)
-        memory, columns = options.pop("memory", None), options.pop("columns", None)
-        roles = Roles(**options)
-        source = opened(data, memory)
-        in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
-        limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
-        return cls(source, roles, gather(source, roles, columns, limit=limit))
+def _measured(spec: Spec, source: Any, roles: Any, rows: Any) -> Result:
+    made = spec.run(rows.predictions)
+    if rows.complete:
+        return made
+    from miscal.metrics.from_sums import of_all_rows
 
-    def measured(self, spec: Spec) -> Result:
-        made = spec.run(self.rows.predictions)
-        if self.rows.complete:
-            return made
-        from miscal.metrics.from_sums import of_all_rows
-
-        found = of_all_rows(made, self.rows.predictions, self.source, self.roles)
-        if found is not None:
-            return found
-        words = f" Of a sample of {self.rows.predictions.rows:,} of {self.rows.rows:,} rows, drawn with equal chance."
-        rows = {"sample_rows": self.rows.predictions.rows, "table_rows": self.rows.rows}
-        return replace(made, method=made.method + words, settings={**made.settings, **rows})
+    found = of_all_rows(made, rows.predictions, source, roles)
+    if found is not None:
+        return found
+    words = f" Of a sample of {rows.predictions.rows:,} of {rows.rows:,} rows, drawn with equal chance."
+    sizes = {"sample_rows": rows.predictions.rows, "table_rows": rows.rows}
+    return replace(made, method=made.method + words, settings={**made.settings, **sizes})
 
 
 def _check_named(source: Any, options: dict[str, Any]) -> None:

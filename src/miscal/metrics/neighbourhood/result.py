@@ -33,7 +33,7 @@ from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.pairs import pair
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.results import Result, Table, p_text
+from miscal.results import Result, p_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +180,24 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    extra = {
-        "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
-        "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
-    }
-    return _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        value=noise.plain.value,
+        noise_floor=noise.plain.noise_floor,
+        p_value=noise.tested.p_value,
+        interval=noise.plain.interval,
+        method=_method(chosen.reason, settings, noise, compared.rows),
+        table=table,
+        settings=settings,
+        extra={
+            "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
+            "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
+            "largest_deviations": noise.tested.value,
+            "null_mean": noise.tested.noise_floor,
+            "critical": noise.tested.quantile,
+        },
+    )
 
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
@@ -223,28 +236,6 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
-
-
-def _result(
-    noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
-) -> NeighbourhoodResult:
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=noise.plain.value,
-        noise_floor=noise.plain.noise_floor,
-        p_value=noise.tested.p_value,
-        interval=noise.plain.interval,
-        method=method,
-        table=table,
-        settings=settings,
-        extra={
-            **extra,
-            "largest_deviations": noise.tested.value,
-            "null_mean": noise.tested.noise_floor,
-            "critical": noise.tested.quantile,
-        },
-    )
 
 
 def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:
