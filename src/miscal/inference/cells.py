@@ -20,14 +20,6 @@ NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes ov
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
 
 
-class Tails(NamedTuple):
-    """P(K <= k), P(K >= k), and where the normal was used."""
-
-    lower: Floats
-    upper: Floats
-    normal: NDArray[np.bool_]
-
-
 class Matched(NamedTuple):
     """The matched binomial of each cell: trials, probability, complement, and where the outcomes were swapped."""
 
@@ -56,8 +48,8 @@ def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool
     return Matched(trials, probability, complement, swapped, poisson)
 
 
-def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails:
-    """Give both tails of the sums at `events`; `variance` must be positive."""
+def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
     count = np.where(swapped, size - events, events)
@@ -67,8 +59,7 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails
     far = ~normal
     lower[normal], upper[normal] = _normal_tails(count[normal], rare[normal], variance[normal])
     lower[far], upper[far] = _binomial_tails(count[far], rare[far], variance[far], size[far])
-    lower, upper = np.where(swapped, upper, lower), np.where(swapped, lower, upper)
-    return Tails(lower, upper, normal)
+    return np.where(swapped, upper, lower), np.where(swapped, lower, upper), normal
 
 
 def binomial_tail(
@@ -242,9 +233,9 @@ def _unweighted(
         p_value[cells[exact]] = two_sided(lower, upper)
         method[cells[exact]] = "exact"
     if matched.any():
-        found = tails(events[matched], mean[matched], variance[matched], size[matched])
-        p_value[cells[matched]] = two_sided(found.lower, found.upper)
-        method[cells[matched]] = np.where(found.normal, "normal", "matched binomial")
+        lower, upper, normal = tails(events[matched], mean[matched], variance[matched], size[matched])
+        p_value[cells[matched]] = two_sided(lower, upper)
+        method[cells[matched]] = np.where(normal, "normal", "matched binomial")
 
 
 def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:

@@ -21,7 +21,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
-from miscal.pairs import Pair, pair
+from miscal.pairs import outcome_pair, pair
 from miscal.pooling.bins import edges_for
 from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
@@ -67,7 +67,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
     pools = _pools(p, spec)
     sums = pools.sums()
-    noise = choose_null(_outcomes(p), spec.null)
+    noise = choose_null(outcome_pair(p), spec.null)
     errors = sums.errors(sums.apart, spec.norm)
     drawn = _drawn_errors(p, pools, sums, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
@@ -91,11 +91,6 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
             "rows": p.rows,
         },
     )
-
-
-def _outcomes(p: Predictions) -> Pair:
-    """Weights and clusters of the rows, with the outcomes themselves as what is compared."""
-    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster)
 
 
 def _words(spec: Spec) -> str:
@@ -178,39 +173,32 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
 
 def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
-    outcomes = _outcomes(p)
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
-    matrix, codes, edges = pools.matrix, pools.codes(), pools.inner_edges()
+    rows = (pools.codes(), pools.inner_edges())
     if noise.null == "residual":
-        return _flipped_errors(p, outcomes, (matrix, codes, edges), sums, spec, draws)
+        return _flipped_errors(p, pools.matrix, rows, sums, spec, draws)
     from miscal.kernels.classes import draw_classes
 
-    seed = seed_of(spec.random_state)
-    weight = NO_WEIGHT if outcomes.first is None else outcomes.first
+    seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
+    weight = NO_WEIGHT if first is None else first
 
     def work(start: int, stop: int) -> np.ndarray:
         out = np.zeros((stop - start, *sums.weight.shape))
-        draw_classes(matrix, weight, codes, edges, start, seed, out)
+        draw_classes(matrix, weight, *rows, start, seed, out)
         return sums.errors(sums.predicted - out, spec.norm)
 
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
 def _flipped_errors(
-    p: Predictions,
-    outcomes: Pair,
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
-    sums: ClassSums,
-    spec: Spec,
-    draws: int,
+    p: Predictions, matrix: np.ndarray, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int
 ) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
     from miscal.kernels.classes import class_residuals
 
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    matrix, codes, edges = rows
-    class_residuals(matrix, p.outcome, flipped_weight(outcomes), codes, edges, group, residual)
+    class_residuals(matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []

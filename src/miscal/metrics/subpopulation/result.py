@@ -237,22 +237,14 @@ def _result(
 def _table(
     rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, order: np.ndarray, statistic: str
 ) -> Table:
-    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
-
     stats = found.stats[order]
     errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
     unit = float(deviations(found.stats)[0])
-    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
     low, high, off = _interval(rows, stats)
     return Table(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
-            "rows": stats[:, ROWS].astype(np.int64),
-            "weight": stats[:, WEIGHT],
-            "predicted": stats[:, PREDICTED] / weight,
-            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
-            "gap": -stats[:, TOTAL] / weight,
-            "events_off": -stats[:, TOTAL],
+            **_means(stats),
             "kuiper": errors,
             "deviation": deviation,
             "deviations": values[order] / unit if unit > 0 else np.full(order.size, np.nan),
@@ -297,20 +289,25 @@ def _too_small_words(rows: Ordered, found: Search) -> str:
     return words
 
 
-def _small_table(found: Search) -> Table:
+def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
     from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
 
-    stats = found.too_small
     weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
-    return Table(
-        {
-            "label": np.array([found.define_small(k).name for k in range(len(stats))], dtype=object),
-            "rows": stats[:, ROWS].astype(np.int64),
-            "predicted": stats[:, PREDICTED] / weight,
-            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
-            "information": information(stats),
-        }
-    )
+    return {
+        "rows": stats[:, ROWS].astype(np.int64),
+        "weight": stats[:, WEIGHT],
+        "predicted": stats[:, PREDICTED] / weight,
+        "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
+        "gap": -stats[:, TOTAL] / weight,
+        "events_off": -stats[:, TOTAL],
+    }
+
+
+def _small_table(found: Search) -> Table:
+    stats, means = found.too_small, _means(found.too_small)
+    labels = np.array([found.define_small(k).name for k in range(len(stats))], dtype=object)
+    shown = {name: means[name] for name in ("rows", "predicted", "observed")}
+    return Table({"label": labels, **shown, "information": information(stats)})
 
 
 def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
