@@ -280,23 +280,12 @@ def _simulated(
 ) -> Floats:
     from miscal.kernels.simulate import simulated_cell_tails
 
-    unfolded = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
+    weights = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
-    simulated_cell_tails(
-        rows.offsets,
-        rows.probability,
-        unfolded,
-        rows.repeats(),
-        observed,
-        1e-12 * weight,
-        cells,
-        most,
-        STOP,
-        seed,
-        counts,
-    )
+    sorted_rows = rows.offsets, rows.probability, weights, rows.repeats()
+    simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

@@ -14,7 +14,6 @@ import numpy as np
 
 from miscal.inference.aggregates import NullSummary, max_statistic_p, summary_of_draws
 from miscal.inference.nulls import Steps
-from miscal.inference.subpopulation import reached_p
 
 TESTED = 2000  # centres tested at most; neighbouring ones say the same
 NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
@@ -104,10 +103,6 @@ class MaximumNoise:
     plain: NullSummary
     maxima: np.ndarray  # draws of the largest studentised gap
 
-    def adjusted(self, z: np.ndarray) -> np.ndarray:
-        """P-value of each gap among all tested ones."""
-        return reached_p(self.maxima, np.abs(z))
-
 
 def maximum_noise(near: Nearness, local: LocalGaps, centres: Centres, residuals: Steps, draws: int) -> MaximumNoise:
     """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
@@ -131,8 +126,7 @@ def maximum_noise(near: Nearness, local: LocalGaps, centres: Centres, residuals:
         tested = max_statistic_p(highest, simulate, draws, block=TOGETHER)
     else:
         simulate(0, min(draws, TOGETHER))
-        nan = float("nan")
-        tested = NullSummary(nan, nan, nan, nan, (nan, nan), "none")
+        tested = NullSummary.unknown(float("nan"), "none")
     found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
     return MaximumNoise(tested, found, np.concatenate(studentised))
 

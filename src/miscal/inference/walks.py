@@ -164,7 +164,7 @@ def kuiper_p_value(
         return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties")
-    return NullSummary(value, math.nan, math.nan, math.nan, (math.nan, math.nan), "too small to judge")
+    return NullSummary.unknown(value, "too small to judge")
 
 
 def _brownian(value: float, deviation: float, method: str) -> NullSummary:

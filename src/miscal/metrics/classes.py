@@ -19,10 +19,9 @@ from miscal.inference.sums import EFFECTIVE_EVENTS
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
-from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
+from miscal.metrics.score.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
 from miscal.pairs import outcome_pair, pair
-from miscal.pooling.bins import edges_for
 from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -107,8 +106,7 @@ class Pools:
     predictions: Predictions
     shared: Pooling | None
     of_class: Callable[[int], Pooling]
-    edges: np.ndarray | None = None  # of all classes, where they are the same
-    equal_width: bool = False
+    same: tuple[np.ndarray, bool] | None = None  # the edges of all classes, where they are the same
 
     @property
     def matrix(self) -> np.ndarray:
@@ -134,13 +132,13 @@ class Pools:
 
     def cells(self, k: int) -> Cells:
         """The cells of a class."""
-        return Ranges(self.edges, name="score") if self.edges is not None else self.of_class(k).cells
+        return Ranges(self.same[0], name="score") if self.same is not None else self.of_class(k).cells
 
     def sums(self) -> ClassSums:
         """Sums of every class and cell."""
         p = self.predictions
-        if self.edges is not None and p.probability.ndim == 2 and p.weight is None and p.count is None:
-            return class_sums(p, self.edges, equal_width=self.equal_width)
+        if self.same is not None:
+            return class_sums(p, *self.same)
         tallies = [mean_tally(pair(p, k), self.of_class(k)) for k in range(p.n_classes)]
         shape = (p.n_classes, max(tally.counts.size for tally in tallies))
         found = ClassSums(*(np.zeros(shape) for _ in range(4)))
@@ -157,10 +155,7 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
         def bins_of(k: int) -> Pooling:
             return score_bins(pair(p, k), spec.bins, spec.strategy)
 
-        number = isinstance(spec.bins, (int, np.integer)) and not isinstance(spec.bins, bool)
-        same = spec.strategy == "uniform" or not number
-        edges = edges_for(np.empty(0), spec.bins, spec.strategy, low=0.0, high=1.0) if same else None
-        return Pools(p, None, bins_of, edges, equal_width=number)
+        return Pools(p, None, bins_of, same_edges(p, spec.bins, spec.strategy))
     subject = spec.variable if isinstance(spec, Variable) else spec.field
     columns = named_columns(p.columns, subject)
     if isinstance(spec, Variable):

@@ -260,22 +260,23 @@ def variable_calibration_curve(
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
-    options = {
-        "span": span,
-        "degree": degree,
-        "grid": grid,
-        "trim": trim,
-        "level": level,
-        "se": se,
-        "robust_iterations": robust_iterations,
-        "band": band,
-        "random_state": random_state,
-    }
-    return curve_of(given.pair(target, correct), given.column(columns[0]).values, options)
+    return curve_of(
+        given.pair(target, correct),
+        given.column(columns[0]).values,
+        span=span,
+        degree=degree,
+        grid=grid,
+        trim=trim,
+        level=level,
+        se=se,
+        robust_iterations=robust_iterations,
+        band=band,
+        random_state=random_state,
+    )
 
 
-def curve_of(pair: Pair, values: np.ndarray, options: dict[str, Any]) -> VariableCurve:
-    """The curve of a pair along the values of a variable."""
+def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
+    """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")

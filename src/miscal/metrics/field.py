@@ -19,7 +19,7 @@ from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.shrinkage import Shrunken, shrink
-from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.metrics.pooled import DRAWS, Pooled, pooled, pooled_of, worst_cell
 from miscal.metrics.score.binned import Bins, tally_error
 from miscal.metrics.score.regression import in_the_large
@@ -67,7 +67,6 @@ def field_calibration_error(
     >>> round(field_calibration_error([0, 1], [0.1, 0.8], [["a", "a"], [1, 2]]), 6)
     0.15
     """
-    norm_power(norm)
     return tally_error(_level_tally(y_true, y_prob, field, bins, target, sample_weight), norm)
 
 
@@ -109,7 +108,6 @@ def field_relative_calibration_error(
     >>> field_relative_calibration_error(y, p, z, zero="drop")
     0.25
     """
-    norm_power(norm)
     _check_zero(epsilon, zero)
     levels = _level_tally(y_true, y_prob, field, bins, target, sample_weight)
     return relative_error(levels, epsilon, zero, norm)
@@ -139,14 +137,9 @@ def _level_tally(
     y_true: Any, y_prob: Any, field: Any, bins: Bins | None, target: str | int, sample_weight: Any
 ) -> Tally:
     given = Given(y_true, y_prob, sample_weight)
-    return mean_tally(given.pair(target), given_levels(given, field, bins))
-
-
-def given_levels(given: Given, field: Any, bins: Bins | None = None) -> LevelPooling:
-    """Levels of the rows that were given a weight."""
     pooling = field_pooling(field, bins)
     codes = given.kept_rows(pooling.level_codes, "'field'")
-    return LevelPooling(codes, pooling.cells)
+    return mean_tally(given.pair(target), LevelPooling(codes, pooling.cells))
 
 
 def probability_calibration_error(
@@ -170,7 +163,6 @@ def probability_calibration_error(
     0.2
     """
     pair = Given(y_true, y_prob, sample_weight).pair(target)
-    norm_power(norm)
     edges = edges_for(pair.predicted, bins, "uniform", low=0.0, high=1.0)
     edges[1:-1] = np.nextafter(edges[1:-1], -np.inf)  # right-closed at the number before is left-closed
     return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)

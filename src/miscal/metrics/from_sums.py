@@ -21,7 +21,7 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import draws_for, field_result
-from miscal.metrics.pooled import Noise, pooled_of
+from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, pooled_of
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.result import score_result
 from miscal.metrics.variable import variable_result
@@ -36,9 +36,7 @@ FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 def noise_of_sums(*, outcome_weights: bool) -> Noise:
     """Which null sums call for, and why in words."""
-    if outcome_weights:
-        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
-    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    return OUTCOME_WEIGHTS if outcome_weights else BY_THE_MODEL
 
 
 def recalibrated_scores(grid: Tally) -> np.ndarray:
@@ -52,7 +50,9 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
-    made = score_result(found, grid_rows(grid), walked(grid, noise, random_state), settings)
+    along = walked(grid, noise, random_state)
+    assert along is not None
+    made = score_result(found, grid_rows(grid), along, settings)
     extra = dict(made.extra)
     if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
@@ -74,7 +74,7 @@ def variable_from_sums(
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
-    along = walked(grid, noise, random_state) if grid is not None and _known(grid) else None
+    along = None if grid is None else walked(grid, noise, random_state)
     return variable_result(found, [name], settings, extra or {}, along)
 
 
@@ -100,17 +100,13 @@ def grid_rows(grid: Tally) -> Pair:
     return Pair(mean[kept], observed[kept], count=np.rint(size[kept]).astype(np.int64))
 
 
-def _known(grid: Tally) -> int:
-    """Cells that are not empty and hold no missing values."""
-    cells = grid.cells
-    return int(np.count_nonzero(grid.counts[: cells.count - (isinstance(cells, Ranges) and cells.missing)]))
-
-
-def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary]:
-    """The walk along a grid at the borders of its cells, and how its range compares with noise."""
+def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary] | None:
+    """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells = grid.cells
     assert isinstance(cells, Ranges)
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
+    if not filled.size:
+        return None
     ends, tops = np.cumsum(-grid.events_off[filled]), cells.edges[filled + 1]
     high, low = int(np.argmax(ends)), int(np.argmin(ends))
     sums = Sums.of(grid).map(lambda values: values[filled])

@@ -51,20 +51,23 @@ class Noise:
     outcome_weights: bool = False
 
 
+OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
 def choose_null(pair: Pair, null: str) -> Noise:
     """The null asked for, or sign flips where clusters or outcome-dependent weights call for them."""
     if null not in ("bernoulli", "residual"):
         raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
-    depend = pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed)
-    if depend:
-        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+    if pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed):
+        return OUTCOME_WEIGHTS
     if pair.cluster is not None:
         return Noise("residual", "Sign-flip null, one sign a cluster.")
     if not pair.binary:
         return Noise("residual", "Sign-flip null, because the observed values are not 0 and 1.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
-    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    return BY_THE_MODEL
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.variation import Draws, matched_size
-from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.metrics.pooled import DRAWS, choose_null
 from miscal.metrics.rank_sums import (
     Bins,
@@ -89,7 +89,6 @@ def variation_calibration_error(
     given = Given(y_true, y_prob, sample_weight)
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
-    norm_power(norm)
     sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
     gap = variation_gaps(sums, measure, bias_correction=corrected)
     return float(aggregate(gap, sums.weight, norm))
@@ -204,7 +203,6 @@ def by_variation(
     """
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
-    norm_power(norm)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")

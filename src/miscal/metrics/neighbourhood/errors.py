@@ -17,8 +17,9 @@ from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.vectors import flat
 from miscal.metrics.arrays import Given
+from miscal.metrics.score.binned import score_bins
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.bins import bin_index
 
 KERNELS = ("laplacian", "gaussian", "group")
 DEVICES = ("auto", "cpu", "cuda")
@@ -305,13 +306,13 @@ def local_calibration_error(
         asked = None if queries is None else feature_matrix(asked_features, "'queries' features")
     matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
-    edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
+    pooling = score_bins(pair, bins, strategy)
     where = None
     if asked is not None:
         predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         _check_queries(matrix, asked, predicted)
-        where = (asked, bin_index(predicted, edges))
-    cells = bin_index(pair.predicted, edges)
+        where = (asked, bin_index(predicted, pooling.ranges.edges))
+    cells = pooling.codes(0, pair.rows)
     error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
     error = error if signed else np.abs(error)
     if queries is None:

@@ -31,8 +31,9 @@ from miscal.metrics.neighbourhood.errors import (
 from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
+from miscal.metrics.score.binned import score_bins
 from miscal.pairs import pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, p_text
 
 
@@ -154,10 +155,8 @@ def by_neighbourhood(
     features = made.values
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
-    edges = edges_for(
-        compared.predicted, bins, strategy, low=0.0, high=1.0, weight=compared.weight, count=compared.count
-    )
-    cells = bin_index(compared.predicted, edges)
+    pooling = score_bins(compared, bins, strategy)
+    edges, cells = pooling.ranges.edges, pooling.codes(0, compared.rows)
     problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     flips = chosen.null == "residual"
@@ -204,9 +203,7 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     """The bandwidth as an array of one; the others are refused where they are wrong."""
     check_kernel(kernel)
     check_device(device)
-    whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
-    if not whole or simulations < 1:
-        raise refusal("must be a whole number of at least 1", where="'simulations'", got=f"it is {simulations!r}")
+    check_count("simulations", simulations, 1)
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
+from miscal.inference.subpopulation import reached_p
 from miscal.metrics.neighbourhood.errors import Neighbourhoods
 from miscal.results import Table
 
@@ -41,7 +42,7 @@ def worst_table(
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     z, critical = local.z[centres], noise.tested.quantile
-    adjusted, error, weight = noise.adjusted(z), local.error[centres], problem.weight()
+    adjusted, error, weight = reached_p(noise.maxima, np.abs(z)), local.error[centres], problem.weight()
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:

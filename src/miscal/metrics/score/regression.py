@@ -132,21 +132,8 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
     zero, one = np.zeros(1), np.ones(1)
 
     def work(start: int, stop: int) -> np.ndarray:
-        rows = slice(start, stop)
-        return np.asarray(
-            score_pass(
-                pair.predicted[rows],
-                pair.observed[rows].astype(np.float64),
-                weight[rows],
-                LOGIT,
-                CLIP,
-                1.0 - CLIP,
-                0.0,
-                zero,
-                one,
-                theta,
-            )
-        )
+        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
+        return np.asarray(score_pass(*rows, LOGIT, CLIP, 1.0 - CLIP, 0.0, zero, one, theta))
 
     total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T

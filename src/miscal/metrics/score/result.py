@@ -118,7 +118,7 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
         "brier": vars(brier),
         "log_loss": vars(log),
         "auc": area_under_curve(weight, events),
-        "axis": "logit" if crowded(compared.predicted) else "linear",
+        "axis": "logit" if np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
         "histogram": _histogram(compared),
         "cumulative": cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise)),
     }
@@ -137,11 +137,6 @@ def noise_of(found: NullSummary) -> dict[str, Any]:
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
-
-
-def crowded(scores: np.ndarray) -> bool:
-    """Whether most scores lie so near 0 that a linear axis would show nothing of them."""
-    return bool(np.mean(scores < CROWDED) > 0.5)
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:

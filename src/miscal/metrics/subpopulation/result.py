@@ -190,9 +190,8 @@ def _asked_words(subpopulations: Any) -> Any:
 
 
 def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
-    nan = math.nan
-    summary = NullSummary(float(values.max()), nan, nan, nan, (nan, nan), reason)
-    return MaximumNoise(summary, np.full(values.size, nan), nan, nan, f"{reason[0].upper()}{reason[1:]}.")
+    summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
+    return MaximumNoise(summary, unknown, math.nan, math.nan, f"{reason[0].upper()}{reason[1:]}.")
 
 
 def _result(
