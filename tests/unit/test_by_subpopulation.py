@@ -175,9 +175,10 @@ def test_bonferroni_is_near_the_simulation(rng):
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)
     noise = bonferroni_noise(found.stats, values, "range")
-    assert result.extra["null_critical"] * 0.97 < noise.critical < result.extra["null_critical"] * 1.25
+    unit = result.extra["deviation"]
+    assert 0.97 < noise.summary.quantile / unit / result.extra["null_critical"] < 1.25
     assert noise.summary.p_value >= result.p_value * 0.6
-    assert noise.average > result.extra["null_mean"] * 0.97
+    assert noise.summary.noise_floor / unit > result.extra["null_mean"] * 0.97
     assert "Bonferroni" in noise.method
 
 

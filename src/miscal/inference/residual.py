@@ -81,7 +81,11 @@ def residual_p_values(
     few = (number < FEW_BLOCKS) & (number >= 2.0)
     small = (number < 2.0) | (few & ~at_hand)
     if binary:
-        small |= _events(sums, rows, model_variance=model_variance) < EFFECTIVE_EVENTS
+        events = effective_events(sums)
+        if rows is not None and not model_variance:
+            # Weights that depend on the outcome say nothing of how many events there are: count them.
+            events = np.where(at_hand, rows.rarer_events(), events)
+        small |= events < EFFECTIVE_EVENTS
     if blocks is not None and (few & ~small).any():
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
@@ -104,15 +108,6 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     # No assignment of n signs is rarer than 2 in 2^n.
     floor = np.exp2(np.maximum(1.0 - number, -1000.0))
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))
-
-
-def _events(sums: Sums, rows: CellRows | None, *, model_variance: bool) -> Floats:
-    expected = effective_events(sums)
-    if model_variance or rows is None:
-        return expected
-    at_hand = np.diff(rows.offsets) > 0
-    # Weights that depend on the outcome say nothing of how many events there are: count them.
-    return np.where(at_hand, rows.rarer_events(), expected)
 
 
 def _flips(blocks: Blocks, cells: Integers, draws: int, seed: np.uint64) -> Floats:

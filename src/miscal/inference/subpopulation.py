@@ -86,16 +86,10 @@ def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: boo
 
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
-    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation.
-
-    critical : 95% point of the largest span in standard deviations
-    average : its mean
-    """
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
 
     summary: NullSummary
     adjusted: np.ndarray
-    critical: float
-    average: float
     method: str
 
 
@@ -141,11 +135,9 @@ def _simulated(
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     if flips and pair.cluster is not None:
         words += ", one sign a cluster"
-    unit = deviations(found.stats)[0]
-    critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(np.concatenate(made), values), critical, average, method)
+    return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
 
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -220,7 +212,7 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
         f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
         f"least {EVENTS:.0f} expected events; the floor is that of as many independent ones."
     )
-    return MaximumNoise(summary, adjusted, critical, average, method)
+    return MaximumNoise(summary, adjusted, method)
 
 
 def _critical(tests: int, statistic: str) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import NO_WEIGHT, mean_tally
+from miscal.engines.walks import walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.nulls import ROW_DRAWS, seed_of
@@ -72,7 +73,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
-        name=f"Calibration of each class, {_words(spec)}",
+        name=f"Calibration of each class, by {pools.subject}",
         kind="class",
         value=summary.value,
         noise_floor=summary.noise_floor,
@@ -92,18 +93,12 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     )
 
 
-def _words(spec: Spec) -> str:
-    if isinstance(spec, Score):
-        return "by score"
-    subject = spec.variable if isinstance(spec, Variable) else spec.field
-    return f"by {subject if isinstance(subject, str) else ' and '.join(subject)}"
-
-
 @dataclass(frozen=True, eq=False)
 class Pools:
     """How rows are pooled for every class: shared cells, or bins of the class's own probability."""
 
     predictions: Predictions
+    subject: str
     shared: Pooling | None
     of_class: Callable[[int], Pooling]
     same: tuple[np.ndarray, bool] | None = None  # the edges of all classes, where they are the same
@@ -155,7 +150,7 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
         def bins_of(k: int) -> Pooling:
             return score_bins(pair(p, k), spec.bins, spec.strategy)
 
-        return Pools(p, None, bins_of, same_edges(p, spec.bins, spec.strategy))
+        return Pools(p, "score", None, bins_of, same_edges(p, spec.bins, spec.strategy))
     subject = spec.variable if isinstance(spec, Variable) else spec.field
     columns = named_columns(p.columns, subject)
     if isinstance(spec, Variable):
@@ -163,7 +158,7 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
         shared = crossed(parts)
     else:
         shared = crossed([level_pooling(column) for column in columns])
-    return Pools(p, shared, lambda _: shared)
+    return Pools(p, " and ".join(column.name for column in columns), shared, lambda _: shared)
 
 
 def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
@@ -236,7 +231,7 @@ def _table(
         "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
     }
     if scored:
-        columns["kuiper"] = _kuiper(p)
+        columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]
     return Table(columns)
 
 
@@ -248,10 +243,3 @@ def _judged(sums: ClassSums, noise: Noise, p: Predictions) -> np.ndarray:
     rate = sums.predicted.sum(axis=1) / weight
     size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
     return np.asarray(np.minimum(rate, 1.0 - rate) * size >= EFFECTIVE_EVENTS)
-
-
-def _kuiper(p: Predictions) -> list[float]:
-    """Kuiper's error of each class."""
-    from miscal.engines.walks import walk_range
-
-    return [walk_range(pair(p, k)) for k in range(p.n_classes)]

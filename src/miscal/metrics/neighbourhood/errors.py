@@ -297,7 +297,9 @@ def local_calibration_error(
     bandwidths = bandwidth_array(bandwidth)
     if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    asked_prob, asked_features = _split_queries(queries)
+    if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
+        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
+    asked_prob, asked_features = (None, None) if queries is None else queries
     given = Given(y_true, y_prob, sample_weight)
     if kernel == "group":
         matrix, asked = group_matrix(features, asked_features)
@@ -318,14 +320,6 @@ def local_calibration_error(
     if queries is None:
         error = _all_rows(given, error)
     return np.asarray(error if np.ndim(bandwidth) else error[0])
-
-
-def _split_queries(queries: tuple[Any, Any] | None) -> tuple[Any, Any]:
-    if queries is None:
-        return None, None
-    if not isinstance(queries, (tuple, list)) or len(queries) != 2:
-        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
-    return queries[0], queries[1]
 
 
 def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarray) -> None:

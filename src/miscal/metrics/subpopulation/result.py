@@ -191,7 +191,7 @@ def _asked_words(subpopulations: Any) -> Any:
 
 def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
     summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
-    return MaximumNoise(summary, unknown, math.nan, math.nan, f"{reason[0].upper()}{reason[1:]}.")
+    return MaximumNoise(summary, unknown, f"{reason[0].upper()}{reason[1:]}.")
 
 
 def _result(
@@ -203,8 +203,9 @@ def _result(
     method: str,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
-    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
     unit = float(deviations(found.stats)[0])
+    critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
+    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
     worst = [_described(table, k, found.define(int(order[k])).words(), rows) for k in range(min(NAMED, order.size))]
     tested = int(values.size)
     return SubpopulationResult(
@@ -223,10 +224,10 @@ def _result(
             "deviation": unit,
             "expectation": RANGE_MEAN * unit,
             "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
-            "null_mean": noise.average,
-            "null_critical": noise.critical,
+            "null_mean": average,
+            "null_critical": critical,
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
-            "detectable": (noise.critical + POWER) * unit,
+            "detectable": (critical + POWER) * unit,
             "too_small": _small_table(found),
             "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
         },
@@ -238,7 +239,8 @@ def _table(
 ) -> Table:
     stats = found.stats[order]
     errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
-    unit = float(deviations(found.stats)[0])
+    unit = float(deviations(found.stats)[0]) or math.nan
+    critical = noise.summary.quantile / unit
     low, high, off = _interval(rows, stats)
     return Table(
         {
@@ -246,13 +248,13 @@ def _table(
             **_means(stats),
             "kuiper": errors,
             "deviation": deviation,
-            "deviations": values[order] / unit if unit > 0 else np.full(order.size, np.nan),
+            "deviations": values[order] / unit,
             "scaled": values[order],
             "expected": RANGE_MEAN * deviation,
             "score_low": low,
             "score_high": high,
             "interval_off": off,
-            "detectable": (noise.critical + POWER) * deviation,
+            "detectable": (critical + POWER) * deviation,
             "information": information(stats),
             "p_adjusted": noise.adjusted[order],
         }
