@@ -34,7 +34,7 @@ from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.binned import score_bins
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
-from miscal.results import Result, p_text
+from miscal.results import Result, Table, p_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,24 +179,11 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=noise.plain.value,
-        noise_floor=noise.plain.noise_floor,
-        p_value=noise.tested.p_value,
-        interval=noise.plain.interval,
-        method=_method(chosen.reason, settings, noise, compared.rows),
-        table=table,
-        settings=settings,
-        extra={
-            "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
-            "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
-            "largest_deviations": noise.tested.value,
-            "null_mean": noise.tested.noise_floor,
-            "critical": noise.tested.quantile,
-        },
-    )
+    extra = {
+        "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
+        "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
+    }
+    return _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
 
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
@@ -233,6 +220,25 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
+
+
+def _result(
+    noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
+) -> NeighbourhoodResult:
+    plain, tested = noise.plain, noise.tested
+    words = {"largest_deviations": tested.value, "null_mean": tested.noise_floor, "critical": tested.quantile}
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        value=plain.value,
+        noise_floor=plain.noise_floor,
+        p_value=tested.p_value,
+        interval=plain.interval,
+        method=method,
+        table=table,
+        settings=settings,
+        extra={**extra, **words},
+    )
 
 
 def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:
