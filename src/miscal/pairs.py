@@ -127,6 +127,11 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
     )
 
 
+def outcome_pair(p: Predictions) -> Pair:
+    """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
+    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster, target="ranks")
+
+
 def _target(target: str | int, predictions: Predictions) -> str | int:
     several = predictions.probability.ndim == 2
     if isinstance(target, str) and target in ("auto", "positive", "top"):

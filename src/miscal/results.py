@@ -74,7 +74,7 @@ class Table(Mapping[str, np.ndarray]):
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as lists of plain Python values."""
-        return {name: _listed(values) for name, values in self._columns.items()}
+        return {name: _plain(values) for name, values in self._columns.items()}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as an Arrow table."""
@@ -119,14 +119,6 @@ class Table(Mapping[str, np.ndarray]):
         )
         more = f"<caption>{self.rows - SHOWN} more rows</caption>" if self.rows > SHOWN else ""
         return f"<table>{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _listed(values: np.ndarray) -> list[Any]:
-    """Values of any kind; arrays among them as lists."""
-    listed: list[Any] = values.tolist()
-    if values.dtype != object:
-        return listed
-    return [value.tolist() if isinstance(value, np.ndarray) else value for value in listed]
 
 
 def _column(values: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import rows_of_cells
-from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p, simulated_walk, walk_rows
+from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p, simulated_walk
 from tests.cells import sums_of_rows
 
 
@@ -254,7 +254,9 @@ def test_simulated_walk_is_brute_force_with_ties_and_weights():
         return (max(walk.max(), 0) - min(walk.min(), 0)) / w.sum()
 
     brute = np.array([span(generator.random(400) < p) for _ in range(3000)])
-    found = simulated_walk(span(y), walk_rows(p, p, y, w), draws=2999, stop=None)
+    keys, codes = np.unique(p, return_inverse=True)
+    rows = rows_of_cells(codes, keys.size, p, y, weight=w)
+    found = simulated_walk(span(y), rows, draws=2999, stop=None)
     truth = np.mean(brute >= span(y) - 1e-12)
     assert found.p_value == pytest.approx(truth, abs=6 * math.sqrt(max(truth * (1 - truth), 0.01) / 1500))
     assert found.noise_floor == pytest.approx(brute.mean(), abs=6 * brute.std() / math.sqrt(1500))

@@ -14,7 +14,8 @@ from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, Random
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference import subpopulation as noise
-from miscal.inference.subpopulation import Steps, bonferroni_noise
+from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.subpopulation import bonferroni_noise
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
 
@@ -98,9 +99,7 @@ def test_simulated_maximum_is_the_metric_of_simulated_outcomes(rng):
     result = by_subpopulation(p, subpopulations=40, simulations=20, min_information=0)
     compared = pair(p)
     rows = ordered(compared)
-    from miscal.inference.nulls import seed_of
-
-    steps = Steps(rows, compared, False, seed_of(0)).block(0, 20)
+    steps = Steps.of(compared, rows.order, False, seed_of(0)).block(0, 20)
     score = np.abs(rows.signed)
     values = []
     columns = p.columns.take(rows.order)
@@ -176,9 +175,10 @@ def test_bonferroni_is_near_the_simulation(rng):
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)
     noise = bonferroni_noise(found.stats, values, "range")
-    assert result.extra["null_critical"] * 0.97 < noise.critical < result.extra["null_critical"] * 1.25
+    unit = result.extra["deviation"]
+    assert 0.97 < noise.summary.quantile / unit / result.extra["null_critical"] < 1.25
     assert noise.summary.p_value >= result.p_value * 0.6
-    assert noise.average > result.extra["null_mean"] * 0.97
+    assert noise.summary.noise_floor / unit > result.extra["null_mean"] * 0.97
     assert "Bonferroni" in noise.method
 
 

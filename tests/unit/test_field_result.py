@@ -10,7 +10,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import miscal
-from miscal.metrics.field_levels import _spread2, common_shift, shifted, shrink
+from miscal.inference.shrinkage import _spread2, shrink
+from miscal.inference.sums import Sums
+from miscal.metrics.field import shifted
+from miscal.metrics.score.regression import in_the_large
 from miscal.pairs import pair
 
 
@@ -62,7 +65,7 @@ def test_shrinkage_is_the_posterior_of_the_tree(rng):
     result = miscal.by_field(data, "child", parent="top")
     tally = result.extra["tally"]
     np.testing.assert_allclose(tally.gap, result.table["gap"])
-    made = shrink(tally, tally.residual2, [parent])
+    made = shrink(Sums.of(tally), tally.residual2, [parent])
     information = tally.variance
     value = tally.events_off / information
     noise = tally.residual2.sum() / tally.variance.sum() / information
@@ -146,7 +149,7 @@ def test_common_shift_makes_the_total_right(rng):
     p = predictions(rng, shift=np.full(8, -0.8))
     compared = pair(p)
     expected = brentq(lambda d: expit(logit(p.probability) + d).sum() - p.outcome.sum(), -5, 5, xtol=1e-13)
-    assert common_shift(compared) == pytest.approx(expected, abs=1e-9)
+    assert in_the_large(compared).value == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(shifted(p.probability, 0.7), expit(logit(p.probability) + 0.7), rtol=1e-12)
     np.testing.assert_allclose(shifted(p.probability, -300.0), expit(logit(p.probability) - 300.0), rtol=1e-9)
     assert shifted(np.array([0.0, 1.0]), 5.0).tolist() == [0.0, 1.0]

@@ -22,12 +22,12 @@ from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.sums import Sums, rows_of_cells, weights_depend_on_outcome
-from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value, walk_rows
+from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
 from tests.cells import sums_of_rows
 
 
 def span(rows):
-    walk = np.cumsum(rows.residuals())[rows.ends - 1]
+    walk = np.cumsum(rows.residuals())[rows.offsets[1:] - 1]
     total = rows.probability.size if rows.weight is None else rows.weight.sum()
     return (max(walk.max(), 0.0) - min(walk.min(), 0.0)) / total
 
@@ -144,27 +144,18 @@ def test_false_alarms_of_the_kuiper_walk(kind):
             y = np.repeat(generator.random(100) < p[::5], 5).astype(float)
         if kind == "weights":
             weight = generator.gamma(2, 1, size)
-        rows = walk_rows(p, p, y, weight, cluster)
-        ties = None
-        if kind == "ties":
-            codes = np.unique(p, return_inverse=True)[1]
-            ties = sums_of_rows(rows_of_cells(codes, codes.max() + 1, p, y))
+        codes = np.unique(p, return_inverse=True)[1]
+        rows = rows_of_cells(codes, codes.max() + 1, p, y, weight=weight, cluster=cluster)
+        ties = sums_of_rows(rows) if kind == "ties" else None
         null = "residual" if kind in {"flips", "clusters"} else "bernoulli"
         given_rows = None if kind == "ties" else rows
         found = kuiper_p_value(
-            span(rows), weight=1.0, variance=1.0, distinct=rows.ends.size, events=p.sum(), null=null, rows=given_rows,
+            span(rows), weight=1.0, variance=1.0, distinct=rows.cells, events=p.sum(), null=null, rows=given_rows,
             ties=ties, draws=99, stop=None,
         )  # fmt: skip
         alarms += found.p_value <= 0.05
     assert alarms <= binom.isf(1e-6, sets, 0.05)
     assert alarms >= binom.ppf(1e-6, sets, 0.035)
-
-
-def test_walk_rows_pool_ties_and_missing_keys():
-    key = np.array([3.0, math.nan, 1.0, 3.0, math.nan])
-    rows = walk_rows(key, np.arange(5) / 10, np.zeros(5))
-    assert rows.ends.tolist() == [1, 3, 5]
-    assert rows.probability.tolist() == [0.2, 0.0, 0.3, 0.1, 0.4]
 
 
 # ----------------------------------------------------------------------------------------------------- maxima

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -163,13 +164,6 @@ class _Walker:
             first=self.map.low,
         )
 
-    def curve(self, points: int) -> tuple[np.ndarray, np.ndarray]:
-        """Keys and partial sums at no more than `points` borders of the buckets, evenly spaced in rows."""
-        lows, highs = self._spread(np.ones(self.map.count, bool))
-        filled = np.flatnonzero(highs >= lows)
-        filled = filled[np.unique(np.linspace(0, filled.size - 1, min(points, filled.size)).astype(int))]
-        return highs[filled], self.borders[filled + 1]
-
 
 def walk_totals(pair: Pair) -> tuple[float, float, float, float]:
     """Σw, Σw²p(1-p), and the expected events and non-events counted by rows."""
@@ -215,8 +209,3 @@ def _buckets(rows: int) -> int:
     if rows < 200_000:
         return 4096
     return 16384 if rows < 3_000_000 else 32768
-
-
-def walk_curve(pair: Pair, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and partial sums of the walk at some points, exact there: what the cumulative-difference plot draws."""
-    return _Walker(pair, None).curve(points)

@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.inference.cells import Null
 from miscal.inference.nulls import MatchedDraws, SparseDraws, cell_draws
-from miscal.inference.sums import CellRows, CellSums, Floats
+from miscal.inference.sums import CellRows, Floats, Sums
 
 Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
@@ -40,6 +40,11 @@ class NullSummary:
     draws: int = 0
     exceedances: int = 0
 
+    @classmethod
+    def unknown(cls, value: float, reason: str) -> NullSummary:
+        """A statistic of whose noise nothing can be said, and why."""
+        return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
+
 
 def summary_of_draws(value: float, draws: Floats, *, method: str, level: float = 0.95) -> NullSummary:
     """Compare a value with draws of it under the null: ``p = (1 + #{T* >= T})/(1 + B)``.
@@ -52,7 +57,7 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
     0.5
     """
     if math.isnan(value) or draws.size == 0:
-        return NullSummary(value, math.nan, math.nan, math.nan, (math.nan, math.nan), method)
+        return NullSummary.unknown(value, method)
     exceedances = int(np.count_nonzero(draws >= value - 1e-12 * abs(value)))
     # The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw.
     rank = min(draws.size, math.ceil(level * (draws.size + 1)))
@@ -139,7 +144,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
 
 
 def aggregate_null(
-    sums: CellSums,
+    sums: Sums,
     metric: Metric,
     *,
     weighted: bool,

@@ -13,19 +13,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.residual import TOO_SMALL, residual_p_values
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
-
-
-class Tails(NamedTuple):
-    """P(K <= k), P(K >= k), and where the normal was used."""
-
-    lower: Floats
-    upper: Floats
-    normal: NDArray[np.bool_]
 
 
 class Matched(NamedTuple):
@@ -56,8 +48,8 @@ def match(mean: Floats, variance: Floats, size: Floats, swapped: NDArray[np.bool
     return Matched(trials, probability, complement, swapped, poisson)
 
 
-def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails:
-    """Give both tails of the sums at `events`; `variance` must be positive."""
+def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Give P(K <= k), P(K >= k) at k = `events`, and where the normal was used; `variance` must be positive."""
     swapped = mean > 0.5 * size
     rare = np.where(swapped, size - mean, mean)
     count = np.where(swapped, size - events, events)
@@ -67,8 +59,7 @@ def tails(events: Floats, mean: Floats, variance: Floats, size: Floats) -> Tails
     far = ~normal
     lower[normal], upper[normal] = _normal_tails(count[normal], rare[normal], variance[normal])
     lower[far], upper[far] = _binomial_tails(count[far], rare[far], variance[far], size[far])
-    lower, upper = np.where(swapped, upper, lower), np.where(swapped, lower, upper)
-    return Tails(lower, upper, normal)
+    return np.where(swapped, upper, lower), np.where(swapped, lower, upper), normal
 
 
 def binomial_tail(
@@ -130,10 +121,8 @@ def _binomial_tails(
 Null = Literal["bernoulli", "residual"]
 
 EXACT_ROWS = 200  # trials up to which a cell is convolved
-EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 CELL_DRAWS = 9_999
 ROW_DRAWS = 200_000_000  # rows times draws of one cell
-STOP = 20
 
 
 @dataclass(frozen=True)
@@ -143,14 +132,9 @@ class CellPValues:
     p_value: Floats
     method: NDArray[np.object_]
 
-    @property
-    def judged(self) -> NDArray[np.bool_]:
-        """Where there is a p-value."""
-        return ~np.isnan(self.p_value)
-
 
 def cell_p_values(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     null: Null = "bernoulli",
@@ -191,7 +175,7 @@ def cell_p_values(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
     >>> one = np.ones(1)
     >>> cells = Sums(50 * one, 50 * one, 50 * one, 0.25 * one, 3 * one, 0.24875 * one, 3 * one)
     >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
@@ -202,17 +186,10 @@ def cell_p_values(
     seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
     filled = sums.weight > 0.0
     if null == "residual":
-        found = residual_p_values(
-            sums,
-            rows,
-            binary=response == "binary",
-            model_variance=response == "binary" and not outcome_weights,
-            events_needed=EFFECTIVE_EVENTS,
-            draws=draws,
-            stop=STOP,
-            seed=seed,
-        )
-        p_value[filled], method[filled] = found.p_value[filled], found.method[filled]
+        binary = response == "binary"
+        model = binary and not outcome_weights
+        found = residual_p_values(sums, rows, binary=binary, model_variance=model, draws=draws, seed=seed)
+        p_value[filled], method[filled] = (part[filled] for part in found)
         return CellPValues(p_value, method)
     equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
@@ -225,7 +202,7 @@ def two_sided(lower: Floats, upper: Floats) -> Floats:
     return np.minimum(1.0, 2.0 * np.minimum(lower, upper))
 
 
-def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
+def equal_weights(sums: Sums) -> NDArray[np.bool_]:
     """Tell which cells hold rows of one weight only, so that they can be treated as unweighted."""
     # (Σw)² = n Σw² only when all weights in the cell are equal (Cauchy-Schwarz).
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -236,7 +213,7 @@ def equal_weights(sums: CellSums) -> NDArray[np.bool_]:
 
 
 def _unweighted(
-    sums: CellSums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
+    sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
 ) -> None:
     if cells.size == 0:
         return
@@ -256,9 +233,9 @@ def _unweighted(
         p_value[cells[exact]] = two_sided(lower, upper)
         method[cells[exact]] = "exact"
     if matched.any():
-        found = tails(events[matched], mean[matched], variance[matched], size[matched])
-        p_value[cells[matched]] = two_sided(found.lower, found.upper)
-        method[cells[matched]] = np.where(found.normal, "normal", "matched binomial")
+        lower, upper, normal = tails(events[matched], mean[matched], variance[matched], size[matched])
+        p_value[cells[matched]] = two_sided(lower, upper)
+        method[cells[matched]] = np.where(normal, "normal", "matched binomial")
 
 
 def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:
@@ -270,7 +247,7 @@ def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, F
 
 
 def _weighted(
-    sums: CellSums,
+    sums: Sums,
     cells: Integers,
     rows: CellRows | None,
     draws: int,
@@ -303,23 +280,12 @@ def _simulated(
 ) -> Floats:
     from miscal.kernels.simulate import simulated_cell_tails
 
-    unfolded = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
+    weights = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.
     most = np.clip(ROW_DRAWS // np.maximum(np.diff(rows.offsets)[cells], 1), 99, max(draws, 99))
     most = np.minimum(most, draws)
-    simulated_cell_tails(
-        rows.offsets,
-        rows.probability,
-        unfolded,
-        rows.repeats(),
-        observed,
-        1e-12 * weight,
-        cells,
-        most,
-        STOP,
-        seed,
-        counts,
-    )
+    sorted_rows = rows.offsets, rows.probability, weights, rows.repeats()
+    simulated_cell_tails(*sorted_rows, observed, 1e-12 * weight, cells, most, STOP, seed, counts)
     below, above, made = (counts[:, column].astype(np.float64) for column in range(3))
     return two_sided((1.0 + below) / (1.0 + made), (1.0 + above) / (1.0 + made))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from miscal.inference.adjust import holm
-from miscal.inference.cells import EFFECTIVE_EVENTS, Null
+from miscal.inference.cells import Null
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import CellRows, CellSums, Floats, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums, effective_events
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
@@ -33,7 +33,7 @@ class Changes:
 
 
 def changes(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     null: Null = "bernoulli",
@@ -58,7 +58,7 @@ def changes(
 
     Examples
     --------
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
     >>> n, p, y = np.full(3, 1000.0), np.full(3, 200.0), np.array([200.0, 210.0, 300.0])
     >>> found = changes(Sums(n, n, n, p, y, 0.8 * p, y * 0.6 + 40), weighted=False)
     >>> found.change.round(3).tolist(), found.p_adjusted.round(3).tolist()
@@ -66,9 +66,12 @@ def changes(
     """
     from scipy.special import stdtr, stdtrit
 
-    blocks = cluster_blocks(rows) if rows is not None and null == "residual" else None
-    floor = response == "binary" and not outcome_weights
-    noise, number, shared = _noise(sums, blocks, floor=floor)
+    number, noise, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
+    if rows is not None and null == "residual":
+        blocks = cluster_blocks(rows)
+        number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
+    if response == "binary" and not outcome_weights:
+        noise = np.maximum(noise, sums.variance)
     uneven = weighted or null == "residual"
     large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
     many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
@@ -91,15 +94,6 @@ def changes(
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))
 
 
-def _noise(sums: CellSums, blocks: Blocks | None, *, floor: bool) -> tuple[Floats, Floats, Floats]:
-    """ΣD² and the number of rows or clusters of each cell, and ΣD₁D₂ with the cell before."""
-    number, squares, shared = np.asarray(sums.rows, np.float64), sums.residual2, np.zeros(sums.rows.size)
-    if blocks is not None:
-        number, squares = np.diff(blocks.offsets).astype(np.float64), blocks.squares()
-        shared = _shared(blocks)
-    return (np.maximum(squares, sums.variance) if floor else squares), number, shared
-
-
 def _shared(blocks: Blocks) -> Floats:
     """ΣD₁D₂ over the clusters that a cell has in common with the one before."""
     cells = blocks.cells()
@@ -111,7 +105,7 @@ def _shared(blocks: Blocks) -> Floats:
 
 
 def _large(
-    sums: CellSums, rows: CellRows | None, *, uneven: bool, outcome_weights: bool, response: str
+    sums: Sums, rows: CellRows | None, *, uneven: bool, outcome_weights: bool, response: str
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Steps whose two cells have enough events, expected or happened, for their residuals to tell the noise."""
     filled = np.asarray(sums.weight > 0)

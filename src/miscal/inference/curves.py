@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,17 @@ DENSE = 400  # two_delta is exact up to this many distinct values
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Curves at sorted points, their errors and degrees of freedom; what follows is known for some errors only.
+class Smooth:
+    """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
 
-    `correlations` across the points, one matrix a response, are made for a simultaneous band.
+    `degree` is the local degree that the window's values could carry; `trace` is the equivalent number of parameters
+    (of the first response's operator); `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
+    `correlations` across the points, one matrix a response, are made for a simultaneous band. `critical` is the
+    multiple of the standard error that makes the band, Student's at `degrees_of_freedom`.
     """
 
+    grid: Floats
+    bandwidth: Floats
     fit: Floats
     standard_error: Floats
     degrees_of_freedom: Floats
@@ -45,12 +50,23 @@ class Estimate:
     sigma: Floats
     one_delta: float
     correlations: list[Floats]
+    critical: Floats = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def low(self) -> Floats:
+        """The lower end of the band."""
+        return self.fit - self.critical * self.standard_error
+
+    @property
+    def high(self) -> Floats:
+        """The upper end of the band."""
+        return self.fit + self.critical * self.standard_error
 
 
 def estimate(
     rows: Rows, codes: Integers | None, where: Windows, span: float, degree: int, se: str, iterations: int,
     simultaneous: bool,
-) -> Estimate:  # fmt: skip
+) -> Smooth:  # fmt: skip
     """Fit all responses at the points; responses are apart only when robustness gives each its own weights."""
     own = find_windows(rows, rows.x, span, MANY)
     parts = [rows]
@@ -110,7 +126,7 @@ def _robust_fit(
 # ---- the sandwich ----------------------------------------------------------------------------------------------------
 def _sandwich(
     rows: Rows, codes: Integers | None, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool
-) -> Estimate:
+) -> Smooth:
     """Operator weights squared times squared residuals, each divided by 1 - l_ii (HC3)."""
     robust, sums, fit, at_values = _robust_fit(rows, where, own, degree, iterations)
     weight = np.asarray(rows.weight * robust)
@@ -138,7 +154,8 @@ def _sandwich(
     error[spread[:, -1] >= 1.0 - 1e-9] = np.nan  # the fit rests on one row
     sigma = np.full(len(rows.y), np.nan)
     trace = float(at_values.leverage @ sums[0])
-    return Estimate(fit.values, error, freedom, fit.degree, trace, sigma, np.nan, correlations)
+    found = (fit.values, error, freedom, fit.degree, trace, sigma, np.nan, correlations)
+    return Smooth(where.points, where.bandwidth, *found)
 
 
 def _clustered(
@@ -196,7 +213,7 @@ def _base(rows: Rows, own: Windows, degree: int) -> _Base:
 
 def _constant(
     rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, base: _Base, simultaneous: bool
-) -> Estimate:
+) -> Smooth:
     fit = fit_at(line_of(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
     mass = base.sums[:1]
     final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, base.fit.values.T, strict=False)]
@@ -207,7 +224,8 @@ def _constant(
     correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
     freedom, trace = np.full_like(error, base.freedom), float(base.fit.leverage @ mass[0])
-    return Estimate(final.values, error, freedom, final.degree, trace, sigma, base.delta, correlations)
+    found = (final.values, error, freedom, final.degree, trace, sigma, base.delta, correlations)
+    return Smooth(where.points, where.bandwidth, *found)
 
 
 def _pseudo_residuals(rows: Rows, robust: Floats | float, fit: Fit, own: Windows, degree: int) -> Floats:
@@ -250,7 +268,7 @@ def _correlations(x: Floats, variances: list[Floats], where: Windows, fit: Fit) 
 
 
 def critical_values(
-    done: Estimate, level: float, simultaneous: bool, random_state: int | np.random.Generator | None
+    done: Smooth, level: float, simultaneous: bool, random_state: int | np.random.Generator | None
 ) -> Floats:
     """Multiples of the standard error, (points, responses): Student's quantile at the level of the band.
 

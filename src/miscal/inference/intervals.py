@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers
+from miscal.inference.sums import CellRows, Floats, Integers, Sums
 
 Tail = Callable[[Floats, Integers], Floats]
 
@@ -20,23 +19,16 @@ STRAIGHT = 20  # steps after which only halving is left
 SETTLED = 1e-9  # relative, of a bound or of its tail
 
 
-class GapIntervals(NamedTuple):
-    """Lower and upper bounds of each cell's gap, predicted minus observed, per unit of weight."""
-
-    low: Floats
-    high: Floats
-
-
 def cell_gap_intervals(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     tests: int | None = None,
     level: float = 0.05,
     null: Null = "bernoulli",
     rows: CellRows | None = None,
-) -> GapIntervals:
-    """Give intervals of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
+) -> tuple[Floats, Floats]:
+    """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
 
     The expected number of events is the unknown: the interval holds every mean λ that the cell's test would not reject,
     a binomial matched to λ and to the variance ``ρλ(1 - λ/n)``, ρ being the ratio that the predictions
@@ -68,15 +60,15 @@ def cell_gap_intervals(
         gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
         reach = adjusted_z(number, level) * np.sqrt(noise[filled]) / sums.weight[filled]
         low[filled], high[filled] = gap - reach, gap + reach
-        return GapIntervals(low, high)
+        return low, high
     least, most = _mean_events(sums, filled, weighted=weighted, tests=number, level=level)
     low[filled] = (sums.predicted[filled] - most) / sums.weight[filled]
     high[filled] = (sums.predicted[filled] - least) / sums.weight[filled]
-    return GapIntervals(low, high)
+    return low, high
 
 
 def _mean_events(
-    sums: CellSums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
+    sums: Sums, filled: NDArray[np.bool_], *, weighted: bool, tests: int, level: float
 ) -> tuple[Floats, Floats]:
     """Give bounds of the expected Σw·y of the filled cells."""
     scale = sums.weight2[filled] / sums.weight[filled] if weighted else np.ones(int(filled.sum()))

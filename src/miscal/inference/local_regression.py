@@ -169,13 +169,10 @@ def fit_at(line: Line, where: Windows, degree: int) -> Fit:
 
     points = where.points.size
     values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
-    kept, room = np.empty(points, np.int64), line.room(where)
+    kept = np.empty(points, np.int64)
 
     def work(i: int, j: int) -> None:
-        loess.fit_points(
-            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
-            where.points[i:j], where.window[i:j], where.inverse[i:j], degree, values[i:j], solution[i:j], kept[i:j],
-        )  # fmt: skip
+        loess.fit_points(*_sides(line, where, i, j), degree, values[i:j], solution[i:j], kept[i:j])
 
     over_blocks(points, work, block=64 * where.run)
     return Fit(values, solution, kept)
@@ -186,16 +183,19 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
     from miscal.kernels import loess
 
     line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
-    out, room = np.empty((where.points.size, values.shape[0])), line.room(where)
+    out = np.empty((where.points.size, values.shape[0]))
 
     def work(i: int, j: int) -> None:
-        loess.power_points(
-            line.x, line.values, line.distinct, line.size, line.basis, room, where.run,
-            where.points[i:j], where.window[i:j], where.inverse[i:j], fit.solution[i:j], power, out[i:j],
-        )  # fmt: skip
+        loess.power_points(*_sides(line, where, i, j), fit.solution[i:j], power, out[i:j])
 
     over_blocks(where.points.size, work, block=64 * where.run)
     return out
+
+
+def _sides(line: Line, where: Windows, i: int, j: int) -> tuple[Any, ...]:
+    """What the kernels take first: the line, and some of the windows."""
+    windows = (where.points[i:j], where.window[i:j], where.inverse[i:j])
+    return line.x, line.values, line.distinct, line.size, line.basis, line.room(where), where.run, *windows
 
 
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:

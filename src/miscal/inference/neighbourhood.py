@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miscal.inference.aggregates import NullSummary, max_statistic_p, summary_of_draws
-from miscal.inference.subpopulation import reached_p, repeated_steps
-from miscal.pairs import Pair
+from miscal.inference.nulls import Steps
 
 TESTED = 2000  # centres tested at most; neighbouring ones say the same
 NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
@@ -97,38 +96,6 @@ def choose_centres(local: LocalGaps, random_state: Any) -> Centres:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualDraws:
-    """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the row alone."""
-
-    pair: Pair
-    weight: np.ndarray  # of a trial, not of a row that stands for several
-    flips: bool
-    seed: int
-
-    def block(self, rows: np.ndarray, first: int, count: int) -> np.ndarray:
-        """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
-
-        pair, weight = self.pair, np.ascontiguousarray(self.weight[rows])
-        predicted = np.ascontiguousarray(pair.predicted[rows])
-        if pair.count is not None and pair.cluster is None:
-            size = weight * (pair.observed[rows] - predicted) if self.flips else weight
-            return repeated_steps(
-                [self.seed, int(rows[0]), first], pair.count[rows], predicted, size, self.flips, count
-            )  # fmt: skip
-        steps = np.empty((rows.size, count))
-        if self.flips:
-            times = 1.0 if pair.count is None else pair.count[rows]
-            residual = weight * times * (pair.observed[rows] - predicted)
-            unit = rows if pair.cluster is None else pair.cluster[rows]
-            flipped_steps(residual, unit.astype(np.int64), first, np.uint64(self.seed), steps)
-        else:
-            own = np.random.SeedSequence([self.seed, int(rows[0])]).generate_state(1, np.uint64)[0]
-            bernoulli_steps(predicted, weight, first, own, steps)
-        return steps
-
-
-@dataclass(frozen=True, eq=False)
 class MaximumNoise:
     """The largest studentised gap and the largest plain gap against their distributions under calibration."""
 
@@ -136,14 +103,8 @@ class MaximumNoise:
     plain: NullSummary
     maxima: np.ndarray  # draws of the largest studentised gap
 
-    def adjusted(self, z: np.ndarray) -> np.ndarray:
-        """P-value of each gap among all tested ones."""
-        return reached_p(self.maxima, np.abs(z))
 
-
-def maximum_noise(
-    near: Nearness, local: LocalGaps, centres: Centres, residuals: ResidualDraws, draws: int
-) -> MaximumNoise:
+def maximum_noise(near: Nearness, local: LocalGaps, centres: Centres, residuals: Steps, draws: int) -> MaximumNoise:
     """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
     plain: list[np.ndarray] = []
     studentised: list[np.ndarray] = []
@@ -165,14 +126,13 @@ def maximum_noise(
         tested = max_statistic_p(highest, simulate, draws, block=TOGETHER)
     else:
         simulate(0, min(draws, TOGETHER))
-        nan = float("nan")
-        tested = NullSummary(nan, nan, nan, nan, (nan, nan), "none")
+        tested = NullSummary.unknown(float("nan"), "none")
     found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
     return MaximumNoise(tested, found, np.concatenate(studentised))
 
 
 def _sums(
-    near: Nearness, chosen: np.ndarray, residuals: ResidualDraws, first: int, count: int
+    near: Nearness, chosen: np.ndarray, residuals: Steps, first: int, count: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
     order = np.argsort(near.cells, kind="stable")
@@ -184,5 +144,5 @@ def _sums(
         sums = np.zeros((part.size, count))
         for start in range(0, inside.size, size):
             rows = inside[start : start + size]
-            sums += near.weights(chosen[part], rows) @ residuals.block(rows, first, count)
+            sums += near.weights(chosen[part], rows) @ residuals.block(first, count, rows)
         yield part, sums

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.cells import EFFECTIVE_EVENTS, Null, equal_weights, match
+from miscal.inference.cells import Null, equal_weights, match
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
+BAND_DRAWS = 999
+BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
 
 
@@ -98,7 +102,7 @@ def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
 
 
 def cell_draws(
-    sums: CellSums,
+    sums: Sums,
     *,
     weighted: bool,
     null: Null = "bernoulli",
@@ -121,7 +125,7 @@ def cell_draws(
     Examples
     --------
     >>> import numpy as np
-    >>> from miscal.inference.sums import Sums
+    >>> from miscal.inference.sums import EFFECTIVE_EVENTS, Sums
     >>> one = np.ones(1)
     >>> sums = Sums(100 * one, 100 * one, 100 * one, 5 * one, 7 * one, 4.5 * one, 7 * one)
     >>> bool(abs(cell_draws(sums, weighted=False).block(0, 4000).mean() - 5) < 0.15)
@@ -147,7 +151,7 @@ def cell_draws(
     return SparseDraws(flips, _matched_draws(sums, weighted=weighted, seed=seed), sparse, within, together)
 
 
-def _flips(sums: CellSums, blocks: Blocks | None, draws: int, seed: np.uint64) -> KernelDraws:
+def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> KernelDraws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
@@ -165,7 +169,7 @@ def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
     return float(within), float(over)
 
 
-def _matched_draws(sums: CellSums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
+def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
     equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
     live = (sums.weight > 0.0) & (sums.variance > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -187,7 +191,7 @@ def _matched_draws(sums: CellSums, *, weighted: bool, seed: np.uint64) -> Matche
     return MatchedDraws(rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, seed)
 
 
-def _compound(sums: CellSums, cells: Integers, units: tuple[Floats, ...]) -> None:
+def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
     """Turn sparse weighted cells into binomial numbers of random weights, where mean and variance allow it.
 
     With few events the shape matters: the chance of none is that of the rows' number, not of their Kish size.
@@ -203,3 +207,80 @@ def _compound(sums: CellSums, cells: Integers, units: tuple[Floats, ...]) -> Non
     chosen = cells[fit]
     rare[chosen], variance[chosen], trials[chosen] = events[fit], alone[fit], size[fit]
     scale[chosen], roughness[chosen] = unit[fit], rough[fit]
+
+
+def consistency_band(sums: Sums, *, null: Null, rows: CellRows | None, **drawn: Any) -> tuple[Floats, Floats, Floats]:
+    """Standard error of each cell's observed rate under the null, and where 95% of such rates fall, cell by cell."""
+    residual = null == "residual"
+    variance = sums.residual2 if residual else sums.variance
+    if residual and rows is not None:
+        variance = cluster_blocks(rows).squares()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(variance) / sums.weight
+        if sums.rows.size > BAND_CELLS:
+            low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
+        else:
+            block = cell_draws(sums, null=null, rows=rows if residual else None, **drawn).block(0, BAND_DRAWS)
+            low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
+    return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Residuals w(y - p) of calibrated predictions, rows by draws; a draw depends on its number and the rows alone.
+
+    weight and residual are those of a trial; `trials` is None where a row is one, or moves with its cluster
+    """
+
+    predicted: Floats
+    weight: Floats
+    residual: Floats
+    trials: Integers | None
+    unit: Integers
+    flips: bool
+    seed: np.uint64
+
+    @classmethod
+    def of(cls, pair: Pair, order: Integers, flips: bool, seed: np.uint64, scale: float = 1.0) -> Steps:
+        """The rows of a pair in an order; weights are divided by `scale`."""
+        weight = (np.ones(order.size) if pair.weight is None else pair.weight[order]) / scale
+        residual = weight * (pair.observed[order] - pair.predicted[order])
+        trials = None if pair.count is None else pair.count[order]
+        unit = np.arange(order.size) if pair.cluster is None else pair.cluster[order]
+        if pair.cluster is not None and trials is not None:
+            residual, trials = residual * trials, None
+        return cls(pair.predicted[order], weight, residual, trials, unit, flips, seed)
+
+    def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
+        """Draws first .. first + count - 1 of some rows, (rows, count)."""
+        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
+
+        predicted, weight, residual = self.predicted[rows], self.weight[rows], self.residual[rows]
+        seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
+        if self.trials is not None:
+            size = residual if self.flips else weight
+            return _repeated_steps([*seeds, first], self.trials[rows], predicted, size, self.flips, count)
+        steps = np.empty((predicted.size, count))
+        if self.flips:
+            flipped_steps(residual, self.unit[rows], first, self.seed, steps)
+        else:
+            own = seeds[0] if len(seeds) == 1 else np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+            bernoulli_steps(predicted, weight, first, np.uint64(own), steps)
+        return steps
+
+
+def _repeated_steps(
+    seeds: Sequence[int], trials: Integers, probability: Floats, size: Floats, flips: bool, count: int
+) -> Floats:
+    """Steps (rows, count) of rows that stand for several trials: as many independent outcomes, or signs.
+
+    `size` is the weight of a trial, or with signs its residual. The last of the seeds is that of the first draw.
+    """
+    steps = np.empty((trials.size, count))
+    for b in range(count):
+        random = np.random.default_rng([*seeds[:-1], seeds[-1] + b])
+        if flips:
+            steps[:, b] = size * (2.0 * random.binomial(trials, 0.5) - trials)
+        else:
+            steps[:, b] = size * (random.binomial(trials, probability) - trials * probability)
+    return steps

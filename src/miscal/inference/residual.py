@@ -7,17 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.sums import CellRows, CellSums, Floats, Integers, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
 
+STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
 FEW_BLOCKS = 25  # below it signs are flipped in simulation; from it the studentised sum is used
-
-
-class ResidualPValues(NamedTuple):
-    """P-values and in words how they were found."""
-
-    p_value: Floats
-    method: NDArray[np.object_]
 
 
 class Blocks(NamedTuple):
@@ -57,17 +51,15 @@ def cluster_blocks(rows: CellRows) -> Blocks:
 
 
 def residual_p_values(
-    sums: CellSums,
+    sums: Sums,
     rows: CellRows | None,
     *,
     binary: bool,
     model_variance: bool,
-    events_needed: float,
     draws: int,
-    stop: int,
     seed: np.uint64,
-) -> ResidualPValues:
-    """Give p-values of cells under sign flips.
+) -> tuple[Floats, NDArray[np.object_]]:
+    """Give p-values of cells under sign flips, and in words how they were found.
 
     The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
     degree of freedom than clusters; flips of the signs themselves below 25 clusters. Where Σw²p(1-p) is a floor
@@ -89,15 +81,19 @@ def residual_p_values(
     few = (number < FEW_BLOCKS) & (number >= 2.0)
     small = (number < 2.0) | (few & ~at_hand)
     if binary:
-        small |= _events(sums, rows, model_variance=model_variance) < events_needed
+        events = effective_events(sums)
+        if rows is not None and not model_variance:
+            # Weights that depend on the outcome say nothing of how many events there are: count them.
+            events = np.where(at_hand, rows.rarer_events(), events)
+        small |= events < EFFECTIVE_EVENTS
     if blocks is not None and (few & ~small).any():
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, stop, seed))
+        p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, seed))
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
-    return ResidualPValues(p_value, method)
+    return p_value, method
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
@@ -114,18 +110,9 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))
 
 
-def _events(sums: CellSums, rows: CellRows | None, *, model_variance: bool) -> Floats:
-    expected = effective_events(sums)
-    if model_variance or rows is None:
-        return expected
-    at_hand = np.diff(rows.offsets) > 0
-    # Weights that depend on the outcome say nothing of how many events there are: count them.
-    return np.where(at_hand, rows.rarer_events(), expected)
-
-
-def _flips(blocks: Blocks, cells: Integers, draws: int, stop: int, seed: np.uint64) -> Floats:
+def _flips(blocks: Blocks, cells: Integers, draws: int, seed: np.uint64) -> Floats:
     from miscal.kernels.simulate import flipped_cell_exceedances
 
     counts = np.zeros((cells.size, 2), dtype=np.int64)
-    flipped_cell_exceedances(blocks.offsets, blocks.residual, cells, draws, stop, seed, counts)
+    flipped_cell_exceedances(blocks.offsets, blocks.residual, cells, draws, STOP, seed, counts)
     return np.asarray((1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))

@@ -28,9 +28,9 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
     drawn one by one cannot show: with clusters there is no p-value.
     """
     if pair.cluster is not None:
-        return _unknown(value, "no p-value with clusters")
+        return NullSummary.unknown(value, "no p-value with clusters")
     if effective_events_of(pair) < EVENTS:
-        return _unknown(value, f"no p-value: fewer than {EVENTS} events are expected")
+        return NullSummary.unknown(value, f"no p-value: fewer than {EVENTS} events are expected")
     deviation = node_deviations(pair, NODES, null)
     rng = np.random.default_rng(random_state)
 
@@ -40,10 +40,6 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
 
     found = max_statistic_p(value, block, draws, at_least=draws, method="simulation on a grid")
     return replace(found, interval=(math.nan, math.nan))  # no seminorm: how far noise can move it is not known
-
-
-def _unknown(value: float, reason: str) -> NullSummary:
-    return NullSummary(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
 
 
 def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:

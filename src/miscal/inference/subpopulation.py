@@ -6,7 +6,6 @@ The whole maximum is simulated.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval
-from miscal.inference.nulls import seed_of
+from miscal.inference.nulls import Steps, seed_of
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -87,16 +86,10 @@ def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: boo
 
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
-    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation.
-
-    critical : 95% point of the largest span in standard deviations
-    average : its mean
-    """
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
 
     summary: NullSummary
     adjusted: np.ndarray
-    critical: float
-    average: float
     method: str
 
 
@@ -127,7 +120,7 @@ def _simulated(
 ) -> MaximumNoise:
     scale = noise_scales(found.stats)
     lists = found.lists(np.arange(scale.size))
-    source = Steps(rows, pair, flips, seed_of(state))
+    source = Steps.of(pair, rows.order, flips, seed_of(state))
     made: list[np.ndarray] = []
     if not flips and pair.count is None and _rare(rows, found):
         run, block = partial(_event_maxima, rows, lists, scale, statistic, source.seed), MANY_LANES
@@ -142,11 +135,9 @@ def _simulated(
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     if flips and pair.cluster is not None:
         words += ", one sign a cluster"
-    unit = deviations(found.stats)[0]
-    critical, average = (summary.quantile / unit, summary.noise_floor / unit) if unit > 0 else (math.nan, math.nan)
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
-    return MaximumNoise(summary, reached_p(np.concatenate(made), values), critical, average, method)
+    return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
 
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -192,48 +183,6 @@ def _rare(rows: Ordered, found: Search) -> bool:
     return RARE * float(np.abs(rows.signed).sum()) < float(found.stats[:, 0].mean())
 
 
-class Steps:
-    """Residuals under a null, a column a draw; a draw depends on its number alone."""
-
-    def __init__(self, rows: Ordered, pair: Pair, flips: bool, seed: np.uint64) -> None:
-        self.rows, self.flips, self.seed = rows, flips, seed
-        self.count = None if pair.count is None else pair.count[rows.order]
-        self.cluster = np.empty(0, np.int64) if pair.cluster is None else pair.cluster[rows.order]
-        self.residual = rows.residual() if flips else np.empty(0)
-
-    def block(self, first: int, count: int) -> np.ndarray:
-        """Steps (rows, count)."""
-        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
-
-        if self.count is not None and not self.cluster.size:
-            size = self.residual / self.count if self.flips else self.rows.largest
-            seeds = [int(self.seed), first]
-            return repeated_steps(seeds, self.count, np.abs(self.rows.signed), size, self.flips, count)
-        steps = np.empty((self.rows.rows, count))
-        if self.flips:
-            flipped_steps(self.residual, self.cluster, first, self.seed, steps)
-        else:
-            bernoulli_steps(self.rows.signed, self.rows.weight, first, self.seed, steps)
-        return steps
-
-
-def repeated_steps(
-    seeds: Sequence[int], trials: np.ndarray, probability: np.ndarray, size: np.ndarray, flips: bool, count: int
-) -> np.ndarray:
-    """Steps (rows, count) of rows that stand for several trials: as many independent outcomes, or signs.
-
-    `size` is the weight of a trial, or with signs its residual. The last of the seeds is that of the first draw.
-    """
-    steps = np.empty((trials.size, count))
-    for b in range(count):
-        random = np.random.default_rng([*seeds[:-1], seeds[-1] + b])
-        if flips:
-            steps[:, b] = size * (2.0 * random.binomial(trials, 0.5) - trials)
-        else:
-            steps[:, b] = size * (random.binomial(trials, probability) - trials * probability)
-    return steps
-
-
 def effective_events(stats: np.ndarray) -> np.ndarray:
     """Expected events of the rarer side, in rows of equal weight that would be as noisy."""
     from miscal.kernels.subpopulation import PREDICTED, WEIGHT, WEIGHT2
@@ -263,7 +212,7 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
         f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
         f"least {EVENTS:.0f} expected events; the floor is that of as many independent ones."
     )
-    return MaximumNoise(summary, adjusted, critical, average, method)
+    return MaximumNoise(summary, adjusted, method)
 
 
 def _critical(tests: int, statistic: str) -> float:

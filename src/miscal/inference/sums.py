@@ -14,6 +14,7 @@ from miscal.pairs import Pair
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 MOST_LEVELS = 100  # outcomes beyond which a response is not a class
 
 
@@ -30,9 +31,9 @@ class Sums:
     residual2: Floats
 
     @classmethod
-    def of(cls, sums: CellSums) -> Sums:
+    def of(cls, sums: Tally) -> Sums:
         """The sums of a tally as plain arrays."""
-        return cls(*(np.asarray(getattr(sums, name), dtype=np.float64) for name in cls.__annotations__))
+        return cls(*[np.asarray(getattr(sums, name), dtype=np.float64) for name in cls.__annotations__])
 
     @classmethod
     def joined(cls, every: Sequence[Sums]) -> Sums:
@@ -51,9 +52,6 @@ class Sums:
     def off(self) -> Floats:
         """Σw(p - y)."""
         return self.predicted - self.observed
-
-
-CellSums = Sums | Tally
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def rows_of_cells(
     )
 
 
-def effective_events(sums: CellSums) -> Floats:
+def effective_events(sums: Sums) -> Floats:
     """Give the expected events of the rarer side, in rows of equal weight that would be as informative.
 
     ``(Σw)²/Σw² · min(m, 1 - m)`` with m the mean prediction: the rows' Kish size times the rate.

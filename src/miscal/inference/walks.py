@@ -8,7 +8,6 @@ below, so both tails keep their relative precision.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,9 @@ from miscal.inference.aggregates import (
     seminorm_interval,
     walk_range,
 )
-from miscal.inference.cells import EFFECTIVE_EVENTS, Null
+from miscal.inference.cells import Null
 from miscal.inference.nulls import seed_of
-from miscal.inference.sums import CellSums, Floats, Integers
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums
 
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
 """Mean of the range: 1.5957691216."""
@@ -98,53 +97,6 @@ DISTINCT = 200  # distinct keys from which the walk is as good as continuous
 SIMULATION_LIMIT = 2e8  # rows times draws above which nothing is simulated row by row
 
 
-@dataclass(frozen=True)
-class WalkRows:
-    """Rows in the order of the walk; `ends` are the (exclusive) ends of blocks of tied keys, the last is the row count.
-
-    `weight` is None when all weights are 1, `cluster` when rows are independent.
-    """
-
-    ends: Integers
-    probability: Floats
-    outcome: Floats
-    weight: Floats | None = None
-    cluster: Integers | None = None
-
-    def residuals(self) -> Floats:
-        """Give w(y - p) of each row."""
-        residual = self.outcome - self.probability
-        return residual if self.weight is None else residual * self.weight
-
-
-def walk_rows(
-    key: Floats,
-    probability: Floats,
-    outcome: Floats,
-    weight: Floats | None = None,
-    cluster: Integers | None = None,
-) -> WalkRows:
-    """Sort rows by a key and mark the blocks of ties.
-
-    Examples
-    --------
-    >>> walk_rows(np.array([2.0, 1.0, 2.0]), np.full(3, 0.5), np.ones(3)).ends.tolist()
-    [1, 3]
-    """
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    changed = ordered[1:] != ordered[:-1]
-    changed &= ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
-    ends = np.append(np.flatnonzero(changed) + 1, key.size).astype(np.int64)
-    return WalkRows(
-        ends if key.size else ends[:0],
-        np.asarray(probability, dtype=np.float64)[order],
-        np.asarray(outcome, dtype=np.float64)[order],
-        None if weight is None else np.asarray(weight, dtype=np.float64)[order],
-        None if cluster is None else np.asarray(cluster, dtype=np.int64)[order],
-    )
-
-
 def kuiper_p_value(
     value: float,
     *,
@@ -153,8 +105,8 @@ def kuiper_p_value(
     distinct: int,
     events: float,
     null: Null = "bernoulli",
-    rows: WalkRows | None = None,
-    ties: CellSums | None = None,
+    rows: CellRows | None = None,
+    ties: Sums | None = None,
     weighted: bool = False,
     draws: int = DRAWS,
     stop: int | None = STOP,
@@ -173,7 +125,7 @@ def kuiper_p_value(
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
     rows
-        Rows in order, for a simulation; always simulated when they have clusters and null="residual".
+        Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
     ties
         Sums per distinct key, in order, in place of rows where there are few keys: each is drawn as a matched binomial.
     weighted
@@ -208,7 +160,7 @@ def kuiper_p_value(
         return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties")
-    return NullSummary(value, math.nan, math.nan, math.nan, (math.nan, math.nan), "too small to judge")
+    return NullSummary.unknown(value, "too small to judge")
 
 
 def _brownian(value: float, deviation: float, method: str) -> NullSummary:
@@ -222,7 +174,7 @@ def _brownian(value: float, deviation: float, method: str) -> NullSummary:
 
 def simulated_walk(
     value: float,
-    rows: WalkRows,
+    rows: CellRows,
     *,
     null: Null = "bernoulli",
     draws: int = DRAWS,
@@ -239,10 +191,11 @@ def simulated_walk(
     weight = nothing if rows.weight is None else rows.weight
     size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
     unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
+    ends = rows.offsets[1:]
 
     def block(first: int, count: int) -> Floats:
         out = np.empty(count)
-        draw_walks(size, probability, unit, rows.ends, first, count, seed, out)
+        draw_walks(size, probability, unit, ends, first, count, seed, out)
         return out / total
 
     method = "simulation" if null == "bernoulli" else "sign flips"

@@ -13,17 +13,17 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
 from miscal.engines.sums import NO_WEIGHT
+from miscal.engines.walks import walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.cells import EFFECTIVE_EVENTS
 from miscal.inference.nulls import ROW_DRAWS, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
-from miscal.metrics.score.binned import ClassSums, class_sums, score_bins
+from miscal.metrics.score.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
-from miscal.pairs import Pair, pair
-from miscal.pooling.bins import edges_for
+from miscal.pairs import outcome_pair, pair
 from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -68,13 +68,13 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
     pools = _pools(p, spec)
     sums = pools.sums()
-    noise = choose_null(_outcomes(p), spec.null)
+    noise = choose_null(outcome_pair(p), spec.null)
     errors = sums.errors(sums.apart, spec.norm)
     drawn = _drawn_errors(p, pools, sums, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
-        name=f"Calibration of each class, {_words(spec)}",
+        name=f"Calibration of each class, by {pools.subject}",
         kind="class",
         value=summary.value,
         noise_floor=summary.noise_floor,
@@ -94,27 +94,15 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     )
 
 
-def _outcomes(p: Predictions) -> Pair:
-    """Weights and clusters of the rows, with the outcomes themselves as what is compared."""
-    return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster)
-
-
-def _words(spec: Score | Variable | Field) -> str:
-    if isinstance(spec, Score):
-        return "by score"
-    subject = spec.variable if isinstance(spec, Variable) else spec.field
-    return f"by {subject if isinstance(subject, str) else ' and '.join(subject)}"
-
-
 @dataclass(frozen=True, eq=False)
 class Pools:
     """How rows are pooled for every class: shared cells, or bins of the class's own probability."""
 
     predictions: Predictions
+    subject: str
     shared: Pooling | None
     of_class: Callable[[int], Pooling]
-    edges: np.ndarray | None = None  # of all classes, where they are the same
-    equal_width: bool = False
+    same: tuple[np.ndarray, bool] | None = None  # the edges of all classes, where they are the same
 
     @property
     def matrix(self) -> np.ndarray:
@@ -140,13 +128,13 @@ class Pools:
 
     def cells(self, k: int) -> Cells:
         """The cells of a class."""
-        return Ranges(self.edges, name="score") if self.edges is not None else self.of_class(k).cells
+        return Ranges(self.same[0], name="score") if self.same is not None else self.of_class(k).cells
 
     def sums(self) -> ClassSums:
         """Sums of every class and cell."""
         p = self.predictions
-        if self.edges is not None and p.probability.ndim == 2 and p.weight is None and p.count is None:
-            return class_sums(p, self.edges, equal_width=self.equal_width)
+        if self.same is not None:
+            return class_sums(p, *self.same)
         tallies = [mean_tally(pair(p, k), self.of_class(k)) for k in range(p.n_classes)]
         shape = (p.n_classes, max(tally.counts.size for tally in tallies))
         found = ClassSums(*(np.zeros(shape) for _ in range(4)))
@@ -157,16 +145,13 @@ class Pools:
         return found
 
 
-def _pools(p: Predictions, spec: Score | Variable | Field) -> Pools:
+def _pools(p: Predictions, spec: Spec) -> Pools:
     if isinstance(spec, Score):
 
         def bins_of(k: int) -> Pooling:
             return score_bins(pair(p, k), spec.bins, spec.strategy)
 
-        number = isinstance(spec.bins, (int, np.integer)) and not isinstance(spec.bins, bool)
-        same = spec.strategy == "uniform" or not number
-        edges = edges_for(np.empty(0), spec.bins, spec.strategy, low=0.0, high=1.0) if same else None
-        return Pools(p, None, bins_of, edges, equal_width=number)
+        return Pools(p, "score", None, bins_of, same_edges(p, spec.bins, spec.strategy))
     subject = spec.variable if isinstance(spec, Variable) else spec.field
     columns = named_columns(p.columns, subject)
     if isinstance(spec, Variable):
@@ -174,46 +159,37 @@ def _pools(p: Predictions, spec: Score | Variable | Field) -> Pools:
         shared = crossed(parts)
     else:
         shared = crossed([level_pooling(column) for column in columns])
-    return Pools(p, shared, lambda _: shared)
+    return Pools(p, " and ".join(column.name for column in columns), shared, lambda _: shared)
 
 
-def _drawn_errors(
-    p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Score | Variable | Field
-) -> np.ndarray:
+def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
-    outcomes = _outcomes(p)
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
-    matrix, codes, edges = pools.matrix, pools.codes(), pools.inner_edges()
+    rows = (pools.codes(), pools.inner_edges())
     if noise.null == "residual":
-        return _flipped_errors(p, outcomes, (matrix, codes, edges), sums, spec, draws)
+        return _flipped_errors(p, pools.matrix, rows, sums, spec, draws)
     from miscal.kernels.classes import draw_classes
 
-    seed = seed_of(spec.random_state)
-    weight = NO_WEIGHT if outcomes.first is None else outcomes.first
+    seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
+    weight = NO_WEIGHT if first is None else first
 
     def work(start: int, stop: int) -> np.ndarray:
         out = np.zeros((stop - start, *sums.weight.shape))
-        draw_classes(matrix, weight, codes, edges, start, seed, out)
+        draw_classes(matrix, weight, *rows, start, seed, out)
         return sums.errors(sums.predicted - out, spec.norm)
 
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
 def _flipped_errors(
-    p: Predictions,
-    outcomes: Pair,
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
-    sums: ClassSums,
-    spec: Score | Variable | Field,
-    draws: int,
+    p: Predictions, matrix: np.ndarray, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int
 ) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
     from miscal.kernels.classes import class_residuals
 
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    matrix, codes, edges = rows
-    class_residuals(matrix, p.outcome, flipped_weight(outcomes), codes, edges, group, residual)
+    class_residuals(matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []
@@ -256,7 +232,7 @@ def _table(
         "worst_gap": sums.apart[classes, worst] / np.maximum(sums.weight[classes, worst], math.ulp(0.0)),
     }
     if scored:
-        columns["kuiper"] = _kuiper(p)
+        columns["kuiper"] = [walk_range(pair(p, k)) for k in range(p.n_classes)]
     return Table(columns)
 
 
@@ -268,10 +244,3 @@ def _judged(sums: ClassSums, noise: Noise, p: Predictions) -> np.ndarray:
     rate = sums.predicted.sum(axis=1) / weight
     size = float(p.rows) if p.weight is None else float(p.weight.sum() ** 2 / (p.weight**2).sum())
     return np.asarray(np.minimum(rate, 1.0 - rate) * size >= EFFECTIVE_EVENTS)
-
-
-def _kuiper(p: Predictions) -> list[float]:
-    """Kuiper's error of each class."""
-    from miscal.engines.walks import walk_range
-
-    return [walk_range(pair(p, k)) for k in range(p.n_classes)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miscal.data.errors import nearest, refusal
-from miscal.inference.curves import critical_values, estimate
+from miscal.inference.curves import Smooth, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
 from miscal.metrics.arrays import Given, variable_columns
 from miscal.metrics.pooled import choose_null, walk_summary
@@ -19,29 +19,6 @@ from miscal.results import Table
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Smooth:
-    """A smooth curve for each response: rows of the arrays are grid points, columns are responses.
-
-    `critical` is the multiple of the standard error that makes the band, Student's at `degrees_of_freedom`; `degree` is
-    the local degree that the window's values could carry. `trace` is the equivalent number of parameters (of the first
-    response's operator); `one_delta` and `sigma` belong to `se="constant"` and are NaN otherwise.
-    """
-
-    grid: Floats
-    fit: Floats
-    standard_error: Floats
-    low: Floats
-    high: Floats
-    critical: Floats
-    bandwidth: Floats
-    degree: Integers
-    trace: float
-    sigma: Floats
-    one_delta: float
-    degrees_of_freedom: Floats
 
 
 def smooth(
@@ -124,35 +101,30 @@ def smooth(
     back = np.argsort(ascending)
     where = find_windows(rows, points[ascending], span)
     done = estimate(rows, codes, where, span, degree, se, robust_iterations, band == "simultaneous")
-    critical = critical_values(done, level, band == "simultaneous", random_state)[back]
-    fit, error = (done.fit + rows.middle)[back], done.standard_error[back]
-    return Smooth(
-        grid=points, fit=fit, standard_error=error, low=fit - critical * error, high=fit + critical * error,
-        critical=critical, bandwidth=where.bandwidth[back], degree=done.degree[back], trace=done.trace,
-        sigma=done.sigma, one_delta=done.one_delta, degrees_of_freedom=done.degrees_of_freedom[back],
-    )  # fmt: skip
+    critical = critical_values(done, level, band == "simultaneous", random_state)
+    done = replace(done, fit=done.fit + rows.middle, critical=critical)
+    names = ("grid", "fit", "standard_error", "critical", "bandwidth", "degree", "degrees_of_freedom")
+    return replace(done, **{name: getattr(done, name)[back] for name in names})
 
 
 def _check_options(
     span: float, degree: int, trim: float, level: float, se: str, robust_iterations: int, band: str
 ) -> None:
-    if not 0.0 < span <= 1.0:
-        raise refusal("must lie in (0, 1]", where="'span'", got=f"got {span!r}", hint="the share of rows in a window")
-    if isinstance(degree, bool) or degree not in (0, 1, 2):
-        raise refusal("must be 0, 1 or 2", where="'degree'", got=f"got {degree!r}")
-    if not 0.0 <= trim < 0.5:
-        raise refusal("must lie in [0, 0.5)", where="'trim'", got=f"got {trim!r}")
-    if not 0.0 < level < 1.0:
-        raise refusal("must lie in (0, 1)", where="'level'", got=f"got {level!r}")
-    if se not in ("robust", "constant"):
-        raise refusal("must be 'robust' or 'constant'", where="'se'", got=f"got {se!r}",
-                      hint=nearest(str(se), ("robust", "constant")))  # fmt: skip
-    if band not in ("pointwise", "simultaneous"):
-        raise refusal("must be 'pointwise' or 'simultaneous'", where="'band'", got=f"got {band!r}",
-                      hint=nearest(str(band), ("pointwise", "simultaneous")))  # fmt: skip
-    if isinstance(robust_iterations, bool) or int(robust_iterations) != robust_iterations or robust_iterations < 0:
-        got = f"got {robust_iterations!r}"
-        raise refusal("must be a whole number, 0 or more", where="'robust_iterations'", got=got)
+    whole = not isinstance(robust_iterations, bool) and int(robust_iterations) == robust_iterations
+    choices = {"se": ("robust", "constant"), "band": ("pointwise", "simultaneous")}
+    for fine, what, name, value in (
+        (0.0 < span <= 1.0, "must lie in (0, 1]", "span", span),
+        (not isinstance(degree, bool) and degree in (0, 1, 2), "must be 0, 1 or 2", "degree", degree),
+        (0.0 <= trim < 0.5, "must lie in [0, 0.5)", "trim", trim),
+        (0.0 < level < 1.0, "must lie in (0, 1)", "level", level),
+        (se in choices["se"], "must be 'robust' or 'constant'", "se", se),
+        (band in choices["band"], "must be 'pointwise' or 'simultaneous'", "band", band),
+        (whole and robust_iterations >= 0, "must be a whole number, 0 or more", "robust_iterations", robust_iterations),
+    ):
+        if not fine:
+            hint = nearest(str(value), choices[name]) if name in choices else ""
+            hint = "the share of rows in a window" if name == "span" else hint
+            raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
 
 
 def _numbers(values: ArrayLike, name: str) -> Floats:
@@ -288,22 +260,23 @@ def variable_calibration_curve(
     columns = variable_columns(variable)
     if len(columns) != 1 or columns[0].nominal:
         raise refusal("must be one column of numbers or dates", where="'variable'", hint="use by_field for levels")
-    options = {
-        "span": span,
-        "degree": degree,
-        "grid": grid,
-        "trim": trim,
-        "level": level,
-        "se": se,
-        "robust_iterations": robust_iterations,
-        "band": band,
-        "random_state": random_state,
-    }
-    return curve_of(given.pair(target, correct), given.column(columns[0]).values, options)
+    return curve_of(
+        given.pair(target, correct),
+        given.column(columns[0]).values,
+        span=span,
+        degree=degree,
+        grid=grid,
+        trim=trim,
+        level=level,
+        se=se,
+        robust_iterations=robust_iterations,
+        band=band,
+        random_state=random_state,
+    )
 
 
-def curve_of(pair: Pair, values: np.ndarray, options: dict[str, Any]) -> VariableCurve:
-    """The curve of a pair along the values of a variable."""
+def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
+    """The curve of a pair along the values of a variable; options are those of `smooth`."""
     known = ~np.isnan(values)
     if not known.any():
         raise refusal("must have values that are not missing", where="'variable'", got="all are missing")

@@ -1,10 +1,14 @@
-"""Calibration by the levels of a field (paper 003): errors (equations 3 to 5), and the result with its noise."""
+"""Calibration by the levels of a field (paper 003): errors (equations 3 to 5), and the result with its noise.
+
+What sets a level apart from the others: all predictions are shifted in log-odds by one number, such that they are right
+in total, and each level is tested again.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +16,16 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import mean_tally
-from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
-from miscal.metrics.field_levels import Differences, Shrunken, level_differences, shrink
-from miscal.metrics.pooled import DRAWS, Pooled, pooled, worst_cell
-from miscal.metrics.score.binned import Bins
+from miscal.engines.memory import mean_tally, tally
+from miscal.inference.residual import cluster_blocks
+from miscal.inference.shrinkage import Shrunken, shrink
+from miscal.metrics.arrays import Given, Norm, aggregate
+from miscal.metrics.pooled import DRAWS, Pooled, pooled, pooled_of, worst_cell
+from miscal.metrics.score.binned import Bins, tally_error
+from miscal.metrics.score.regression import in_the_large
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
-from miscal.pooling.cells import LevelPooling, Numbered
+from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
 from miscal.pooling.columns import Nested, field_pooling, named_columns, nested_levels
 from miscal.results import Result, Table
 
@@ -61,9 +67,7 @@ def field_calibration_error(
     >>> round(field_calibration_error([0, 1], [0.1, 0.8], [["a", "a"], [1, 2]]), 6)
     0.15
     """
-    norm_power(norm)
-    tally = _level_tally(y_true, y_prob, field, bins, target, sample_weight)
-    return float(aggregate(tally.gap, tally.weight, norm))
+    return tally_error(_level_tally(y_true, y_prob, field, bins, target, sample_weight), norm)
 
 
 def field_relative_calibration_error(
@@ -104,15 +108,14 @@ def field_relative_calibration_error(
     >>> field_relative_calibration_error(y, p, z, zero="drop")
     0.25
     """
-    norm_power(norm)
     _check_zero(epsilon, zero)
-    tally = _level_tally(y_true, y_prob, field, bins, target, sample_weight)
-    return relative_error(tally, epsilon, zero, norm)
+    levels = _level_tally(y_true, y_prob, field, bins, target, sample_weight)
+    return relative_error(levels, epsilon, zero, norm)
 
 
-def relative_error(tally: Tally, epsilon: float, zero: str, norm: Norm) -> float:
+def relative_error(levels: Tally, epsilon: float, zero: str, norm: Norm) -> float:
     """Field-RCE of a tally of levels."""
-    events, weight, off = tally.observed, tally.weight, np.abs(tally.events_off)
+    events, weight, off = levels.observed, levels.weight, np.abs(levels.events_off)
     counted = weight > 0 if zero == "epsilon" else events > 0
     if not counted.any():
         warn("no level of the field has an event, so that zero='drop' leaves nothing to average")
@@ -134,29 +137,9 @@ def _level_tally(
     y_true: Any, y_prob: Any, field: Any, bins: Bins | None, target: str | int, sample_weight: Any
 ) -> Tally:
     given = Given(y_true, y_prob, sample_weight)
-    return mean_tally(given.pair(target), given_levels(given, field, bins))
-
-
-def given_levels(given: Given, field: Any, bins: Bins | None = None) -> LevelPooling:
-    """Levels of the rows that were given a weight."""
     pooling = field_pooling(field, bins)
     codes = given.kept_rows(pooling.level_codes, "'field'")
-    return LevelPooling(codes, pooling.cells)
-
-
-@dataclass(frozen=True)
-class LeftClosed:
-    """Rows pooled by left-closed bins of the prediction; the last bin holds its upper edge too."""
-
-    values: np.ndarray
-    edges: np.ndarray
-
-    @property
-    def cells(self) -> Numbered:
-        return Numbered(self.edges.size - 1)
-
-    def codes(self, start: int, stop: int) -> np.ndarray:
-        return np.searchsorted(self.edges[1:-1], self.values[start:stop], side="right")
+    return mean_tally(given.pair(target), LevelPooling(codes, pooling.cells))
 
 
 def probability_calibration_error(
@@ -179,20 +162,15 @@ def probability_calibration_error(
     >>> round(probability_calibration_error([0, 1, 1], [0.1, 0.5, 1.0], bins=2), 6)
     0.2
     """
-    given = Given(y_true, y_prob, sample_weight)
-    return probability_error(given.pair(target), bins, norm)
-
-
-def probability_error(pair: Pair, bins: Bins, norm: Norm) -> float:
-    """Prob-ECE of a pair."""
-    norm_power(norm)
+    pair = Given(y_true, y_prob, sample_weight).pair(target)
     edges = edges_for(pair.predicted, bins, "uniform", low=0.0, high=1.0)
-    tally = mean_tally(pair, LeftClosed(pair.predicted, edges))
-    return float(aggregate(tally.gap, tally.weight, norm))
+    edges[1:-1] = np.nextafter(edges[1:-1], -np.inf)  # right-closed at the number before is left-closed
+    return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
 
 
 MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
 LEAST_DRAWS = 199
+FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
 
 
 def by_field(
@@ -247,7 +225,7 @@ def by_field(
     found = pooled(compared, levels.pooling, norm=norm, null=null, random_state=random_state, draws=draws)
     apart = None
     if np.count_nonzero(found.tally.counts) > 1:
-        apart = level_differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
+        apart = _differences(compared, levels.pooling, found, norm=norm, draws=draws, random_state=random_state)
     settings = {
         "column": _plain(field), "parent": None if parent is None else _plain(parent),
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
@@ -266,19 +244,48 @@ def draws_for(cells: int) -> int:
 
 
 def field_result(
-    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: Differences | None = None
+    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
 ) -> Result:
-    """The record of the levels; `apart`, what sets them apart from one another, needs the rows."""
+    """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
+    field, weight = settings["column"], found.sums.weight
     shrunken = _shrunken(found, levels, apart)
-    field = settings["column"]
-    used = {"levels": found.table.rows, "null": found.noise.null, "draws": found.summary.draws}
+    value, floor = found.summary.value, found.summary.noise_floor
+    share = min(1.0, floor / value) if value > 0 else math.nan
+    columns = dict(found.columns)
+    if levels.names:
+        columns["parent"] = list(levels.names[0])
+    columns |= {
+        "events": found.sums.observed,
+        "shrunken": shrunken.gap,
+        "shrunken_low": shrunken.low,
+        "shrunken_high": shrunken.high,
+        **dict.fromkeys(("difference", "difference_p", "difference_adjusted"), np.full(weight.size, np.nan)),
+    }
+    extra: dict[str, Any] = {
+        "tally": found.tally,
+        "worst": worst_cell(found),
+        "column": field,
+        "noise_share": share,
+        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken.gap), 0.0) @ weight / weight.sum()),
+        "spread": list(shrunken.spreads),
+    }
+    if apart is not None:
+        shift, moved = apart
+        names = ("difference", "difference_p", "difference_adjusted")
+        columns |= zip(names, (moved.tally.gap, moved.tests.p_value, moved.adjusted), strict=True)
+        noise = {name: getattr(moved.summary, name) for name in ("value", "noise_floor", "p_value")}
+        extra["differences"] = {"shift": shift, **noise}
+    if levels.parts:
+        extra["parts"] = [list(part) for part in levels.parts]
+    words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1 else "All of it may be noise."
+    used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
         "field",
         {**settings, **used},
-        _extra(field, found, levels, shrunken, apart),
-        method=found.method + _noise_words(found),
-        table=_table(found, levels, shrunken, apart),
+        extra,
+        method=found.method if math.isnan(share) else f"{found.method} {words}",
+        table=Table(columns),
     )
 
 
@@ -295,68 +302,39 @@ def _levels(
     return nested_levels(own, above, bins)
 
 
-def _shrunken(found: Pooled, levels: Nested, apart: Differences | None) -> Shrunken:
+def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) -> tuple[float, Pooled] | None:
+    """The common shift, and the levels after it, whose summary asks whether any differ.
+
+    None where the total cannot be made right: no events, or nothing else, or certain predictions alone.
+    """
+    shift = in_the_large(pair).value
+    if not abs(shift) < FURTHEST:
+        return None
+    moved = tally(replace(pair, predicted=shifted(pair.predicted, shift)), pooling)
+    rows = None if found.rows is None else replace(found.rows, probability=shifted(found.rows.probability, shift))
+    return shift, pooled_of(moved, found.noise, rows, binary=pair.binary, **options)
+
+
+def shifted(probability: np.ndarray, shift: float) -> np.ndarray:
+    """Add a number to the log-odds: p·e^δ/(1 + p(e^δ - 1)).
+
+    >>> shifted(np.array([0.0, 0.5, 1.0]), np.log(3)).round(6).tolist()
+    [0.0, 0.75, 1.0]
+    """
+    factor = math.exp(-abs(shift))  # of the side on which nothing overflows
+    if shift >= 0:
+        return np.asarray(probability / (probability + (1.0 - probability) * factor))
+    less = probability * factor
+    return np.asarray(less / ((1.0 - probability) + less))
+
+
+def _shrunken(found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None) -> Shrunken:
     """Gaps drawn towards their parents': what all levels share is taken off first, so that the rest is small."""
-    sums, rows = (found.tally, found.rows) if apart is None else (apart.sums, apart.rows)
-    noise = sums.residual2
-    if rows is not None and rows.cluster is not None:
-        from miscal.inference.residual import cluster_blocks
-
-        noise = cluster_blocks(rows).squares()
-    made = shrink(sums, noise, levels.ancestors)
-    shared = found.tally.mean_predicted - sums.mean_predicted
+    moved = found if apart is None else apart[1]
+    noise = moved.sums.residual2
+    if moved.rows is not None and moved.rows.cluster is not None:
+        noise = cluster_blocks(moved.rows).squares()
+    made = shrink(moved.sums, noise, levels.ancestors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight
     return replace(made, gap=made.gap + shared, low=made.low + shared, high=made.high + shared)
-
-
-def _noise_words(found: Pooled) -> str:
-    share = _noise_share(found)
-    if math.isnan(share):
-        return ""
-    return f" Calibrated predictions would show {share:.0%} of the value." if share < 1 else " All of it may be noise."
-
-
-def _noise_share(found: Pooled) -> float:
-    value, floor = found.summary.value, found.summary.noise_floor
-    return min(1.0, floor / value) if value > 0 else math.nan
-
-
-def _table(found: Pooled, levels: Nested, shrunken: Shrunken, apart: Differences | None) -> Table:
-    nothing = np.full(found.table.rows, np.nan)
-    columns: dict[str, Any] = dict(found.table)
-    if levels.names:
-        columns["parent"] = list(levels.names[0])
-    columns |= {
-        "events": found.tally.observed,
-        "shrunken": shrunken.gap,
-        "shrunken_low": shrunken.low,
-        "shrunken_high": shrunken.high,
-        "difference": nothing if apart is None else apart.gap,
-        "difference_p": nothing if apart is None else apart.p_value,
-        "difference_adjusted": nothing if apart is None else apart.adjusted,
-    }
-    return Table(columns)
-
-
-def _extra(
-    field: str | Sequence[str], found: Pooled, levels: Nested, shrunken: Shrunken, apart: Differences | None
-) -> Mapping[str, Any]:
-    weight = found.tally.weight
-    size = np.where(weight > 0, np.abs(shrunken.gap), 0.0)
-    extra: dict[str, Any] = {
-        "tally": found.tally,
-        "worst": worst_cell(found),
-        "column": field,
-        "noise_share": _noise_share(found),
-        "shrunken_value": float(size @ weight / weight.sum()),
-        "spread": list(shrunken.spreads),
-    }
-    if apart is not None:
-        extra["differences"] = {
-            "shift": apart.shift,
-            "value": apart.summary.value,
-            "noise_floor": apart.summary.noise_floor,
-            "p_value": apart.summary.p_value,
-        }
-    if levels.parts:
-        extra["parts"] = [list(part) for part in levels.parts]
-    return extra

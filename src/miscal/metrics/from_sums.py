@@ -21,7 +21,7 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import draws_for, field_result
-from miscal.metrics.pooled import Noise, pooled_of
+from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, pooled_of
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.result import score_result
 from miscal.metrics.variable import variable_result
@@ -32,14 +32,11 @@ from miscal.results import Result
 
 GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
-NAMES = ("rows", "weight", "weight2", "predicted", "observed", "variance", "residual2")
 
 
 def noise_of_sums(*, outcome_weights: bool) -> Noise:
     """Which null sums call for, and why in words."""
-    if outcome_weights:
-        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
-    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    return OUTCOME_WEIGHTS if outcome_weights else BY_THE_MODEL
 
 
 def recalibrated_scores(grid: Tally) -> np.ndarray:
@@ -52,8 +49,10 @@ def recalibrated_scores(grid: Tally) -> np.ndarray:
 def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
     """Calibration by score, from its bins and a fine grid of the score."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
-    made = score_result(found, grid_rows(grid), walked(grid, noise, random_state), settings)
+    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
+    along = walked(grid, noise, random_state)
+    assert along is not None
+    made = score_result(found, grid_rows(grid), along, settings)
     extra = dict(made.extra)
     if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
@@ -74,8 +73,8 @@ def variable_from_sums(
 ) -> Result:
     """Calibration along a variable, from its ranges and a fine grid of it; without one nothing is said of a walk."""
     found = pooled_of(bins, noise, random_state=random_state)
-    settings = found.settings(found.table.rows, "quantile", "l1", target, random_state)
-    along = walked(grid, noise, random_state) if grid is not None and _known(grid) else None
+    settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
+    along = None if grid is None else walked(grid, noise, random_state)
     return variable_result(found, [name], settings, extra or {}, along)
 
 
@@ -101,20 +100,16 @@ def grid_rows(grid: Tally) -> Pair:
     return Pair(mean[kept], observed[kept], count=np.rint(size[kept]).astype(np.int64))
 
 
-def _known(grid: Tally) -> int:
-    """Cells that are not empty and hold no missing values."""
-    cells = grid.cells
-    return int(np.count_nonzero(grid.counts[: cells.count - (isinstance(cells, Ranges) and cells.missing)]))
-
-
-def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary]:
-    """The walk along a grid at the borders of its cells, and how its range compares with noise."""
+def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary] | None:
+    """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells = grid.cells
     assert isinstance(cells, Ranges)
     filled = np.flatnonzero(grid.counts[: cells.count - cells.missing])
+    if not filled.size:
+        return None
     ends, tops = np.cumsum(-grid.events_off[filled]), cells.edges[filled + 1]
     high, low = int(np.argmax(ends)), int(np.argmin(ends))
-    sums = Sums(*(np.asarray(getattr(grid, word), dtype=np.float64)[filled] for word in NAMES))
+    sums = Sums.of(grid).map(lambda values: values[filled])
     weight, predicted = float(sums.weight.sum()), float(sums.predicted.sum())
     made = Walk(
         total=float(ends[-1]),
@@ -129,7 +124,8 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         lowest_at=float(tops[low]) if ends[low] < 0 else math.nan,
         first=float(cells.edges[filled[0]]),
     )
-    events = float(effective_events(_total(sums))[0]) if grid.weighted else min(made.expected)
+    total = sums.map(lambda values: values.sum(keepdims=True))
+    events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
     summary = kuiper_p_value(
         made.range,
         weight=made.weight,
@@ -142,10 +138,6 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         random_state=random_state,
     )
     return made, summary
-
-
-def _total(sums: Sums) -> Sums:
-    return Sums(*(getattr(sums, word).sum(keepdims=True) for word in NAMES))
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

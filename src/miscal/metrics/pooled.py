@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,18 +18,19 @@ from miscal.data.errors import refusal
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
-from miscal.inference.cells import EFFECTIVE_EVENTS, EXACT_ROWS, CellPValues, cell_p_values
+from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
-from miscal.inference.nulls import ROW_DRAWS, cell_draws
-from miscal.inference.residual import cluster_blocks
+from miscal.inference.nulls import ROW_DRAWS, consistency_band
 from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
     CellRows,
+    Sums,
     effective_events,
     effective_events_of,
     rows_of_cells,
     weights_depend_on_outcome,
 )
-from miscal.inference.walks import kuiper_p_value, walk_rows
+from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
@@ -36,10 +38,8 @@ from miscal.results import Result, Table
 
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
-BAND_DRAWS = 999
 MANY_ROWS = 20_000
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
-BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 
 
 @dataclass(frozen=True)
@@ -51,33 +51,79 @@ class Noise:
     outcome_weights: bool = False
 
 
+OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
 def choose_null(pair: Pair, null: str) -> Noise:
     """The null asked for, or sign flips where clusters or outcome-dependent weights call for them."""
     if null not in ("bernoulli", "residual"):
         raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
-    depend = pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed)
-    if depend:
-        return Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+    if pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed):
+        return OUTCOME_WEIGHTS
     if pair.cluster is not None:
         return Noise("residual", "Sign-flip null, one sign a cluster.")
     if not pair.binary:
         return Noise("residual", "Sign-flip null, because the observed values are not 0 and 1.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
-    return Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+    return BY_THE_MODEL
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """Cells with everything said of them."""
+    """Cells, their sums as inference reads them, the rows of small ones, their tests, and the error with its noise.
+
+    drawn : how draws of the cells are made
+    level : of the intervals
+    """
 
     tally: Tally
+    sums: Sums
+    noise: Noise
+    rows: CellRows | None
     tests: CellPValues
     adjusted: np.ndarray
     summary: NullSummary
-    table: Table
-    noise: Noise
-    rows: CellRows | None = None
+    drawn: Mapping[str, Any]
+    level: float
+
+    @cached_property
+    def columns(self) -> Mapping[str, Any]:
+        """Everything said of the cells, by name."""
+        sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
+        weighted = self.tally.weighted
+        low, high = cell_gap_intervals(
+            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows
+        )
+        error, band_low, band_high = consistency_band(sums, **self.drawn)
+        detectable = minimum_detectable_gap(error, judged, self.level)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = sums.predicted / sums.observed
+        return {
+            **_places(self.tally.cells),
+            "rows": self.tally.counts,
+            "weight": sums.weight,
+            "predicted": self.tally.mean_predicted,
+            "observed": self.tally.mean_observed,
+            "ratio": ratio,
+            "gap": self.tally.gap,
+            "gap_low": low,
+            "gap_high": high,
+            "error": error,
+            "band_low": band_low,
+            "band_high": band_high,
+            "events_off": self.tally.events_off,
+            "detectable": detectable,
+            "p_value": self.tests.p_value,
+            "p_adjusted": self.adjusted,
+            "method": self.tests.method.tolist(),
+        }
+
+    @property
+    def table(self) -> Table:
+        """The same as a table."""
+        return Table(self.columns)
 
     def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
         """How the cells were made and compared."""
@@ -142,27 +188,15 @@ def with_missing(summary: NullSummary, of_missing: float) -> tuple[float, float]
     return min(1.0, 2.0 * min(summary.p_value, other)), least
 
 
-def pooled(
-    pair: Pair,
-    pooling: Pooling,
-    *,
-    norm: Norm = "l1",
-    null: str = "bernoulli",
-    random_state: int = 0,
-    level: float = 0.05,
-    draws: int = DRAWS,
-) -> Pooled:
-    """Tally, test every cell, and compare the error with its noise."""
+def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
+    """Tally, test every cell, and compare the error with its noise; options are those of `pooled_of`."""
     noise = choose_null(pair, null)
-    sums = tally(pair, pooling)
-    rows = _rows_if_needed(pair, pooling, sums, noise)
-    return pooled_of(
-        sums, noise, rows, binary=pair.binary, norm=norm, random_state=random_state, level=level, draws=draws
-    )
+    made = tally(pair, pooling)
+    return pooled_of(made, noise, _rows_if_needed(pair, pooling, made, noise), binary=pair.binary, **options)
 
 
 def pooled_of(
-    sums: Tally,
+    made: Tally,
     noise: Noise,
     rows: CellRows | None = None,
     *,
@@ -173,44 +207,15 @@ def pooled_of(
     draws: int = DRAWS,
 ) -> Pooled:
     """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand."""
-    common: Any = {"weighted": sums.weighted, "null": noise.null, "rows": rows}
-    tests = cell_p_values(
-        sums,
-        outcome_weights=noise.outcome_weights,
-        response="binary" if binary else "real",
-        random_state=random_state,
-        **common,
-    )
-    number = max(int(tests.judged.sum()), 1)
-    intervals = cell_gap_intervals(sums, tests=number, level=level, **common)
-    drawn: Any = {**common, "random_state": random_state, "model_variance": binary and not noise.outcome_weights}
-    summary = aggregate_null(sums, PooledError(norm_power(norm)), draws=draws, **drawn)
+    error = PooledError(norm_power(norm))
+    sums = Sums.of(made)
+    common: Any = {"weighted": made.weighted, "null": noise.null, "rows": rows, "random_state": random_state}
+    response: Any = "binary" if binary else "real"
+    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, response=response, **common)
     adjusted = holm(tests.p_value)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(_variance(sums, noise, rows)) / sums.weight
-        ratio = sums.predicted / sums.observed
-    band_low, band_high = _consistency_band(sums, error, drawn)
-    columns: dict[str, Any] = {
-        **_places(sums.cells),
-        "rows": sums.counts,
-        "weight": sums.weight,
-        "predicted": sums.mean_predicted,
-        "observed": sums.mean_observed,
-        "ratio": ratio,
-        "gap": sums.gap,
-        "gap_low": intervals.low,
-        "gap_high": intervals.high,
-        "error": error,
-        "band_low": band_low,
-        "band_high": band_high,
-        "events_off": sums.events_off,
-        "detectable": minimum_detectable_gap(error, number, level),
-        "p_value": tests.p_value,
-        "p_adjusted": adjusted,
-        "method": tests.method.tolist(),
-    }
-    table = Table(columns)
-    return Pooled(sums, tests, adjusted, summary, table, noise, rows)
+    drawn = {**common, "model_variance": binary and not noise.outcome_weights}
+    summary = aggregate_null(sums, error, draws=draws, **drawn)
+    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
@@ -220,7 +225,7 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
         return None
     needed = sums.counts <= EXACT_ROWS
     if sums.weighted:
-        needed |= effective_events(sums) < EFFECTIVE_EVENTS
+        needed |= effective_events(Sums.of(sums)) < EFFECTIVE_EVENTS
     needed &= sums.counts > 0
     if not (flips or needed.any()):
         return None
@@ -232,30 +237,11 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
         codes,
         pooling.cells.count,
         pair.predicted,
-        pair.observed.astype(np.float64),
+        pair.observed,
         weight=pair.weight,
         cluster=pair.cluster,
         count=pair.count,
     )
-
-
-def _variance(sums: Tally, noise: Noise, rows: CellRows | None) -> np.ndarray:
-    """Variance of each cell's observed sum under the null: by the model, by rows' residuals, or by clusters'."""
-    if noise.null == "bernoulli":
-        return sums.variance
-    return sums.residual2 if rows is None else cluster_blocks(rows).squares()
-
-
-def _consistency_band(sums: Tally, error: np.ndarray, drawn: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Where 95% of observed rates would fall if the predictions were right, cell by cell."""
-    if sums.counts.size > BAND_CELLS:
-        low, high = sums.mean_predicted - 1.96 * error, sums.mean_predicted + 1.96 * error
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    rows = drawn["rows"] if drawn["null"] == "residual" else None
-    block = cell_draws(sums, **{**drawn, "rows": rows}).block(0, BAND_DRAWS)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def _places(cells: Cells) -> dict[str, Any]:
@@ -287,9 +273,12 @@ def walk_summary(
     few = walked.distinct < DISTINCT and pair.rows > MANY_ROWS and pair.binary and noise.null == "bernoulli"
     if needs_rows and not few and (pair.count is None or pair.cluster is not None):
         # A cluster is flipped as one, so a row that stands for several trials is one step of their total weight.
-        rows = walk_rows(along, pair.predicted, pair.observed.astype(np.float64), pair.first, pair.cluster)
+        keys, codes = np.unique(along, return_inverse=True)
+        common = {"weight": pair.first, "cluster": pair.cluster}
+        rows = rows_of_cells(codes, keys.size, pair.predicted, pair.observed, **common)
     elif needs_rows and pair.binary and noise.null == "bernoulli":
-        ties = _tied(pair, along)
+        made = _tied(pair, along)
+        ties = None if made is None else Sums.of(made)
     summary = kuiper_p_value(
         walked.range,
         weight=weight,
@@ -316,7 +305,7 @@ def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
 
 def worst_cell(found: Pooled) -> dict[str, Any]:
     """The cell whose lower bound of events off is largest: where the error matters most beyond noise."""
-    table = found.table
+    table = found.columns
     low, high, weight = table["gap_low"], table["gap_high"], table["weight"]
     bound = np.where(low > 0, low, np.where(high < 0, -high, 0.0)) * weight
     if not np.nanmax(bound, initial=0.0) > 0:

@@ -17,7 +17,7 @@ from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
 from miscal.inference.variation import flip_groups, flipped_weight
 from miscal.kernels.threads import BLOCK, over_blocks
-from miscal.pairs import Pair
+from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import bin_index, edges_for
 
 Bins = int | Sequence[float] | np.ndarray
@@ -285,16 +285,6 @@ class Ranked:
             return values
         return np.asarray(np.floor(values * NEAR + 0.5) / NEAR)
 
-    @property
-    def compared_edges(self) -> np.ndarray:
-        """The edges of the bins as the kernels compare them."""
-        return self.compared(self.edges)
-
-    def weights(self) -> Pair:
-        """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
-        p = self.predictions
-        return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster, target="ranks")
-
 
 def ranked(
     predictions: Predictions,
@@ -319,11 +309,7 @@ def ranked(
     return replace(bare, edges=edges, equal_width=equal_width, values=values if measure.kind == GIVEN else NO_VALUES)
 
 
-def _limits(
-    range: Any,  # noqa: A002
-    measure: Measure,
-    classes: int,
-) -> tuple[float, float] | None:
+def _limits(range: Any, measure: Measure, classes: int) -> tuple[float, float] | None:  # noqa: A002
     if range is None:
         return measure.range(classes)
     try:
@@ -361,7 +347,7 @@ def group_residuals(rows: Ranked) -> np.ndarray:
     """Residuals of the ranks summed over groups of rows that share a random sign, (groups, bins, K)."""
     from scipy import sparse
 
-    p, bins, weights = rows.predictions, rows.edges.size - 1, rows.weights()
+    p, bins, weights = rows.predictions, rows.edges.size - 1, outcome_pair(rows.predictions)
     group = flip_groups(p.rows, weights.cluster, bins * p.n_classes)
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
     weight, step = flipped_weight(weights), max(1024, (1 << 21) // p.n_classes)
@@ -369,7 +355,7 @@ def group_residuals(rows: Ranked) -> np.ndarray:
         shares, rank, values = _ranked_rows(rows, start, start + step)
         if rows.measure.kind == GIVEN:
             values = rows.values[start : start + step]
-        place = group[start : start + step] * bins + bin_index(rows.compared(values), rows.compared_edges)
+        place = group[start : start + step] * bins + bin_index(rows.compared(values), rows.compared(rows.edges))
         each = np.arange(rank.size)
         apart = -shares
         apart[each, rank] += 1.0
@@ -380,17 +366,11 @@ def group_residuals(rows: Ranked) -> np.ndarray:
 
 def rank_sums(rows: Ranked) -> RankSums:
     """Sums per bin, block by block on a few threads."""
-    weights = rows.weights()
-    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), _block(rows))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _block(rows: Ranked) -> int:
+    weights = outcome_pair(rows.predictions)
     # With many bins and classes each block's own sums cost more than its rows: fewer, larger blocks then.
-    return max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
+    block = max(BLOCK, 8 * (rows.edges.size - 1) * rows.predictions.n_classes)
+    parts = over_blocks(weights.rows, lambda i, j: _block_sums(rows, weights, i, j), block)
+    return sum(parts[1:], parts[0])
 
 
 def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
@@ -406,7 +386,7 @@ def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
     )
     variation.rank_sums(
         rows.matrix[start:stop], p.outcome[start:stop], rows.values[start:stop], rows.measure.kind,
-        variation.sorting_network(p.n_classes), rows.compared_edges, rows.equal_width,
+        variation.sorting_network(p.n_classes), rows.compared(rows.edges), rows.equal_width,
         first, second, count, counts, exact, real, size,
     )  # fmt: skip
     sums = _carried(exact) if weights.whole else real

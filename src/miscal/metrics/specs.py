@@ -2,131 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass, field, make_dataclass, replace
+from inspect import signature
 from os import PathLike
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.metrics.field import by_field
+from miscal.metrics.neighbourhood.result import by_neighbourhood
+from miscal.metrics.score.result import by_score
+from miscal.metrics.subpopulation.result import by_subpopulation
+from miscal.metrics.variable import by_variable
+from miscal.metrics.variation import by_variation
 from miscal.results import Result
-
-Bins = int | Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Base of all specs; `by` names the function that measures it."""
+    """Base of all specs; `by` is the function that measures it, whose parameters are the spec's fields."""
 
-    by: ClassVar[tuple[str, str]]
+    by: ClassVar[Callable[..., Result]]
 
     def run(self, predictions: Predictions) -> Result:
         """Measure."""
-        module, name = self.by
-        result: Result = getattr(import_module(module), name)(predictions, **vars(self))
-        return result
+        return type(self).by(predictions, **vars(self))
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *what: Any, **options: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
-@dataclass(frozen=True)
-class Score(Spec):
-    """Calibration by score: see `by_score`."""
-
-    by: ClassVar = ("miscal.metrics.score.result", "by_score")
-    bins: Bins = 15
-    strategy: str = "quantile"
-    norm: str | float = "l1"
-    target: str | int = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
-
-
-@dataclass(frozen=True)
-class Variable(Spec):
-    """Calibration along a variable: see `by_variable`."""
-
-    by: ClassVar = ("miscal.metrics.variable", "by_variable")
-    variable: str | Sequence[str]
-    bins: Bins = 10
-    strategy: str = "quantile"
-    norm: str | float = "l1"
-    target: str | int = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
-    curve: bool = True
+def _spec(by: Callable[..., Result], what: str) -> type[Spec]:
+    """The spec of a `by_` function: a frozen record of its parameters, with the same defaults."""
+    word = by.__name__.removeprefix("by_")
+    asked = list(signature(by).parameters.values())[1:]  # the first are the predictions
+    fields = [
+        (one.name, Any) if one.default is one.empty else (one.name, Any, field(default=one.default)) for one in asked
+    ]
+    space = {"by": staticmethod(by), "__doc__": f"{what}: see `{by.__name__}`."}
+    made = make_dataclass(word.capitalize(), fields, bases=(Spec,), namespace=space, frozen=True)
+    made.__module__ = __name__
+    return made
 
 
-@dataclass(frozen=True)
-class Field(Spec):
-    """Calibration by the levels of a field: see `by_field`."""
-
-    by: ClassVar = ("miscal.metrics.field", "by_field")
-    field: str | Sequence[str]
-    parent: str | Sequence[str] | None = None
-    bins: Bins | None = None
-    norm: str | float = "l1"
-    target: str | int = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
-
-
-@dataclass(frozen=True)
-class Subpopulation(Spec):
-    """Multi-calibration over subpopulations: see `by_subpopulation`."""
-
-    by: ClassVar = ("miscal.metrics.subpopulation.result", "by_subpopulation")
-    columns: str | Sequence[str] | None = None
-    subpopulations: Any = 1000
-    simulations: int = 999
-    min_size: int = 10
-    min_information: float = 5.0
-    nominal: Any = None
-    statistic: str = "range"
-    emphasis: str | None = None
-    rho: float = 0.01
-    regularise: str = "max"
-    target: str | int = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
-
-
-@dataclass(frozen=True)
-class Neighbourhood(Spec):
-    """Local calibration: see `by_neighbourhood`."""
-
-    by: ClassVar = ("miscal.metrics.neighbourhood.result", "by_neighbourhood")
-    columns: Any = None
-    bandwidth: float = 0.2
-    reduce: str | None = None
-    dimensions: int | None = None
-    scale: str | None = "standard"
-    bins: Bins = 15
-    strategy: str = "uniform"
-    kernel: Any = "laplacian"
-    simulations: int = 999
-    min_information: float = 5.0
-    target: str | int = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
-    device: str = "auto"
-
-
-@dataclass(frozen=True)
-class Variation(Spec):
-    """Calibration of the predictions' variation: see `by_variation`."""
-
-    by: ClassVar = ("miscal.metrics.variation", "by_variation")
-    variation: str | Callable[[np.ndarray], Any] = "entropy"
-    bins: Bins = 10
-    strategy: str = "uniform"
-    range: tuple[float, float] | None = None
-    norm: str | float = "l1"
-    bias_correction: bool = False
-    target: str = "auto"
-    null: str = "bernoulli"
-    random_state: int = 0
+Score = _spec(by_score, "Calibration by score")
+Variable = _spec(by_variable, "Calibration along a variable")
+Field = _spec(by_field, "Calibration by the levels of a field")
+Subpopulation = _spec(by_subpopulation, "Multi-calibration over subpopulations")
+Neighbourhood = _spec(by_neighbourhood, "Local calibration")
+Variation = _spec(by_variation, "Calibration of the predictions' variation")
 
 
 def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
@@ -152,44 +80,37 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
-    table = _Table.opened(p, dict(read_options))
-    return [table.measured(spec) for spec in specs]
+    source, roles, rows = _opened(p, dict(read_options))
+    return [_measured(spec, source, roles, rows) for spec in specs]
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """A table of which all rows are here, or a sample."""
+def _opened(data: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """A table, which columns mean what, and its rows: all of them, or a sample."""
+    from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
+    from miscal.engines.roles import Roles
+    from miscal.engines.source import opened
 
-    source: Any
-    roles: Any
-    rows: Any
+    _check_named(data, options)
+    memory, columns = options.pop("memory", None), options.pop("columns", None)
+    roles = Roles(**options)
+    source = opened(data, memory)
+    in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
+    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
+    return source, roles, gather(source, roles, columns, limit=limit)
 
-    @classmethod
-    def opened(cls, data: Any, options: dict[str, Any]) -> _Table:
-        from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
-        from miscal.engines.roles import Roles
-        from miscal.engines.source import opened
 
-        _check_named(data, options)
-        memory, columns = options.pop("memory", None), options.pop("columns", None)
-        roles = Roles(**options)
-        source = opened(data, memory)
-        in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
-        limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
-        return cls(source, roles, gather(source, roles, columns, limit=limit))
+def _measured(spec: Spec, source: Any, roles: Any, rows: Any) -> Result:
+    made = spec.run(rows.predictions)
+    if rows.complete:
+        return made
+    from miscal.metrics.from_sums import of_all_rows
 
-    def measured(self, spec: Spec) -> Result:
-        made = spec.run(self.rows.predictions)
-        if self.rows.complete:
-            return made
-        from miscal.metrics.from_sums import of_all_rows
-
-        found = of_all_rows(made, self.rows.predictions, self.source, self.roles)
-        if found is not None:
-            return found
-        words = f" Of a sample of {self.rows.predictions.rows:,} of {self.rows.rows:,} rows, drawn with equal chance."
-        rows = {"sample_rows": self.rows.predictions.rows, "table_rows": self.rows.rows}
-        return replace(made, method=made.method + words, settings={**made.settings, **rows})
+    found = of_all_rows(made, rows.predictions, source, roles)
+    if found is not None:
+        return found
+    words = f" Of a sample of {rows.predictions.rows:,} of {rows.rows:,} rows, drawn with equal chance."
+    sizes = {"sample_rows": rows.predictions.rows, "table_rows": rows.rows}
+    return replace(made, method=made.method + words, settings={**made.settings, **sizes})
 
 
 def _check_named(source: Any, options: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from miscal.engines.memory import mean_tally
 from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
-from miscal.metrics.arrays import Given, Norm, norm_power, variable_columns
+from miscal.metrics.arrays import Given, Norm, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, p_floor, pooled, walk_summary, with_missing, worst_cell
 from miscal.metrics.score.binned import tally_error
@@ -65,7 +65,6 @@ def variable_calibration_error(
     0.5
     """
     given = Given(y_true, y_prob, sample_weight)
-    norm_power(norm)
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
     if len(columns) == 1 and strategy == "quantile" and _quick(columns[0], pair, bins):
@@ -143,7 +142,7 @@ def by_variable(
     key = np.ascontiguousarray(values[known], dtype=np.float64)
     along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     if curve:
-        smooth = curve_of(compared, values, {"grid": CURVE_POINTS, "random_state": random_state})
+        smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
     return variable_result(found, [columns[0].name], settings, extra, along)
 
@@ -160,9 +159,13 @@ def variable_result(
     more = {"tally": found.tally, "worst": worst_cell(found), "column": column, **(extra or {})}
     p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
     if along is not None:
-        p_value, least, words, place = _along(*along, found)
-        more |= place
-        method = f"{found.noise.reason} p-value: walk along the variable ({words})."
+        walked, summary = along
+        p_value, least = summary.p_value, p_floor(summary)
+        if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
+            p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
+        ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
+        more |= {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
+        method = f"{found.noise.reason} p-value: walk along the variable ({summary.method})."
     name = f"Calibration by {' and '.join(names)}"
     settings = {"column": column, **settings}
     return found.result(name, "variable", settings, more, p_value=p_value, method=method, least=least)
@@ -179,16 +182,6 @@ def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str
     span = (low, high) if high > low else None
     rows, edges = np.histogram(values[known], bins=bars, range=span, weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
-
-
-def _along(walked: Walk, summary: NullSummary, found: Pooled) -> tuple[float, float, str, dict[str, Any]]:
-    """P-value of the walk along a variable, its bound, how it was found, and the range in which the walk moves most."""
-    p_value, least = summary.p_value, p_floor(summary)
-    if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
-        p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
-    ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
-    place = {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
-    return p_value, least, summary.method, place
 
 
 def rank_variables(
@@ -243,5 +236,5 @@ def _row(each: Column, pair: Pair, bins: int, random_state: int) -> tuple[Any, .
         label = pooling.cells.labels()[place]
         return each.name, found.summary.value, label, float(found.tally.gap[place]), found.summary.p_value
     error = tally_error(mean_tally(pair, pooling), "l1")
-    curve = curve_of(pair, each.values, {"random_state": random_state})
+    curve = curve_of(pair, each.values, random_state=random_state)
     return each.name, error, curve.worst_value, curve.worst_gap, curve.p_value

@@ -9,9 +9,9 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import NullSummary, summary_of_draws
+from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.variation import Draws, matched_size
-from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.metrics.pooled import DRAWS, choose_null
 from miscal.metrics.rank_sums import (
     Bins,
@@ -26,6 +26,7 @@ from miscal.metrics.rank_sums import (
     rank_sums,
     ranked,
 )
+from miscal.pairs import outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
@@ -88,7 +89,6 @@ def variation_calibration_error(
     given = Given(y_true, y_prob, sample_weight)
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
-    norm_power(norm)
     sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
     gap = variation_gaps(sums, measure, bias_correction=corrected)
     return float(aggregate(gap, sums.weight, norm))
@@ -203,15 +203,19 @@ def by_variation(
     """
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
-    norm_power(norm)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
     rows = ranked(p, measure, bins, strategy, range)
     sums = rank_sums(rows)
-    noise = choose_null(rows.weights(), null)
+    noise = choose_null(outcome_pair(p), null)
     drawn = _draws(rows, sums, noise.null, random_state, corrected=corrected)
-    summary = _summary(sums, measure, drawn, norm, corrected=corrected)
+    table = _table(sums, measure, drawn, corrected=corrected)
+    filled = sums.weight > 0
+    value, values = (
+        aggregate(gap, sums.weight[filled], norm) for gap in (table["gap"][filled], table["predicted"][filled] - drawn)
+    )
+    summary = summary_of_draws(float(value), values, method="simulation")
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
@@ -220,7 +224,7 @@ def by_variation(
         p_value=summary.p_value,
         interval=(np.nan, np.nan),
         method=f"{noise.reason} {summary.draws} multinomial draws of the ranks. {NO_INTERVAL}",
-        table=_table(sums, measure, drawn, corrected=corrected),
+        table=table,
         settings={
             "variation": measure.name,
             "bins": bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float)),
@@ -253,14 +257,6 @@ def _draws(rows: Ranked, sums: RankSums, null: str, random_state: int, *, correc
         return bias_corrected(rows.measure, plain, shares, made.size) if corrected else plain
 
     return made.observed(variation, DRAWS, random_state)
-
-
-def _summary(sums: RankSums, measure: Measure, drawn: np.ndarray, norm: Norm, *, corrected: bool) -> NullSummary:
-    filled = sums.weight > 0
-    predicted, _ = bin_variations(sums, measure)
-    weight = sums.weight[filled]
-    value = aggregate(variation_gaps(sums, measure, bias_correction=corrected)[filled], weight, norm)
-    return summary_of_draws(float(value), aggregate(predicted[filled] - drawn, weight, norm), method="simulation")
 
 
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:

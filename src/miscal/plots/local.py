@@ -144,10 +144,7 @@ class LocalMap(View):
 class WorstNeighbourhoods(View):
     """The worst neighbourhoods in words, each with its gap and simultaneous interval."""
 
-    def frame(self) -> Table:
-        """Words, scores, rows, gaps and intervals."""
-        names = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
-        return Table({name: self.result.table[name] for name in names})
+    columns = ("label", "score_low", "score_high", "effective_rows", "gap", "gap_low", "gap_high", "p_adjusted")
 
     def plot(self, ax: Any = None, **style: Any) -> WorstNeighbourhoods:
         """Draw one line a neighbourhood, the worst on top; those beyond noise are filled."""

@@ -316,7 +316,7 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     taken = compared if rows.size == compared.rows else compared.take(rows)
     seed = int(result.settings["random_state"])
     try:
-        smooth = curve_of(taken, values[known], {"grid": grid, "span": SPAN, "random_state": seed})
+        smooth = curve_of(taken, values[known], grid=grid, span=SPAN, random_state=seed)
     except MiscalError:  # values that cannot carry a curve: the ranges stay
         return result
     said = {} if chosen is None else {"curve_rows": int(known.size)}

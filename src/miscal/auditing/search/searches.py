@@ -19,7 +19,7 @@ from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import scaled_errors
 from miscal.metrics.neighbourhood.result import by_neighbourhood
 from miscal.metrics.subpopulation.error import Asked, Kept
-from miscal.metrics.subpopulation.result import by_subpopulation, cumulative_curve
+from miscal.metrics.subpopulation.result import by_subpopulation, subpopulation_curve
 from miscal.pooling.condition import Condition, Conjunction
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
@@ -96,7 +96,7 @@ class _Seen:
             if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
                 kept.append((number, own))
         drawn = [(0, self.members(0)), *kept]
-        return [{"label": self.found.define(k).name, **cumulative_curve(self.rows, own, POINTS)} for k, own in drawn]
+        return [{"label": self.found.define(k).name, **subpopulation_curve(self.rows, own, POINTS)} for k, own in drawn]
 
 
 def _shared(one: np.ndarray, two: np.ndarray) -> float:

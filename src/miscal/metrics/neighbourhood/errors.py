@@ -17,8 +17,9 @@ from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.vectors import flat
 from miscal.metrics.arrays import Given
+from miscal.metrics.score.binned import score_bins
 from miscal.pairs import Pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.bins import bin_index
 
 KERNELS = ("laplacian", "gaussian", "group")
 DEVICES = ("auto", "cpu", "cuda")
@@ -115,15 +116,15 @@ def _same_codes(levels: Column, other: Column) -> np.ndarray:
     return np.array([*table, -1], dtype=np.float64)[other.values]
 
 
-def bandwidth_array(bandwidth: Any) -> tuple[np.ndarray, bool]:
-    """Bandwidths as (b,) and whether a single one was given."""
+def bandwidth_array(bandwidth: Any) -> np.ndarray:
+    """Bandwidths as (b,)."""
     try:
         values = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.ndim > 1 or values.size == 0 or not (values > 0).all():
         raise refusal("must be a number or numbers above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
-    return values.reshape(-1), values.ndim == 0
+    return values.reshape(-1)
 
 
 def check_kernel(kernel: Any) -> None:
@@ -183,7 +184,6 @@ class Neighbourhoods:
     features: np.ndarray  # (n, d)
     cells: np.ndarray  # (n,) bins of the score
     bandwidths: np.ndarray
-    single: bool
     kernel: Kernel
     own: bool
     queries: tuple[np.ndarray, np.ndarray] | None
@@ -192,7 +192,11 @@ class Neighbourhoods:
     def weight(self) -> np.ndarray:
         """Weight of each row, of mean 1 so that no scale of weights matters."""
         first = self.pair.first
-        return np.ones(self.pair.rows) if first is None else first / first.mean()
+        return np.ones(self.pair.rows) if first is None else first / self.scale()
+
+    def scale(self) -> float:
+        """The mean weight of a row."""
+        return 1.0 if self.pair.first is None else float(self.pair.first.mean())
 
     def residual(self) -> np.ndarray:
         """Predicted minus observed."""
@@ -288,38 +292,15 @@ def local_calibration_error(
     >>> local_calibration_error(outcomes, scores, ages, bandwidth=2.0, signed=True).round(3)
     array([-0.2, -0.2,  0.8,  0.8])
     """
-    given = Given(y_true, y_prob, sample_weight)
-    problem = neighbourhoods(
-        given, features, bandwidth=bandwidth, bins=bins, strategy=strategy, kernel=kernel,
-        leave_one_out=leave_one_out, queries=queries, target=target, device=device,
-    )  # fmt: skip
-    error = problem.signed_error()
-    error = error if signed else np.abs(error)
-    if queries is None:
-        error = _all_rows(given, error)
-    return np.asarray(error[0] if problem.single else error)
-
-
-def neighbourhoods(
-    given: Given,
-    features: Any,
-    *,
-    bandwidth: float | Sequence[float] = 0.2,
-    bins: Bins = 15,
-    strategy: str = "uniform",
-    kernel: Kernel = "laplacian",
-    leave_one_out: bool = False,
-    queries: tuple[Any, Any] | None = None,
-    target: str | int = "top",
-    device: str = "auto",
-) -> Neighbourhoods:
-    """Check everything a neighbourhood metric was given."""
     check_kernel(kernel)
     check_device(device)
-    bandwidths, single = bandwidth_array(bandwidth)
+    bandwidths = bandwidth_array(bandwidth)
     if leave_one_out and queries is not None:
         raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
-    asked_prob, asked_features = _split_queries(queries)
+    if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
+        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
+    asked_prob, asked_features = (None, None) if queries is None else queries
+    given = Given(y_true, y_prob, sample_weight)
     if kernel == "group":
         matrix, asked = group_matrix(features, asked_features)
     else:
@@ -327,22 +308,18 @@ def neighbourhoods(
         asked = None if queries is None else feature_matrix(asked_features, "'queries' features")
     matrix = given.kept_rows(matrix, "'features'")
     pair = given.pair(target)
-    edges = edges_for(pair.predicted, bins, strategy, low=0.0, high=1.0, weight=pair.weight, count=pair.count)
+    pooling = score_bins(pair, bins, strategy)
     where = None
     if asked is not None:
         predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
         _check_queries(matrix, asked, predicted)
-        where = (asked, bin_index(predicted, edges))
-    cells = bin_index(pair.predicted, edges)
-    return Neighbourhoods(pair, matrix, cells, bandwidths, single, kernel, not leave_one_out, where, device)
-
-
-def _split_queries(queries: tuple[Any, Any] | None) -> tuple[Any, Any]:
+        where = (asked, bin_index(predicted, pooling.ranges.edges))
+    cells = pooling.codes(0, pair.rows)
+    error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
+    error = error if signed else np.abs(error)
     if queries is None:
-        return None, None
-    if not isinstance(queries, (tuple, list)) or len(queries) != 2:
-        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
-    return queries[0], queries[1]
+        error = _all_rows(given, error)
+    return np.asarray(error if np.ndim(bandwidth) else error[0])
 
 
 def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarray) -> None:
@@ -388,8 +365,8 @@ def maximum_local_calibration_error(
     >>> maximum_local_calibration_error(outcomes, scores, ages, bandwidth=[1e-3, 1e3]).round(3)
     array([0.8 , 0.31])
     """
-    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
-    return _one_or_all(np.fmax.reduce(np.abs(problem.signed_error()), axis=1, initial=np.nan), problem.single)
+    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    return _plain(np.fmax.reduce(error, axis=-1, initial=np.nan))
 
 
 def average_local_calibration_error(
@@ -416,21 +393,13 @@ def average_local_calibration_error(
     >>> round(average_local_calibration_error(outcomes, scores, ages, bandwidth=2.0), 3)
     0.5
     """
-    problem = neighbourhoods(Given(y_true, y_prob, sample_weight), features, **options)
-    error = np.abs(problem.signed_error())
-    weight = np.ones(error.shape[1]) if problem.queries is not None else problem.weight()
-    weights = np.where(np.isnan(error), 0.0, weight)
+    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    weighted = sample_weight is not None and options.get("queries") is None
+    weight = np.asarray(sample_weight, dtype=np.float64) if weighted else np.ones(error.shape[-1])
+    weights = np.where(np.isnan(error), 0.0, weight / weight.max())
     with np.errstate(invalid="ignore"):
-        average = (weights * np.nan_to_num(error)).sum(axis=1) / weights.sum(axis=1)
-    return _one_or_all(average, problem.single)
+        return _plain((weights * np.nan_to_num(error)).sum(axis=-1) / weights.sum(axis=-1))
 
 
-def _one_or_all(values: np.ndarray, single: bool) -> float | np.ndarray:
-    return float(values[0]) if single else values
-
-
-__all__ = [
-    "average_local_calibration_error",
-    "local_calibration_error",
-    "maximum_local_calibration_error",
-]
+def _plain(values: np.ndarray) -> float | np.ndarray:
+    return values if np.ndim(values) else float(values)

@@ -16,11 +16,10 @@ from miscal.inference.neighbourhood import (
     LocalGaps,
     MaximumNoise,
     Nearness,
-    ResidualDraws,
     choose_centres,
     maximum_noise,
 )
-from miscal.inference.nulls import seed_of
+from miscal.inference.nulls import Steps, seed_of
 from miscal.metrics.neighbourhood.errors import (
     Bins,
     Kernel,
@@ -32,8 +31,9 @@ from miscal.metrics.neighbourhood.errors import (
 from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
-from miscal.pairs import Pair, pair
-from miscal.pooling.bins import bin_index, edges_for
+from miscal.metrics.score.binned import score_bins
+from miscal.pairs import pair
+from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
 
 
@@ -155,17 +155,15 @@ def by_neighbourhood(
     features = made.values
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
-    edges = edges_for(
-        compared.predicted, bins, strategy, low=0.0, high=1.0, weight=compared.weight, count=compared.count
-    )
-    cells = bin_index(compared.predicted, edges)
-    problem = Neighbourhoods(compared, features, cells, bandwidths, True, kernel, True, None, device)
+    pooling = score_bins(compared, bins, strategy)
+    edges, cells = pooling.ranges.edges, pooling.codes(0, compared.rows)
+    problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     flips = chosen.null == "residual"
     local = _local_gaps(problem, flips, min_information)
     centres = choose_centres(local, random_state)
     near = Nearness(features, cells, kernel, float(bandwidths[0]))
-    residuals = ResidualDraws(compared, _trial_weight(compared), flips, int(seed_of(random_state)))
+    residuals = Steps.of(compared, np.arange(compared.rows), flips, seed_of(random_state), problem.scale())
     noise = maximum_noise(near, local, centres, residuals, int(simulations))
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
@@ -192,27 +190,20 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     """The bandwidth as an array of one; the others are refused where they are wrong."""
     check_kernel(kernel)
     check_device(device)
-    whole = isinstance(simulations, (int, np.integer)) and not isinstance(simulations, bool)
-    if not whole or simulations < 1:
-        raise refusal("must be a whole number of at least 1", where="'simulations'", got=f"it is {simulations!r}")
+    check_count("simulations", simulations, 1)
     number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
     if not number or not 0 <= float(min_information) < np.inf:
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
-    bandwidths, single = bandwidth_array(bandwidth)
-    if not single:
+    bandwidths = bandwidth_array(bandwidth)
+    if np.ndim(bandwidth):
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")
     return bandwidths
 
 
-def _trial_weight(compared: Pair) -> np.ndarray:
-    """Weight of one trial, on the scale of `Neighbourhoods.weight`."""
-    weight = np.ones(compared.rows) if compared.weight is None else compared.weight
-    return weight if compared.first is None else np.asarray(weight / compared.first.mean())
-
-
 def _local_gaps(problem: Neighbourhoods, flips: bool, least: float) -> LocalGaps:
     """Gap, standard error and information around each row."""
-    compared, weight, own = problem.pair, problem.weight(), _trial_weight(problem.pair)
+    compared, weight = problem.pair, problem.weight()
+    own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
     sums = problem.sums((weight, weight * problem.residual())).values[0]
@@ -234,22 +225,19 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
 def _result(
     noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
 ) -> NeighbourhoodResult:
+    plain, tested = noise.plain, noise.tested
+    words = {"largest_deviations": tested.value, "null_mean": tested.noise_floor, "critical": tested.quantile}
     return NeighbourhoodResult(
         name="Calibration by neighbourhood",
         kind="neighbourhood",
-        value=noise.plain.value,
-        noise_floor=noise.plain.noise_floor,
-        p_value=noise.tested.p_value,
-        interval=noise.plain.interval,
+        value=plain.value,
+        noise_floor=plain.noise_floor,
+        p_value=tested.p_value,
+        interval=plain.interval,
         method=method,
         table=table,
         settings=settings,
-        extra={
-            **extra,
-            "largest_deviations": noise.tested.value,
-            "null_mean": noise.tested.noise_floor,
-            "critical": noise.tested.quantile,
-        },
+        extra={**extra, **words},
     )
 
 

@@ -6,12 +6,13 @@ The words are those of the columns in which its rows differ most from all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from miscal.data.columns import Column
 from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
+from miscal.inference.subpopulation import reached_p
 from miscal.metrics.neighbourhood.errors import Neighbourhoods
 from miscal.results import Table
 
@@ -41,7 +42,7 @@ def worst_table(
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
     z, critical = local.z[centres], noise.tested.quantile
-    adjusted, error, weight = noise.adjusted(z), local.error[centres], problem.weight()
+    adjusted, error, weight = reached_p(noise.maxima, np.abs(z)), local.error[centres], problem.weight()
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
@@ -106,25 +107,15 @@ def _row(
     }
 
 
-class Difference(NamedTuple):
-    """One column's part of a description.
-
-    apart : share of all rows that the neighbourhood's range leaves out beyond its own tails, or the difference of a
-        level's shares
-    """
-
-    apart: float
-    words: str
-
-
 def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> str:
     """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
     found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
-    large = sorted((each for each in found if each.apart >= LEAST), key=lambda each: -each.apart)
-    return ", ".join(each.words for each in large[:NAMED]) or LIKE_THE_REST
+    large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
+    return ", ".join(words for _, words in large[:NAMED]) or LIKE_THE_REST
 
 
-def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> Difference:
+def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+    """By how much the share of the level that differs most does, and that in words."""
     size = len(each.levels) + 1
     codes = np.where(each.values < 0, size - 1, each.values)
     there = np.bincount(codes[inside], share, size) / share.sum()
@@ -136,10 +127,11 @@ def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndar
         words = f"{each.name} {level}"
     else:
         words = f"{each.name} {level} {'more' if there[place] > everywhere[place] else 'less'} often {amount}"
-    return Difference(float(abs(there[place] - everywhere[place])), words)
+    return float(abs(there[place] - everywhere[place])), words
 
 
-def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> Difference:
+def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+    """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
     values = each.values
     seen = ~np.isnan(values)
     here = values[inside]
@@ -149,7 +141,7 @@ def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.nda
     if abs(missing_there - missing) >= max(LEAST, 0.5 * max(missing_there, missing)) or not known.any():
         often = "more" if missing_there > missing else "less"
         words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
-        return Difference(abs(missing_there - missing), words)
+        return abs(missing_there - missing), words
     low, high = _quantiles(here[known], share[known], INNER)
     total = float(weight[seen].sum())
     below = float(weight[seen & (values < low)].sum()) / total
@@ -158,7 +150,7 @@ def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.nda
     word = "high" if below > 2.0 * above else ("low" if above > 2.0 * below else "middling")
     ends = [_shown(low, each), _shown(high, each)]
     spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
-    return Difference(apart, f"{word} {each.name} ({spread})")
+    return apart, f"{word} {each.name} ({spread})"
 
 
 def _quantiles(values: np.ndarray, weight: np.ndarray, levels: Sequence[float]) -> tuple[float, ...]:

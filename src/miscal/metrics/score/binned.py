@@ -13,7 +13,7 @@ from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
 from miscal.kernels.threads import BLOCK, over_blocks
-from miscal.metrics.arrays import Given, Norm, aggregate, norm_power
+from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
 from miscal.pooling.bins import edges_for, warn_of_merged
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
@@ -83,7 +83,6 @@ def expected_calibration_error(
     given = Given(y_true, y_prob, sample_weight)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
-    norm_power(norm)
     if strategy == "quantile" and isinstance(bins, int) and bins >= 1 and pair.plain and pair.binary:
         from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 
@@ -149,8 +148,9 @@ def classwise_calibration_error(
     0.0
     """
     given = Given(y_true, y_prob, sample_weight)
-    found = _same_bins(given.predictions, bins, strategy, range)
-    if found is not None:
+    same = same_edges(given.predictions, bins, strategy, range)
+    if same is not None:
+        found = class_sums(given.predictions, *same)
         return float(np.mean(found.errors(found.apart, norm)))
     errors = []
     for k in np.arange(given.predictions.n_classes):
@@ -175,7 +175,7 @@ class ClassSums:
         return np.stack(each, axis=-1)
 
 
-def class_sums(p: Predictions, edges: np.ndarray, *, equal_width: bool) -> ClassSums:
+def class_sums(p: Predictions, edges: np.ndarray, equal_width: bool) -> ClassSums:
     """Sums in the same bins for every class; p has several classes and no weights.
 
     Memory is that of K times the bins for each block of rows, whatever their number.
@@ -201,14 +201,19 @@ def class_sums(p: Predictions, edges: np.ndarray, *, equal_width: bool) -> Class
     )
 
 
-def _same_bins(p: Predictions, bins: Bins, strategy: str, range: tuple[float, float]) -> ClassSums | None:  # noqa: A002
-    """Sums of all classes in one pass, where their bins are the same and every row counts once."""
-    whole_number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
-    if p.probability.ndim == 1 or p.weight is not None or (whole_number and strategy != "uniform"):
+def same_edges(
+    p: Predictions,
+    bins: Bins,
+    strategy: str,
+    range: tuple[float, float] = UNIT,  # noqa: A002
+) -> tuple[np.ndarray, bool] | None:
+    """The edges of all classes and whether they are equally wide, where they are the same and every row counts once."""
+    number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    plain = p.probability.ndim == 2 and p.weight is None and p.count is None
+    if not plain or (number and strategy != "uniform"):
         return None
     low, high = (float(end) for end in range)
-    edges = edges_for(np.empty(0), bins, strategy, low=low, high=high)
-    return class_sums(p, edges, equal_width=whole_number and high > low)
+    return edges_for(np.empty(0), bins, strategy, low=low, high=high), number and high > low
 
 
 def groupwise_maximum_calibration_error(
@@ -283,12 +288,3 @@ def _group_gaps(
     shape = (names.count, scores.cells.count)
     gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
     return gaps.reshape(shape), tally.weight.reshape(shape)
-
-
-__all__ = [
-    "classwise_calibration_error",
-    "expected_calibration_error",
-    "groupwise_expected_calibration_error",
-    "groupwise_maximum_calibration_error",
-    "maximum_calibration_error",
-]

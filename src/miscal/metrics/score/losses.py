@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from miscal.data.errors import refusal
+from miscal.engines.memory import tally
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
+from miscal.pooling.cells import BinPooling, Ranges
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,9 @@ def score_decomposition(
     >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
     0.0
     """
-    return decomposition(Given(y_true, y_prob, sample_weight).pair(target), loss)
-
-
-def decomposition(pair: Pair, loss: str) -> Decomposition:
-    """The decomposition of a pair."""
     if loss not in ("brier", "log"):
         raise refusal("must be 'brier' or 'log'", where="'loss'", got=f"it is {loss!r}")
-    scores, weight, events = pooled_scores(pair)
+    scores, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
     return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
 
 
@@ -132,9 +129,6 @@ def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_
 
 
 def _tally_mean(pair: Pair, name: str) -> float:
-    from miscal.engines.memory import tally
-    from miscal.pooling.cells import BinPooling, Ranges
-
     one = tally(pair, BinPooling(pair.predicted, Ranges(np.array([0.0, 1.0]))))
     return float(getattr(one, name)[0] / one.weight[0])
 

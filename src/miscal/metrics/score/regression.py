@@ -34,6 +34,9 @@ class Estimate:
         return self.value
 
 
+NOTHING = Estimate(math.nan, math.nan, math.nan)
+
+
 @dataclass(frozen=True)
 class SlopeIntercept:
     """Logistic recalibration of the score, and totals.
@@ -76,16 +79,16 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    nothing = Estimate(math.nan, math.nan, math.nan)
-    ratio = _ratio(pair)
-    observed = pair.observed
-    if observed.min() == observed.max():
-        return SlopeIntercept(nothing, nothing, nothing, ratio)
-    large = _fit(pair, free_slope=False)
-    if pair.predicted.min() == pair.predicted.max():
-        return SlopeIntercept(nothing, nothing, large[0], ratio)
+    ratio, large = _ratio(pair), in_the_large(pair)
+    if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
+        return SlopeIntercept(NOTHING, NOTHING, large, ratio)
     intercept, slope = _fit(pair, free_slope=True)
-    return SlopeIntercept(slope, intercept, large[0], ratio)
+    return SlopeIntercept(slope, intercept, large, ratio)
+
+
+def in_the_large(pair: Pair) -> Estimate:
+    """The shift in log-odds after which as many events are predicted as were observed."""
+    return NOTHING if pair.observed.min() == pair.observed.max() else _fit(pair, free_slope=False)[0]
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
@@ -113,7 +116,7 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         theta -= step
         loss, gradient, hessian = state
     if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
-        return [Estimate(math.nan, math.nan, math.nan)] * int(free.sum())
+        return [NOTHING] * int(free.sum())
     spread = np.sqrt(np.diag(_covariance(pair, theta, hessian, free)))
     return [
         Estimate(float(value), float(value - NORMAL_95 * error), float(value + NORMAL_95 * error))
@@ -129,23 +132,10 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
     zero, one = np.zeros(1), np.ones(1)
 
     def work(start: int, stop: int) -> np.ndarray:
-        rows = slice(start, stop)
-        return np.asarray(
-            score_pass(
-                pair.predicted[rows],
-                pair.observed[rows].astype(np.float64),
-                weight[rows],
-                LOGIT,
-                CLIP,
-                1.0 - CLIP,
-                0.0,
-                zero,
-                one,
-                theta,
-            )
-        )
+        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
+        return np.asarray(score_pass(*rows, LOGIT, CLIP, 1.0 - CLIP, 0.0, zero, one, theta))
 
-    total = np.sum(over_blocks(pair.rows, work), axis=0)
+    total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
     return float(total[0, 0]), total[1], hessian
 

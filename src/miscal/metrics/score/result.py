@@ -10,7 +10,6 @@ import numpy as np
 
 from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
-from miscal.engines.walks import walk_curve
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
@@ -25,6 +24,7 @@ from miscal.results import Result
 
 CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
 HISTOGRAM = 40
+POINTS = 400  # of a curve, at most, beside its extremes
 
 
 def by_score(
@@ -81,7 +81,7 @@ def score_result(
     walked : the walk along the score, and how its range compares with noise
     """
     extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
-    used = {"bins_used": found.table.rows, "draws": found.summary.draws}
+    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra)
 
 
@@ -93,10 +93,13 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     scores, weight, events = pooled_scores(compared)
     rates = isotonic_rates(weight, events)
     brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
-    total = float(weight.sum())
+    second = weight
+    if compared.second is not None and compared.weight is not None:
+        second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
+    variance = second * scores * (1.0 - scores)
     return {
         "predicted": float(np.average(compared.predicted, weights=compared.first)),
-        "observed": float(events.sum() / total),
+        "observed": float(events.sum() / weight.sum()),
         "kuiper": walked.range,
         "kuiper_noise": {
             "noise_floor": kuiper.noise_floor,
@@ -115,9 +118,9 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
         "brier": vars(brier),
         "log_loss": vars(log),
         "auc": area_under_curve(weight, events),
-        "axis": "logit" if crowded(compared.predicted) else "linear",
+        "axis": "logit" if np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
         "histogram": _histogram(compared),
-        "cumulative": cumulative_curve(compared, _deviation(walked.deviation, kuiper, noise)),
+        "cumulative": cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise)),
     }
 
 
@@ -136,11 +139,6 @@ def _numbers(estimate: Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
 
 
-def crowded(scores: np.ndarray) -> bool:
-    """Whether most scores lie so near 0 that a linear axis would show nothing of them."""
-    return bool(np.mean(scores < CROWDED) > 0.5)
-
-
 def _histogram(compared: Pair) -> dict[str, list[float]]:
     edges = np.linspace(0.0, 1.0, HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
@@ -153,24 +151,35 @@ def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:
     return found if noise.null == "residual" and np.isfinite(found) else model
 
 
-def cumulative_curve(compared: Pair, deviation: float, points: int = 400) -> dict[str, list[float]]:
-    """Running total of predicted minus observed, in the order of the score, with the 95% band of its noise.
+def cumulative_curve(
+    score: np.ndarray,
+    weight: np.ndarray,
+    events: np.ndarray,
+    variance: np.ndarray,
+    deviation: float | None = None,
+    points: int = POINTS,
+) -> dict[str, Any]:
+    """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties.
 
-    x is the share of rows so far, y the running total over the total weight, band the half-width of a pointwise band.
+    score, weight, events, variance : of rows, or of rows taken together, in the order of the score
+    deviation : of the end of the walk, where it is not as wide as the variances say
+
+    x is the share of the weight so far, y the running total over the total weight, score the score there, band the
+    half-width of a pointwise band. The extremes are among the points.
     """
-    keys, sums = walk_curve(compared, points)
-    weight = np.ones(compared.rows) if compared.first is None else compared.first
-    place = np.searchsorted(keys, compared.predicted, side="left").clip(0, keys.size - 1)
-    second = weight if compared.second is None else compared.second
-    share = np.cumsum(np.bincount(place, weight, keys.size))
-    variance = np.cumsum(np.bincount(place, second * compared.predicted * (1 - compared.predicted), keys.size))
+    if score.size == 0:
+        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
+    running = np.cumsum(weight * score - events)
+    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
+    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
+    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
+    some = ends[np.unique(np.concatenate([some, extremes]))]
+    share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
     total = float(share[-1])
-    # The band grows as the model's variance does, and ends at the deviation given.
-    widen = 1.96 * deviation / math.sqrt(float(variance[-1])) if variance[-1] > 0.0 else 0.0
+    end = float(spread[-1]) / total if deviation is None else deviation
     return {
-        "x": [0.0, *(share / total).tolist()],
-        "y": [0.0, *(-sums / total).tolist()],
-        "score": [float(compared.predicted.min()), *keys.tolist()],
-        "band": [0.0, *(widen * np.sqrt(variance)).tolist()],
-        "deviation": deviation,  # type: ignore[dict-item]
+        "x": [0.0, *(share[some] / total).tolist()],
+        "y": [0.0, *(running[some] / total).tolist()],
+        "score": [float(score[0]), *score[some].tolist()],
+        "band": [0.0, *(1.96 * end * spread[some] / max(float(spread[-1]), 1e-300)).tolist()],
     }

@@ -216,9 +216,6 @@ class Asked:
 WHERE = "'subpopulations'"
 
 
-EMPHASES = (None, "proportional", "low_prevalence")
-
-
 def multicalibration_error(
     y_true: Any,
     y_prob: Any,
@@ -296,7 +293,8 @@ def multicalibration_error(
     if response == "real":
         rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis)
     else:
-        rows, kept = _binary(y_true, y_prob, sample_weight, target, (emphasis, rho, regularise))
+        given = Given(y_true, y_prob, sample_weight)
+        rows, kept = ordered(emphasised(given.pair(target), emphasis, rho, regularise)), Kept(given.rows, given.kept)
     columns = None if features is None else feature_columns(features, kept)
     names = [] if columns is None else list(columns)
     asked = Asked(columns, names, kept, nominal, least, float(min_information), random_state)
@@ -318,13 +316,6 @@ def _check(statistic: str, response: str, variance: str) -> None:
     ):
         if value not in options:
             raise refusal(f"must be {' or '.join(map(repr, options))}", where=f"'{name}'", got=f"got {value!r}")
-
-
-def _binary(
-    y_true: Any, y_prob: Any, sample_weight: Any, target: str | int, emphasis: tuple[str | None, float, str]
-) -> tuple[Ordered, Kept]:
-    given = Given(y_true, y_prob, sample_weight)
-    return ordered(emphasised(given.pair(target), *emphasis)), Kept(given.rows, given.kept)
 
 
 def _real(y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any) -> tuple[Ordered, Kept]:
@@ -367,17 +358,13 @@ def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "m
     >>> proportional_weights([0.25], rho=0.25, regularise="sum").tolist()
     [2.0]
     """
-    probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
-    probability = probability[:, 1] if probability.ndim == 2 else probability
-    return _proportional(probability, rho, regularise)
-
-
-def _proportional(probability: np.ndarray, rho: float, regularise: str) -> np.ndarray:
     fine = isinstance(rho, (int, float)) and not isinstance(rho, bool) and 0.0 < rho < math.inf
     if not fine:
         raise refusal("must be above 0", where="'rho'", got=f"got {rho!r}", hint="1/p has no limit near 0")
     if regularise not in ("max", "sum"):
         raise refusal("must be 'max' or 'sum'", where="'regularise'", got=f"got {regularise!r}")
+    probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
+    probability = probability[:, 1] if probability.ndim == 2 else probability
     return np.asarray(1.0 / (np.maximum(probability, rho) if regularise == "max" else probability + rho))
 
 
@@ -396,24 +383,18 @@ def low_prevalence_weights(y_true: Any, sample_weight: Any = None) -> np.ndarray
     if outcome.ndim != 1 or outcome.size == 0 or not np.isin(outcome, (0, 1)).all():
         raise refusal("must hold 0 and 1", where="'y_true'", got=f"its shape is {outcome.shape}")
     weight = None if sample_weight is None else checks.weights(sample_weight, "'sample_weight'")[0]
-    return _low_prevalence(outcome.astype(np.float64), weight)
-
-
-def _low_prevalence(outcome: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    prevalence = float(np.average(outcome, weights=weight))
-    if prevalence == 0.0:
-        return np.ones(outcome.size)
-    return np.where(outcome > 0, 1.0 / prevalence, 1.0)
+    prevalence = float(np.average(outcome.astype(np.float64), weights=weight))
+    return np.where(outcome > 0, 1.0 / prevalence, 1.0) if prevalence > 0.0 else np.ones(outcome.size)
 
 
 def emphasised(pair: Pair, emphasis: str | None, rho: float = 0.01, regularise: str = "max") -> Pair:
     """The pair with its sampling weights multiplied by those of an emphasis."""
-    if emphasis not in EMPHASES:
+    if emphasis not in (None, "proportional", "low_prevalence"):
         raise refusal("must be None, 'proportional' or 'low_prevalence'", where="'emphasis'", got=f"got {emphasis!r}")
     if emphasis is None:
         return pair
     if emphasis == "proportional":
-        extra = _proportional(pair.predicted, rho, regularise)
+        extra = proportional_weights(pair.predicted, rho=rho, regularise=regularise)
     else:
-        extra = _low_prevalence(np.asarray(pair.observed, dtype=np.float64), pair.first)
+        extra = low_prevalence_weights(pair.observed, pair.first)
     return replace(pair, weight=extra if pair.weight is None else pair.weight * extra)

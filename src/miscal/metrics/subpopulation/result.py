@@ -15,6 +15,7 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
+from miscal.metrics.score.result import POINTS, cumulative_curve
 from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
@@ -26,7 +27,6 @@ DRAWN = 4  # and drawn
 UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
 PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
 REAL = 0.05
-POINTS = 400  # of a curve
 
 
 class SubpopulationResult(Result):
@@ -190,9 +190,8 @@ def _asked_words(subpopulations: Any) -> Any:
 
 
 def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
-    nan = math.nan
-    summary = NullSummary(float(values.max()), nan, nan, nan, (nan, nan), reason)
-    return MaximumNoise(summary, np.full(values.size, nan), nan, nan, f"{reason[0].upper()}{reason[1:]}.")
+    summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
+    return MaximumNoise(summary, unknown, f"{reason[0].upper()}{reason[1:]}.")
 
 
 def _result(
@@ -204,8 +203,9 @@ def _result(
     method: str,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
-    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
     unit = float(deviations(found.stats)[0])
+    critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
+    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
     worst = [_described(table, k, found.define(int(order[k])).words(), rows) for k in range(min(NAMED, order.size))]
     tested = int(values.size)
     return SubpopulationResult(
@@ -224,10 +224,10 @@ def _result(
             "deviation": unit,
             "expectation": RANGE_MEAN * unit,
             "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
-            "null_mean": noise.average,
-            "null_critical": noise.critical,
+            "null_mean": average,
+            "null_critical": critical,
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
-            "detectable": (noise.critical + POWER) * unit,
+            "detectable": (critical + POWER) * unit,
             "too_small": _small_table(found),
             "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
         },
@@ -237,31 +237,24 @@ def _result(
 def _table(
     rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, order: np.ndarray, statistic: str
 ) -> Table:
-    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
-
     stats = found.stats[order]
     errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
-    unit = float(deviations(found.stats)[0])
-    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
+    unit = float(deviations(found.stats)[0]) or math.nan
+    critical = noise.summary.quantile / unit
     low, high, off = _interval(rows, stats)
     return Table(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
-            "rows": stats[:, ROWS].astype(np.int64),
-            "weight": stats[:, WEIGHT],
-            "predicted": stats[:, PREDICTED] / weight,
-            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
-            "gap": -stats[:, TOTAL] / weight,
-            "events_off": -stats[:, TOTAL],
+            **_means(stats),
             "kuiper": errors,
             "deviation": deviation,
-            "deviations": values[order] / unit if unit > 0 else np.full(order.size, np.nan),
+            "deviations": values[order] / unit,
             "scaled": values[order],
             "expected": RANGE_MEAN * deviation,
             "score_low": low,
             "score_high": high,
             "interval_off": off,
-            "detectable": (noise.critical + POWER) * deviation,
+            "detectable": (critical + POWER) * deviation,
             "information": information(stats),
             "p_adjusted": noise.adjusted[order],
         }
@@ -297,20 +290,25 @@ def _too_small_words(rows: Ordered, found: Search) -> str:
     return words
 
 
-def _small_table(found: Search) -> Table:
+def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
     from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
 
-    stats = found.too_small
     weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
-    return Table(
-        {
-            "label": np.array([found.define_small(k).name for k in range(len(stats))], dtype=object),
-            "rows": stats[:, ROWS].astype(np.int64),
-            "predicted": stats[:, PREDICTED] / weight,
-            "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
-            "information": information(stats),
-        }
-    )
+    return {
+        "rows": stats[:, ROWS].astype(np.int64),
+        "weight": stats[:, WEIGHT],
+        "predicted": stats[:, PREDICTED] / weight,
+        "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
+        "gap": -stats[:, TOTAL] / weight,
+        "events_off": -stats[:, TOTAL],
+    }
+
+
+def _small_table(found: Search) -> Table:
+    stats, means = found.too_small, _means(found.too_small)
+    labels = np.array([found.define_small(k).name for k in range(len(stats))], dtype=object)
+    shown = {name: means[name] for name in ("rows", "predicted", "observed")}
+    return Table({"label": labels, **shown, "information": information(stats)})
 
 
 def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
@@ -318,41 +316,14 @@ def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[
     wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
-        {"label": found.define(int(k)).name, **cumulative_curve(rows, lists.list(place))}
+        {"label": found.define(int(k)).name, **subpopulation_curve(rows, lists.list(place))}
         for place, k in enumerate(wanted)
     ]
 
 
-def cumulative_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
-    """One curve at no more than `points` ends of blocks of equal scores, its extremes among them.
-
-    x is the share of the weight so far, y the running total of predicted - observed over the total weight, score the
-    score there, band the half-width of the pointwise 95% band of y under calibration.
-    """
+def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
+    """The `cumulative_curve` of a subpopulation."""
     signed = rows.signed[members]
-    if signed.size == 0:
-        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
-    outcome = ~np.signbit(signed)
-    score = np.abs(signed, out=signed)
-    weight = rows.weight[members] if rows.weight.size else None
-    # One array of running totals at a time: a million rows are not held six times over.
-    running = np.subtract(score, outcome)
-    running = np.cumsum(running if weight is None else running * weight, out=running)
-    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
-    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
-    some = ends[np.unique(np.concatenate([some, extremes]))]
-    y = running[some]
-    np.subtract(1.0, score, out=running)
-    running *= score
-    if weight is not None:
-        running *= rows.second[members]
-    band = np.sqrt(np.cumsum(running, out=running)[some])
-    x = some + 1.0 if weight is None else np.cumsum(weight)[some]
-    total = float(score.size if weight is None else weight.sum())
-    return {
-        "x": [0.0, *(x / total).tolist()],
-        "y": [0.0, *(y / total).tolist()],
-        "score": [float(score[0]), *score[some].tolist()],
-        "band": [0.0, *(1.96 * band / total).tolist()],
-    }
+    score = np.abs(signed)
+    weight, second = (values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second))
+    return cumulative_curve(score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points)

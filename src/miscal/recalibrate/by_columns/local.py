@@ -79,8 +79,8 @@ class LocalRecalibration(ByColumns):
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
-        _, single = bandwidth_array(self.bandwidth)
-        if not single:
+        bandwidth_array(self.bandwidth)
+        if np.ndim(self.bandwidth):
             number("bandwidth", self.bandwidth, 0.0, above=True)
         super().check_parameters()
         check_kernel(self.kernel)
