@@ -9,11 +9,11 @@ from typing import Any
 
 from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
+from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.periods import (
     check_every,
     look_at_periods,
-    period_carriers,
     period_cells,
     periods_of_sums,
     time_column,
@@ -41,6 +41,7 @@ from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
+from miscal.page.words import KIND
 
 __all__ = ["Audit", "audit"]
 
@@ -179,14 +180,17 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
 
 
 def _carriers(every: list[Looked]) -> dict[str, Any]:
-    """The tallies of score and columns, by the kind and the column."""
+    """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: dict[str, Any] = {}
     for looked in every:
         suffix = f" (class {looked.name})" if looked.name else ""
-        made[f"score{suffix}"] = looked.score.extra["tally"]
-        for column, result, _ in looked.columns:
-            made[f"{result.kind}{suffix}:{column.name}"] = result.extra["tally"]
-    return made | period_carriers(every[0].further)
+        results = {f"score{suffix}": looked.score}
+        results |= {f"{result.kind}{suffix}:{column.name}": result for column, result, _ in looked.columns}
+        dated = [result for result in looked.further if result.kind == KIND]
+        results |= {f"{KIND} by {each.settings['every']}:{each.settings['column']}": each for each in dated}
+        clustered = looked.rows.raw.cluster is not None
+        made |= {name: cells_of(result, clustered=clustered) for name, result in results.items()}
+    return {name: cells for name, cells in made.items() if cells is not None}
 
 
 def source_of(data: Any) -> str | None:

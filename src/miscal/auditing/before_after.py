@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
@@ -17,11 +16,11 @@ from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null
-from miscal.page.words import points
+from miscal.page.words import LEFT_FIRST, became, points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.compose.cross_fit import difference
 
-VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 SCORES = ("expected", "kuiper", "smooth", "gap", "slope", "brier", "log_loss", "auc")
@@ -58,13 +57,7 @@ class Repair:
     @property
     def sentence(self) -> str:
         """What became of the places, in words."""
-        known = [verdict for verdict in VERDICTS if verdict != "new"]
-        total = sum(len(self.where(verdict)) for verdict in known)
-        parts = [f"{len(self.where(verdict))} {verdict}" for verdict in known if self.where(verdict)]
-        text = (
-            f"Of {total} places wrong beyond noise before: {', '.join(parts)}" if total else "Nothing was wrong before"
-        )
-        return f"{text}; {len(self.where('new'))} new."
+        return became([place["verdict"] for place in self.places])
 
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page, whole or not at all."""
@@ -79,13 +72,18 @@ class Repair:
         write_json(self.document, path)
 
     def __repr__(self) -> str:
-        first = f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.sentence}"
-        return "\n".join([first, *map(self._line, self.places[:20])])
+        return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"
 
-    @staticmethod
-    def _line(place: Mapping[str, Any]) -> str:
-        before, after = (points(place[when]["gap"]) for when in ("before", "after"))
-        return f"  {place['verdict']:<9} {place['where']}: {before} before, {after} after"
+    def told(self, most: int) -> str:
+        """The sentence and a line a place, at most so many: what a repair leaves or makes before what it mends."""
+        places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
+        lines = [
+            f"  {place['verdict']:<9} {place['where']}: {points(place['before']['gap'])} before, "
+            f"{points(place['after']['gap'])} after"
+            for place in places[:most]
+        ]
+        more = [f"  ... and {len(places) - most} more"] if len(places) > most else []
+        return "\n".join([self.sentence, *lines, *more])
 
 
 def repair(
@@ -267,14 +265,4 @@ def _log_loss_change(predictions: Predictions, recalibrated: Predictions) -> tup
         own = each.probability if each.n_classes > 2 else np.stack([1.0 - each.probability, each.probability], axis=1)
         with np.errstate(divide="ignore"):
             losses.append(-np.log(own[np.arange(each.rows), each.outcome.astype(np.int64)]))
-    with np.errstate(invalid="ignore"):
-        change = losses[1] - losses[0]
-    if not np.isfinite(change).all():
-        return math.nan, math.nan
-    weight = np.ones(predictions.rows) if predictions.weight is None else predictions.weight
-    weight = weight if predictions.count is None else weight * predictions.count
-    mean = float(np.average(change, weights=weight))
-    off = weight * (change - mean)
-    if predictions.cluster is not None:
-        off = np.asarray(np.bincount(predictions.cluster, off), dtype=np.float64)
-    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
+    return difference(losses[1], losses[0], predictions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,6 @@ from miscal.results import Result, Table
 EVERY = ("week", "month")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")  # as text
-PREFIX = "period by "  # of the names of carriers, so that weeks are never added to months
 
 
 def check_every(every: str | None, time: str | None) -> None:
@@ -136,15 +135,6 @@ def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
         f"For what is beyond the noise of days, audit with {column.name} as the cluster."
     )
     return replace(made, extra={**made.extra, "note": note})
-
-
-def period_carriers(results: Sequence[Result]) -> dict[str, Tally]:
-    """The tallies of periods, by the period and the column: weeks never add to months."""
-    return {
-        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"]
-        for result in results
-        if result.kind == KIND
-    }
 
 
 def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally:

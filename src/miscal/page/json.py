@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 import math
@@ -26,31 +25,19 @@ def plain(value: object) -> Any:
     >>> plain({"a": np.array([1.0, np.nan]), 2: (np.int64(3), float("inf"))})
     {'a': [1.0, None], '2': [3, None]}
     """
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, (int, bool, str)) or value is None:
+    if isinstance(value, (int, str)) or value is None:
         return value
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    return _plain_object(value)
-
-
-def _plain_object(value: object) -> Any:
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item) for item in value]
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if hasattr(value, "to_dict"):
-        return plain(value.to_dict())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return str(value)
+    return plain(value.to_dict()) if hasattr(value, "to_dict") else str(value)
 
 
 def dumps(document: object) -> str:

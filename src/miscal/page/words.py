@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ NOTHING = "\N{EM DASH}"
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
 KIND = "period"  # of the section in the document
+LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
+NO_PLACE = "Nothing was wrong before"
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
 _BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
@@ -209,6 +211,19 @@ def span(low: float, high: float, write: Callable[[float], str] = edge) -> str:
         return f"above {write(low)}"
     first, last = write(low), write(high)
     return last if low >= high or first == last else f"{first} to {last}"
+
+
+def became(verdicts: Sequence[str]) -> str:
+    """What a repair made of the places that were wrong, and how many it made itself.
+
+    >>> became(["gone", "new", "gone"]), became([])
+    ('Of 2 places wrong beyond noise: 2 gone; 1 new.', 'Nothing was wrong before; 0 new.')
+    """
+    counts = {verdict: verdicts.count(verdict) for verdict in reversed(LEFT_FIRST)}
+    new = counts.pop("new")
+    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    what = f"Of {plural(sum(counts.values()), 'place')} wrong beyond noise: {found}" if found else NO_PLACE
+    return f"{what}; {new} new."
 
 
 def period_words(label: object) -> str:

@@ -294,7 +294,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         interval = gap - reach, gap + reach
     own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level)
-    condition = group.condition if isinstance(group, Own) else None
+    searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
         code=CODES[group.kind],
         kind=group.kind,
@@ -315,5 +315,5 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         condition=tuple(place.conjunction.to_dict()),
-        definition=None if condition is None else condition.words(),
+        definition=place.conjunction.words() if searched else None,
     )

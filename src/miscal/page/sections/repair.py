@@ -12,7 +12,6 @@ from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
-VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
 SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
     "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
@@ -81,17 +80,11 @@ def repair(document: Document) -> Safe:
 
 def repair_sentence(done: Repaired) -> str:
     """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
-    verdicts = [place.verdict for place in done.places]
-    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
-    new = counts.pop("new")
-    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    before = words.plural(sum(counts.values()), "place")
-    what = f"Of {before} wrong beyond noise: {found}" if found else "Nothing was wrong before"
     fitted = f"{done.name} was fitted on {words.count(done.fitted_rows)} rows"
     judged = f" and judged on {words.count(done.rows)} others."
     if "folds" in done.split:
         judged = f"; each row is judged by a repair that has not seen it ({done.split})."
-    return f"{what}; {new} new. {fitted}{judged}"
+    return f"{words.became([place.verdict for place in done.places])} {fitted}{judged}"
 
 
 def _listed(places: list[Mended]) -> Safe:
