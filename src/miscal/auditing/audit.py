@@ -11,24 +11,10 @@ from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
-from miscal.auditing.periods import (
-    check_every,
-    look_at_periods,
-    period_cells,
-    periods_of_sums,
-    time_column,
-)
+from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import (
-    Looked,
-    Seen,
-    Wanted,
-    judge_columns,
-    judge_searches,
-    look,
-    look_at_pairs,
-)
+from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look, look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations

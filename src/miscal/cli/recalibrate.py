@@ -40,7 +40,7 @@ def recalibrate(
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
     row fitted the repair or tested it; the repair as a model; and a page of before and after.
     """
-    from miscal.auditing.repair_table import repair_table
+    from miscal.auditing.repair import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")

@@ -108,7 +108,7 @@ class Explainer:
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
         if best[0].z < adjusted_z(self.tests.severity(place), self.tests.level):
             return None
-        place.cost, place.specific = self.tests.cost(place), True
+        place.specific = True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
         left = float(group.inside(off, best[0].box).sum())
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
@@ -123,8 +123,9 @@ class Explainer:
         logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
         """
         bounds = {id(p): self._bound(p) for p in candidates}
-        top = max(candidates, key=lambda p: (bounds[id(p)], -p.cost))
-        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or p.cost <= top.cost]
+        cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
+        top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
+        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
         overlap = Overlap(self.rows, top.rows)
         sign = math.copysign(1.0, top.left)
         size = float(top.raw.weight[0])
@@ -133,7 +134,7 @@ class Explainer:
             for p in near
             if sign * p.left > 0 and (p is top or overlap.weight(p) >= SHARED * min(float(p.raw.weight[0]), size))
         ]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - p.cost)
+        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[id(p)])
         return chosen, bounds[id(chosen)]
 
     def _bound(self, place: Place) -> float:

@@ -264,7 +264,6 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
     for place in looked.places:
-        place.cost = tests.cost(place)
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
     real = [place for place in looked.places if place.adjusted <= tests.level]

@@ -54,7 +54,6 @@ class Place:
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
-    cost : logarithm of how many places of its kind there are to choose from
     left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
@@ -66,7 +65,6 @@ class Place:
     beyond: Sums
     searched: int = 1
     adjusted: float = math.nan
-    cost: float = 0.0
     specific: bool = False
     left: float = math.nan
     deviation: float = math.nan
@@ -172,10 +170,6 @@ class Multiplicity:
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
-
-    def cost(self, place: Place) -> float:
-        """Logarithm of how many places there are in its family, and of the boxes searched."""
-        return math.log(max(self.size(place.family), 1) * max(place.searched, 1))
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""

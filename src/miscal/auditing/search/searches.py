@@ -114,12 +114,8 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
 
 
 def _conjunctions(sizes: list[int]) -> float:
-    """Number of conjunctions of up to three of the columns, by the elementary symmetric polynomials."""
-    sums = [1.0] + [0.0] * DEPTH
-    for size in sizes:
-        for depth in range(DEPTH, 0, -1):
-            sums[depth] += size * sums[depth - 1]
-    return sum(sums[1:])
+    """Number of conjunctions of up to three of the columns: elementary symmetric polynomials."""
+    return float(np.poly([-size for size in sizes])[1 : DEPTH + 1].sum())
 
 
 def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:

@@ -153,9 +153,7 @@ def _explained(explained: Sequence[Finding], number: int, *, many: bool) -> Safe
     return folded(summary, tag("ul", listed), quiet(f"and {more:,} more") if more > 0 else None)
 
 
-def _rest(title: str, rest: Sequence[Finding]) -> Safe | None:
-    if not rest:
-        return None
+def _rest(title: str, rest: Sequence[Finding]) -> Safe:
     columns = columns_of(rest, "where", *RATES, "p_value")
     return folded(f"{title} ({len(rest):,})", sheet(title, columns))
 

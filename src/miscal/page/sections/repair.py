@@ -71,7 +71,7 @@ def repair(document: Document) -> Safe:
         lead(repair_sentence(done)),
         lead(name(done.reason, 600)) if done.reason else None,
         figure(gap_pairs(done.places), _CAPTION) if done.places else None,
-        _listed(done.places) if done.places else None,
+        _listed(done.places),
         _scores(done),
         _candidates(done),
         quiet("All else on this page is of the repaired probabilities, on the rows that judge them."),
