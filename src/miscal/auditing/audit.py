@@ -217,9 +217,8 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
         return None
     ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
     fitting = rows_that_fit(ceiling, source.kinds)
-    if source.rows is not None and source.rows <= fitting:
-        return fitting
-    return min(fitting, MOST_SAMPLED[wanted.effort]) if source.rows is not None else fitting
+    too_many = source.rows is not None and source.rows > fitting
+    return min(fitting, MOST_SAMPLED[wanted.effort]) if too_many else fitting
 
 
 def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: Gathered | None = None) -> Seen:

@@ -12,7 +12,7 @@ from miscal.auditing.findings import known
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.reading import floats
+from miscal.page.json import floats
 from miscal.page.words import finite
 from miscal.pooling.cells import fingerprint
 from miscal.results import Result, Table

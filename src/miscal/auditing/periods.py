@@ -58,18 +58,15 @@ def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
     >>> level_days(("1970-01-02", "1970-02"), "when").tolist()
     [1.0, 31.0]
     """
-    odd = next((level for level in levels if str(level).strip() and not DATE.fullmatch(str(level).strip())), None)
+    texts = [str(level).strip() for level in levels]
+    odd = next((text for text in texts if text and not DATE.fullmatch(text)), None)
     if odd is not None:
-        raise _no_dates(time, f"it holds {str(odd)[:40]!r}")
-    try:
-        return np.array([_day(str(level).strip()) for level in levels])
+        raise _no_dates(time, f"it holds {odd[:40]!r}")
+    try:  # the time of the day and its zone are left out; blank text is missing
+        days = np.array([text[:10] for text in texts], dtype="M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
-
-
-def _day(text: str) -> float:
-    """Days since 1970; the time of the day and its zone are left out. Blank text is missing."""
-    return float(np.datetime64(text[:10], "D").astype(int)) if text else np.nan
+    return np.where(np.isnat(days), np.nan, days.astype(np.int64))
 
 
 def _no_dates(time: str, got: str) -> Exception:

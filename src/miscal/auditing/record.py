@@ -14,12 +14,10 @@ from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal
 from miscal.data.outputs import load_arrays, save_arrays
-from miscal.page.json import dumps, read_json, write_json
-from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
-from miscal.page.reading import checked
+from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
-SCHEMA = "miscal.audit-file/1"
+FILE = "miscal.audit-file/1"
 WHAT = "a saved audit"
 HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
@@ -81,7 +79,7 @@ class Audit:
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
         text = dumps({"document": self.document, "cells": self.carriers})
-        save_arrays(Path(path), SCHEMA, {"text": text}, {})
+        save_arrays(Path(path), FILE, {"text": text}, {})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
@@ -154,11 +152,11 @@ def _is_json(path: Path) -> bool:
         content = path.read_bytes()
     except OSError:
         return False
-    return content.lstrip()[:1] == b"{" and SCHEMA_OF_JSON.encode() in content
+    return content.lstrip()[:1] == b"{" and SCHEMA.encode() in content
 
 
 def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    header, _ = load_arrays(Path(path), SCHEMA, what=WHAT, hint=HINT)
+    header, _ = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
     try:
         content = json.loads(header["text"])
         cells = {str(name): read_cells(each) for name, each in content.get("cells", {}).items()}

@@ -166,23 +166,23 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
 
 def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:
     """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
-    values = [predictions.columns[name].values for name in names]
-    local = result.extra["map"]
-    ends = [[float(end) for end in np.nanquantile(column, [0.01, 0.99])] for column in values]
-    edges = [np.linspace(low, high, GRID + 1) for low, high in ends]
-    if any(e[0] >= e[-1] for e in edges):
+    values = np.stack([predictions.columns[name].values for name in names])
+    local, known = result.extra["map"], ~np.isnan(values).any(axis=0)
+    low, high = np.nanquantile(values, [0.01, 0.99], axis=1)
+    if (low >= high).any():
         return result
-    cell = [np.digitize(v, e[1:-1]) for v, e in zip(values, edges, strict=True)]
-    known = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    code = (cell[1] * GRID + cell[0])[known]
+    x, y = np.linspace(low, high, GRID + 1, axis=1)
+    across, up = np.clip(values[:, known], low[:, None], high[:, None])
     gap, error = np.nan_to_num(local.gap[known]), local.error[known]
-    rows = np.bincount(code, minlength=GRID * GRID).astype(float)
+
+    def summed(weights: np.ndarray | None) -> np.ndarray:
+        return np.asarray(np.histogram2d(up, across, bins=[y, x], weights=weights)[0])
+
+    rows = summed(None)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(code, gap, GRID * GRID) / rows
-        size = np.bincount(code, np.nan_to_num(gap / error), GRID * GRID) / rows
-    grid = {"x": edges[0], "y": edges[1], "gap": mean, "deviations": size, "rows": rows}
-    shaped = {name: v.reshape(GRID, GRID).tolist() if v.size == GRID * GRID else v.tolist() for name, v in grid.items()}
-    return replace(result, extra={**result.extra, "grid": shaped})
+        mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
+    grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
+    return replace(result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}})
 
 
 def _box_place(looked: Looked, one: Group, two: Group) -> Place:

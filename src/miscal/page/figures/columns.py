@@ -11,8 +11,8 @@ from miscal.page.entries import Cells, Entry
 from miscal.page.figures import marks
 from miscal.page.figures.gaps import tip, way
 from miscal.page.figures.marks import At, Figure, Scale, fitted, known, nice, placed, rate_ends
+from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis
-from miscal.page.reading import Floats
 
 _WIDTH, _LEFT, _RIGHT = 360.0, 46.0, 352.0
 _TOP, _FLOOR, _SHARE = 20.0, 168.0, 204.0

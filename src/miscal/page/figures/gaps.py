@@ -12,8 +12,8 @@ from miscal.page import words
 from miscal.page.entries import Cells, Entry
 from miscal.page.figures import marks
 from miscal.page.figures.marks import Figure, Kind, Scale, known, nice
+from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.reading import Floats
 from miscal.page.records import Mended
 
 _PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0

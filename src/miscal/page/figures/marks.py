@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis, join, tag
-from miscal.page.reading import Floats
 from miscal.page.words import MINUS
 
 At = tuple[float, float, str]  # x, baseline, text-anchor
@@ -226,7 +226,7 @@ def segment(x1: float, y1: float, x2: float, y2: float, class_: str) -> Safe:
     """A straight line between two points; nothing where one is not known."""
     if not math.isfinite(x1 + y1 + x2 + y2):
         return Safe("")
-    return tag("line", x1=pixel(x1), y1=pixel(y1), x2=pixel(x2), y2=pixel(y2), class_=class_)
+    return _mark("line", class_, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def band(x: ArrayLike, low: ArrayLike, high: ArrayLike, class_: str = "band") -> Safe:
@@ -246,29 +246,21 @@ def step(edges: ArrayLike, heights: ArrayLike, class_: str) -> Safe:
 
 def bar(x: float, y: float, width: float, height: float, class_: str, tip: str = "") -> Safe:
     """A rectangle, with a tooltip if there is something to say."""
-    return tag(
-        "rect",
-        tag("title", tip) if tip else None,
-        x=pixel(x),
-        y=pixel(y),
-        width=pixel(max(width, 0.0)),
-        height=pixel(max(height, 0.0)),
-        class_=f"{class_} mark" if tip else class_,
-    )
+    told = f"{class_} mark" if tip else class_
+    return _mark("rect", told, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
 
 
 def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
     """A dot with a tooltip; nothing where it has no place."""
     if not math.isfinite(x + y):
         return Safe("")
-    return tag(
-        "circle",
-        tag("title", tip) if tip else None,
-        cx=pixel(x),
-        cy=pixel(y),
-        r=pixel(radius),
-        class_=f"point mark {class_}",
-    )
+    return _mark("circle", f"point mark {class_}", tip, cx=x, cy=y, r=radius)
+
+
+def _mark(element: str, class_: str, tip: str = "", **pixels: float) -> Safe:
+    """One element of SVG at some pixels."""
+    places = {key: pixel(value) for key, value in pixels.items()}
+    return tag(element, tag("title", tip) if tip else None, **places, class_=class_)
 
 
 def text(x: float, y: float, words: object, class_: str = "", anchor: str = "start", limit: int = 0) -> Safe:

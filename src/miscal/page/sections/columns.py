@@ -11,8 +11,8 @@ from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.figures.columns import field_funnel, field_levels, variable
 from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
 from miscal.page.figures.gaps import strength_bar
+from miscal.page.json import Columns, text
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.reading import Columns, text
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
 from miscal.page.words import finite

@@ -6,8 +6,8 @@ import shlex
 
 from miscal.page import words
 from miscal.page.figures.gaps import gap_pairs
+from miscal.page.json import items
 from miscal.page.markup import Child, Safe, clean, name, tag
-from miscal.page.reading import items
 from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
 
