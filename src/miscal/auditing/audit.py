@@ -198,9 +198,10 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
     give_back(rows.predictions.rows)
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside]
     if rows.complete:
-        return _look_at_rows(rows.predictions, wanted, steps, rows)
-    return _look_at_sample(rows, source, roles, wanted, steps)
+        return _look_at_rows(rows.predictions, wanted, steps, unread)
+    return _look_at_sample(rows, source, roles, wanted, steps, unread)
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
@@ -221,7 +222,7 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
     return min(fitting, MOST_SAMPLED[wanted.effort]) if too_many else fitting
 
 
-def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: Gathered | None = None) -> Seen:
+def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
     looks, aside, dated = _looked(predictions, wanted, steps)
     if dated is not None:
@@ -231,10 +232,12 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: 
         "fingerprint": predictions._fingerprint(),  # noqa: SLF001
         "rows_fingerprint": rows_fingerprint(predictions),
     }
-    return Seen(looks, about, [*_unusable(rows), *aside], {})
+    return Seen(looks, about, [*unread, *aside], {})
 
 
-def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps) -> Seen:
+def _look_at_sample(
+    rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps, unread: Sequence[Any]
+) -> Seen:
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
@@ -246,20 +249,13 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
     looked = looks[0]
     steps("all rows")
     event = looked.rows.raw.target
-    unread = [*_unusable(rows), *aside]
-    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, unread)
+    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
         made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
-
-
-def _unusable(rows: Gathered | None) -> list[dict[str, Any]]:
-    if rows is None:
-        return []
-    return [left_out(name, rows.rows, reason) for name, reason in rows.aside]
 
 
 def _looked(

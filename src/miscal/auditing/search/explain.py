@@ -13,7 +13,7 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding
-from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
+from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums, crossed_codes
 from miscal.auditing.search.looking import Looked, real_places, score_after
 from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
 from miscal.inference.adjust import adjusted_z, shrunken_gap
@@ -172,7 +172,7 @@ class Overlap:
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group."""
         if id(group) not in self.counted:
-            self.counted[id(group)] = np.bincount(group.codes(self.members), self.own, group.count)
+            self.counted[id(group)] = np.bincount(crossed_codes(group.parts, self.members), self.own, group.count)
         return self.counted[id(group)]
 
     def weight(self, place: Place) -> float:

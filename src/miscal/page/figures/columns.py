@@ -40,7 +40,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
         marks.left(y, _LEFT, _RIGHT, spacing=36.0),
         marks.text(_LEFT, 10, f"Happened ({'dots, smooth curve' if curve else 'dots'}), predicted (steps)", "label"),
         *_curve(result, edges, y),
-        marks.step(edges, y(ranges.predicted), "predicted") if len(ranges) else Safe(""),
+        marks.line(np.repeat(edges[: len(ranges) + 1], 2)[1:-1], np.repeat(y(ranges.predicted), 2), "predicted"),
     ]
     for i in np.flatnonzero(np.isfinite(ranges.observed)).tolist():
         class_ = way(ranges.gap[i], beyond[i])
