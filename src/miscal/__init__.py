@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # Where the names live; a module is imported when one of its names is first used, so that this import costs nothing.
 _PLACES = {
     "auditing.audit": ("audit", "Audit"),
-    "auditing.before_after": ("repair",),
+    "auditing.repair": ("repair",),
     "auditing.findings": ("Finding",),
     "data.errors": ("MiscalError", "MiscalWarning"),
     "data.predictions": ("Predictions",),

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.compare import spread_of
 
 LIMIT = 5  # of 20 comparisons at 5%: more has a chance of 3 in 10,000
 
@@ -46,15 +45,15 @@ def test_the_spread_is_that_of_sums_over_clusters(rng: np.random.Generator) -> N
     y = (np.repeat(rng.random(60), 10) < p).astype(int)
     frame = {"y": y, "p": p, "patient": patient, "ward": ward}
     found = audit(frame, outcome="y", probability="p", cluster="patient", effort="quick")
-    spread = spread_of(found, "field:ward")
-    assert spread is not None
+    noise = found.carriers["field:ward"]["residual2"]
     for cell, level in enumerate("ab"):
         rows = ward == level
         sums = np.bincount(patient[rows], (y - p)[rows])
         expected = np.sum(sums**2) / np.sum((y - p)[rows] ** 2)
-        assert spread[cell] == pytest.approx(max(expected, 1.0), rel=1e-9)
-    plain = audit(frame, outcome="y", probability="p", effort="quick")
-    assert spread_of(plain, "field:ward") is None
+        by_rows = np.sum((y - p)[rows] ** 2)
+        assert noise[cell] / by_rows == pytest.approx(max(expected, 1.0), rel=1e-9)
+        plain = audit(frame, outcome="y", probability="p", effort="quick")
+        assert plain.carriers["field:ward"]["residual2"][cell] == pytest.approx(by_rows, rel=1e-9)
 
 
 def test_cells_whose_noise_over_clusters_is_not_kept_are_not_compared() -> None:

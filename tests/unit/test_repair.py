@@ -12,8 +12,7 @@ import pytest
 from click.testing import Result
 from pyarrow import csv
 
-from miscal.auditing.before_after import _verdict, repair
-from miscal.auditing.repair_table import repair_table
+from miscal.auditing.repair import _verdict, repair, repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
@@ -260,3 +259,14 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path) -> None:
         write_together({tmp_path / "old": b"new", tmp_path / "absent" / "file": b"x"})
     assert (tmp_path / "old").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_trials_count_in_the_change_of_log_loss(rng: np.random.Generator) -> None:
+    """A row of several trials weighs as much as those trials row by row."""
+    count, score = rng.integers(1, 5, 300), rng.random(300)
+    events = rng.binomial(count, score)
+    fitted = PlattScaling().fit(rng.random(200), rng.integers(0, 2, 200))
+    each = np.concatenate([np.arange(k) < e for k, e in zip(count, events, strict=True)]).astype(int)
+    tables = Predictions(events, score, count=count), Predictions(each, np.repeat(score, count))
+    one, two = (repair(table, fitted, effort="quick").about["log_loss_change"]["value"] for table in tables)
+    assert one == pytest.approx(two, rel=1e-12)

@@ -24,28 +24,12 @@ from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
-from miscal.engines.adding import (
-    SCORE,
-    Added,
-    ConditionCells,
-    CrossedCells,
-    LevelCells,
-    RangeCells,
-    Recalibration,
-    Request,
-    add_up,
-)
+from miscal.engines import adding
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.inference.sums import Sums
-from miscal.metrics.from_sums import (
-    field_from_sums,
-    noise_of_sums,
-    recalibrated_scores,
-    score_from_sums,
-    variable_from_sums,
-)
+from miscal.metrics import from_sums
 from miscal.metrics.score.binned import score_bins
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
@@ -107,19 +91,19 @@ class AllRows:
     aside: Sequence[dict[str, Any]]
 
     def add(
-        self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[Request] = ()
-    ) -> tuple[Summary, Added]:
+        self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[adding.Request] = ()
+    ) -> tuple[Summary, adding.Added]:
         """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
         scores = self.gathered.scores
         assert scores is not None
         assert isinstance(scores.cells, Ranges)
-        recalibration = Recalibration(scores.cells.edges[1:-1], recalibrated_scores(scores))
+        recalibration = adding.Recalibration(scores.cells.edges[1:-1], from_sums.recalibrated_scores(scores))
         looked_at = [
-            LevelCells(one.name, self.max_levels) if one.grid is None else RangeCells(one.name, one.grid)
+            adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
             for one in cuts
         ]
-        requests = [RangeCells(SCORE, score_edges), *looked_at, *further]
-        added = add_up(self.source, self.roles, self.target, requests, recalibration)
+        requests = [adding.RangeCells(adding.SCORE, score_edges), *looked_at, *further]
+        added = adding.add_up(self.source, self.roles, self.target, requests, recalibration)
         score = added.tallies[0]
         assert score is not None
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
@@ -147,7 +131,7 @@ class AllRows:
 
 
 def measured_on_all(
-    looked: Looked, every: AllRows, further: Sequence[Request], random_state: int
+    looked: Looked, every: AllRows, further: Sequence[adding.Request], random_state: int
 ) -> tuple[Looked, Summary, list[Tally | None]]:
     """Replace the sums of a search by those of all rows, and build its results from them.
 
@@ -155,11 +139,11 @@ def measured_on_all(
     """
     cuts = [_cuts(*entry) for entry in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
-    crossed = [CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
-    chosen = [*crossed, ConditionCells(tuple(place.conjunction for place in places)), *further]
+    crossed = [adding.CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
+    chosen = [*crossed, adding.ConditionCells(tuple(place.conjunction for place in places)), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
     scale = every.gathered.rows / max(looked.rows.raw.rows, 1)
-    rows = replace(looked.rows, noise=noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
+    rows = replace(looked.rows, noise=from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
@@ -174,7 +158,7 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     """Score and columns from sums of all rows; rows of a sample, if there is one, are those of `rows`."""
     event = str(summary.about["target"])
     common: Any = {"target": event, "random_state": random_state}
-    score = score_from_sums(summary.score, summary.grid, rows.noise, **common)
+    score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
     made = Looked(event if sample is None else sample.target, "", rows, score)
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
     for name in seen or (*summary.variables, *summary.fields):
@@ -202,8 +186,12 @@ def _cuts(column: Column, result: Result, group: Group) -> Cuts:
     return cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
 
 
-def _cells(part: Part) -> RangeCells | LevelCells:
-    return LevelCells(part.name, levels=part.labels) if part.edges is None else RangeCells(part.name, part.edges)
+def _cells(part: Part) -> adding.RangeCells | adding.LevelCells:
+    return (
+        adding.LevelCells(part.name, levels=part.labels)
+        if part.edges is None
+        else adding.RangeCells(part.name, part.edges)
+    )
 
 
 def _stand_in(name: str, kind: str, rows: int) -> Column:
@@ -220,7 +208,7 @@ def _variable(
         extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
         extra |= {"curve_rows": len(column)} if "curve" in extra else {}
     bins, fine = coarsened(each.grid, each.bins), coarsened(each.grid, each.fine)
-    result = variable_from_sums(
+    result = from_sums.variable_from_sums(
         column.name, bins, each.grid, rows.noise, target=target, random_state=random_state, extra=extra
     )
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
@@ -239,7 +227,7 @@ def _field(
     assert isinstance(cells, Levels)
     place = {name: i for i, name in enumerate(cells.names)}
     table = np.array([*(place.get(str(level), 0) for level in column.levels), cells.count - 1], np.int32)
-    result = field_from_sums(column.name, each.tally, rows.noise, target=target, random_state=random_state)
+    result = from_sums.field_from_sums(column.name, each.tally, rows.noise, target=target, random_state=random_state)
     part = Part(column, table[column.values], tuple(cells.names), None, cells.missing)
     p_value = np.asarray(result.table["p_value"], dtype=float)
     return column, result, Group((part,), "field", Sums.of(each.tally), Sums.of(each.beyond), p_value)
@@ -285,7 +273,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     _check(summary, path.name, options)
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
-    rows = Rows(one, one, noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
+    rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
     looked = look_at_sums(summary, rows, wanted.random_state)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}

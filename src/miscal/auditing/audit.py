@@ -9,26 +9,12 @@ from typing import Any
 
 from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
+from miscal.auditing.compare import cells_of
 from miscal.auditing.document import document_of, rows_fingerprint
-from miscal.auditing.periods import (
-    check_every,
-    look_at_periods,
-    period_carriers,
-    period_cells,
-    periods_of_sums,
-    time_column,
-)
+from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import (
-    Looked,
-    Seen,
-    Wanted,
-    judge_columns,
-    judge_searches,
-    look,
-    look_at_pairs,
-)
+from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look, look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
@@ -41,6 +27,7 @@ from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
+from miscal.page.words import KIND
 
 __all__ = ["Audit", "audit"]
 
@@ -179,14 +166,17 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
 
 
 def _carriers(every: list[Looked]) -> dict[str, Any]:
-    """The tallies of score and columns, by the kind and the column."""
+    """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: dict[str, Any] = {}
     for looked in every:
         suffix = f" (class {looked.name})" if looked.name else ""
-        made[f"score{suffix}"] = looked.score.extra["tally"]
-        for column, result, _ in looked.columns:
-            made[f"{result.kind}{suffix}:{column.name}"] = result.extra["tally"]
-    return made | period_carriers(every[0].further)
+        results = {f"score{suffix}": looked.score}
+        results |= {f"{result.kind}{suffix}:{column.name}": result for column, result, _ in looked.columns}
+        dated = [result for result in looked.further if result.kind == KIND]
+        results |= {f"{KIND} by {each.settings['every']}:{each.settings['column']}": each for each in dated}
+        clustered = looked.rows.raw.cluster is not None
+        made |= {name: cells_of(result, clustered=clustered) for name, result in results.items()}
+    return {name: cells for name, cells in made.items() if cells is not None}
 
 
 def source_of(data: Any) -> str | None:
@@ -208,9 +198,10 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
     give_back(rows.predictions.rows)
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside]
     if rows.complete:
-        return _look_at_rows(rows.predictions, wanted, steps, rows)
-    return _look_at_sample(rows, source, roles, wanted, steps)
+        return _look_at_rows(rows.predictions, wanted, steps, unread)
+    return _look_at_sample(rows, source, roles, wanted, steps, unread)
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
@@ -227,12 +218,11 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
         return None
     ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
     fitting = rows_that_fit(ceiling, source.kinds)
-    if source.rows is not None and source.rows <= fitting:
-        return fitting
-    return min(fitting, MOST_SAMPLED[wanted.effort]) if source.rows is not None else fitting
+    too_many = source.rows is not None and source.rows > fitting
+    return min(fitting, MOST_SAMPLED[wanted.effort]) if too_many else fitting
 
 
-def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: Gathered | None = None) -> Seen:
+def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread: Sequence[Any] = ()) -> Seen:
     """All rows are here: what is chosen is measured as it is chosen."""
     looks, aside, dated = _looked(predictions, wanted, steps)
     if dated is not None:
@@ -242,10 +232,12 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, rows: 
         "fingerprint": predictions._fingerprint(),  # noqa: SLF001
         "rows_fingerprint": rows_fingerprint(predictions),
     }
-    return Seen(looks, about, [*_unusable(rows), *aside], {})
+    return Seen(looks, about, [*unread, *aside], {})
 
 
-def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps) -> Seen:
+def _look_at_sample(
+    rows: Gathered, source: Any, roles: Roles, wanted: Wanted, steps: Steps, unread: Sequence[Any]
+) -> Seen:
     """Some of the rows are here: what is chosen on them is measured on all."""
     if roles.cluster is not None:
         raise refusal(
@@ -257,20 +249,13 @@ def _look_at_sample(rows: Gathered, source: Any, roles: Roles, wanted: Wanted, s
     looked = looks[0]
     steps("all rows")
     event = looked.rows.raw.target
-    unread = [*_unusable(rows), *aside]
-    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, unread)
+    every = AllRows(source, roles, rows, looked.target, event, wanted.max_levels, [*unread, *aside])
     further = [] if wanted.time is None else [period_cells(rows.predictions, wanted.time, wanted.every)]
     made, summary, beside = measured_on_all(looked, every, further, wanted.random_state)
     if wanted.time is not None and beside[0] is not None:
         made.further.append(periods_of_sums(beside[0], wanted.time, made.rows.noise, wanted))
     settings = {"sample": {"rows": rows.predictions.rows, "of": rows.rows, "passes": source.passes}}
     return Seen([made], {"rows": summary.rows, "fingerprint": summary.fingerprint}, list(summary.aside), settings)
-
-
-def _unusable(rows: Gathered | None) -> list[dict[str, Any]]:
-    if rows is None:
-        return []
-    return [left_out(name, rows.rows, reason) for name, reason in rows.aside]
 
 
 def _looked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import known
-from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
-from miscal.page.reading import floats
+from miscal.page.json import floats
 from miscal.page.words import finite
 from miscal.pooling.cells import fingerprint
-from miscal.results import Table
+from miscal.results import Result, Table
 
 COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
+SUMS = ("rows", "weight", "predicted", "observed", "variance", "residual2")
 Sums = Mapping[str, np.ndarray]
 
 
@@ -92,7 +91,8 @@ def compare(before: Any, after: Any) -> Comparison:
     data = [audit.document["data"] for audit in (before, after)]
     same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
     level = float(after.document["settings"].get("level", 0.05))
-    parts = [_cells(before, after, name, paired=same) for name in before.carriers if name in after.carriers]
+    both = [name for name in before.carriers if name in after.carriers]
+    parts = [_cells(name, before.carriers[name], after.carriers[name], paired=same) for name in both]
     parts = [part for part in parts if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
     rows = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
     change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
@@ -103,31 +103,51 @@ def compare(before: Any, after: Any) -> Comparison:
     return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed)
 
 
-def _cells(before: Any, after: Any, name: str, *, paired: bool) -> dict[str, np.ndarray]:
-    """The cells of one carrier that both audits have, matched by name; ranges only where their edges are the same."""
-    one, two = before.carriers[name], after.carriers[name]
-    spread = spread_of(before, name), spread_of(after, name)
-    if any(found is None and clustered(audit) for found, audit in zip(spread, (before, after), strict=True)):
-        return {}  # how much noise clusters add to these cells is not kept, and rows alone would promise too much
-    if one.cells.describe()["kind"] != "levels" and fingerprint(one.cells) != fingerprint(two.cells):
+def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
+    """The sums of a result's cells as plain lists, for a comparison; None where their noise is not known.
+
+    With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
+    errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
+    """
+    tally = result.extra["tally"]
+    sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
+    if clustered:
+        error = result.table["error"] if "error" in result.table else np.empty(0)
+        if error.size != sums["weight"].size:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = (error * sums["weight"]) ** 2 / sums["residual2"]
+        spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
+        sums |= {name: sums[name] * spread for name in ("variance", "residual2")}
+    rule = None if tally.cells.describe()["kind"] == "levels" else fingerprint(tally.cells)
+    return {"rule": rule, "label": tally.cells.labels(), **{name: values.tolist() for name, values in sums.items()}}
+
+
+def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What `cells_of` gave, after JSON; KeyError, TypeError or ValueError where it is damaged."""
+    lists = {name: list(value[name]) for name in ("label", *SUMS)}
+    if len({len(each) for each in lists.values()}) > 1:
+        raise ValueError("the sums of its cells differ in number")
+    return {"rule": value["rule"], **lists}
+
+
+def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired: bool) -> dict[str, np.ndarray]:
+    """The cells of one result that both audits have, matched by name; ranges only where their edges are the same."""
+    if one["rule"] != two["rule"]:
         return {}
     column = name.partition(":")[2] or "score"
-    place = {label: index for index, label in enumerate(two.cells.labels()) if two.weight[index] > 0}
-    labels = one.cells.labels()
-    own = [index for index, label in enumerate(labels) if label in place and one.weight[index] > 0]
-    where = np.array([f"{column} {labels[index]}".strip() for index in own], dtype=object)
-    sums = _sums(one, own, spread[0]), _sums(two, [place[labels[index]] for index in own], spread[1])
+    full, own_full = floats(two["weight"]) > 0, floats(one["weight"]) > 0
+    place = {label: index for index, label in enumerate(two["label"]) if full[index]}
+    own = [index for index, label in enumerate(one["label"]) if label in place and own_full[index]]
+    named = [one["label"][index] for index in own]
+    where = np.array([f"{column} {label}".strip() for label in named], dtype=object)
+    sums = [
+        {name: floats(each[name])[chosen] for name in SUMS}
+        for each, chosen in ((one, own), (two, [place[label] for label in named]))
+    ]
     p_value = paired_p(*sums) if paired else unpaired_p(*sums)
     values = (where, *(part["rows"].astype(np.int64) for part in sums), *map(_gap, sums), p_value)
     return dict(zip(COLUMNS, values, strict=True))
-
-
-def _sums(tally: Tally, cells: list[int], spread: np.ndarray | None) -> Sums:
-    """The sums of cells; those that are noise are as much larger as rows of one cluster err together."""
-    names = ("rows", "weight", "predicted", "observed", "variance", "residual2")
-    made = {name: np.asarray(getattr(tally, name), dtype=np.float64)[cells] for name in names}
-    times = 1.0 if spread is None else spread[cells]
-    return {**made, "variance": made["variance"] * times, "residual2": made["residual2"] * times}
 
 
 def _gap(sums: Sums) -> np.ndarray:
@@ -172,40 +192,3 @@ def _scores(before: Any, after: Any) -> dict[str, tuple[float, float]]:
     names = ("expected", "kuiper", "smooth", "gap", "slope", "ratio", "brier", "log_loss", "auc")
     one, two = before.document["score"], after.document["score"]
     return {n: (float(one[n]), float(two[n])) for n in names if one.get(n) is not None and two.get(n) is not None}
-
-
-def clustered(audit: Any) -> bool:
-    """Whether rows of the audited table come in clusters; its tallies alone know of rows only."""
-    document = audit.document
-    methods = [str(entry.get("method")) for entry in document["sections"]["score"]]
-    return document["data"].get("cluster") is not None or any("one sign a cluster" in method for method in methods)
-
-
-def spread_of(audit: Any, name: str) -> np.ndarray | None:
-    """Variance over clusters relative to that over rows, at least 1, for each cell of a carrier; None without clusters.
-
-    The tables keep it: with clusters the standard error of a cell's gap is sqrt(ΣD²)/Σw, D a cluster's residual. The
-    columns of a single class have no table; their rows are in the same cells, so the ratio is that of all classes.
-    """
-    result, tally = _result_of(audit.document, name), audit.carriers[name]
-    if result is None:
-        base = re.sub(r" \(class .*?\):", ":", name, count=1)
-        result, tally = _result_of(audit.document, base), audit.carriers.get(base)
-    if result is None or tally is None or "cluster" not in str(result.get("method")):
-        return None
-    error = floats(result["table"].get("error"))
-    if error.size != tally.residual2.size:
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (error * tally.weight) ** 2 / tally.residual2
-    return np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
-
-
-def _result_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The result whose tally a carrier is."""
-    kind, _, column = name.partition(":")
-    if not column:
-        title = name.replace("score (class ", "Calibration by score, class ").removesuffix(")")
-        title = "Calibration by score" if name == "score" else title
-        return next((r for r in document["sections"].get("score", []) if r["name"] == title), None)
-    return next((r for r in document["sections"].get(kind, []) if r["settings"].get("column") == column), None)

@@ -19,9 +19,9 @@ from miscal.auditing.suppress import GIVEN_AWAY
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
+from miscal.page.json import SCHEMA
 from miscal.results import Result
 
-SCHEMA = "miscal.audit/1"
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"

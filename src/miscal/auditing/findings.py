@@ -17,7 +17,7 @@ from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.page import words
-from miscal.page.reading import READERS, items, mapping, read_record
+from miscal.page.json import READERS, items, mapping, read_record
 from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common

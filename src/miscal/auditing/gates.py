@@ -15,7 +15,7 @@ import numpy as np
 from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal
 from miscal.page import words
-from miscal.page.reading import floats
+from miscal.page.json import floats
 from miscal.page.records import Document, read_document
 
 FILES = ("miscal.toml", "pyproject.toml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,6 @@ from miscal.results import Result, Table
 EVERY = ("week", "month")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
 DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")  # as text
-PREFIX = "period by "  # of the names of carriers, so that weeks are never added to months
 
 
 def check_every(every: str | None, time: str | None) -> None:
@@ -59,18 +58,15 @@ def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
     >>> level_days(("1970-01-02", "1970-02"), "when").tolist()
     [1.0, 31.0]
     """
-    odd = next((level for level in levels if str(level).strip() and not DATE.fullmatch(str(level).strip())), None)
+    texts = [str(level).strip() for level in levels]
+    odd = next((text for text in texts if text and not DATE.fullmatch(text)), None)
     if odd is not None:
-        raise _no_dates(time, f"it holds {str(odd)[:40]!r}")
-    try:
-        return np.array([_day(str(level).strip()) for level in levels])
+        raise _no_dates(time, f"it holds {odd[:40]!r}")
+    try:  # the time of the day and its zone are left out; blank text is missing
+        days = np.array([text[:10] for text in texts], dtype="M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
-
-
-def _day(text: str) -> float:
-    """Days since 1970; the time of the day and its zone are left out. Blank text is missing."""
-    return float(np.datetime64(text[:10], "D").astype(int)) if text else np.nan
+    return np.where(np.isnat(days), np.nan, days.astype(np.int64))
 
 
 def _no_dates(time: str, got: str) -> Exception:
@@ -136,15 +132,6 @@ def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
         f"For what is beyond the noise of days, audit with {column.name} as the cluster."
     )
     return replace(made, extra={**made.extra, "note": note})
-
-
-def period_carriers(results: Sequence[Result]) -> dict[str, Tally]:
-    """The tallies of periods, by the period and the column: weeks never add to months."""
-    return {
-        f"{PREFIX}{result.settings['every']}:{result.settings['column']}": result.extra["tally"]
-        for result in results
-        if result.kind == KIND
-    }
 
 
 def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally:

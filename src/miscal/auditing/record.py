@@ -6,24 +6,18 @@ import json
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
-from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
 from miscal.data.outputs import load_arrays, save_arrays
-from miscal.page.json import dumps, read_json, write_json
-from miscal.page.reading import SCHEMA as SCHEMA_OF_JSON
-from miscal.page.reading import checked
-from miscal.pooling.cells import cells_from
+from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
-if TYPE_CHECKING:
-    from miscal.auditing.compare import Comparison
-
-SCHEMA = "miscal.audit-file/1"
+FILE = "miscal.audit-file/1"
 WHAT = "a saved audit"
 HINT = (
     "a saved audit is the file that `miscal audit TABLE --save FILE` or Audit.save(FILE) writes, without the rows; the "
@@ -31,7 +25,6 @@ HINT = (
 )
 PARTS = {"data": dict, "settings": dict, "score": dict, "findings": list, "clean": list, "too_small": list,
          "sections": dict}  # fmt: skip
-ARRAYS = ("counts", "limbs", "sums", "impossible")
 HIDE = "hide_below"  # the setting of a saved audit: cells of fewer rows are kept, and left out of its pages
 
 
@@ -44,7 +37,7 @@ class Audit:
     document : the dictionary of the schema ``miscal.audit/1``
     findings : those beyond noise first, each followed by the ones that it explains
     results : the results of score and columns with their carriers; empty once loaded from a file
-    carriers : tallies by name
+    carriers : sums of the cells of each result, by its kind and column, for a comparison
     """
 
     document: dict[str, Any]
@@ -84,14 +77,15 @@ class Audit:
         return to_markdown(self.shown().document)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write dictionary and tallies to one file, whole or not at all; it holds no row."""
-        _save(self.document, self.carriers, path)
+        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
+        text = dumps({"document": self.document, "cells": self.carriers})
+        save_arrays(Path(path), FILE, {"text": text}, {})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
         """Read an audit that `save` wrote; it can be rendered and compared again without the data.
 
-        The JSON of `to_json` is read too. It has no tallies: compared with it, only findings and scores are.
+        The JSON of `to_json` is read too. It has no sums of cells: compared with it, only findings and scores are.
         """
         from miscal.page.records import read_document
 
@@ -104,8 +98,6 @@ class Audit:
         On the same rows (the same outcomes in the same order) the comparison is paired; otherwise gaps are compared as
         those of independent rows. Cells are matched by name; ranges must have been cut at the same edges.
         """
-        from miscal.auditing.compare import compare
-
         return compare(self, other)
 
     def with_comparison(self, before: Audit) -> Audit:
@@ -145,20 +137,8 @@ class Audit:
         return self.to_markdown()
 
 
-def _save(document: dict[str, Any], carriers: dict[str, Tally], path: str | PathLike[str]) -> None:
-    """Write an audit, whole or not at all."""
-    arrays: dict[str, np.ndarray | None] = {}
-    described = []
-    for number, (name, tally) in enumerate(carriers.items()):
-        about = {"cells": tally.cells.describe(), "columns": list(tally.columns), "weighted": bool(tally.weighted)}
-        described.append({"name": name, **about})
-        arrays |= {f"{number}-{part}": getattr(tally, part) for part in ARRAYS}
-    text = dumps({"document": document, "carriers": described})
-    save_arrays(Path(path), SCHEMA, {"text": text}, arrays)
-
-
-def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
-    """Read what `save` wrote; or the JSON of an audit, which has no tallies."""
+def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read what `save` wrote; or the JSON of an audit, which has no sums of cells."""
     document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
     lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
     if lacking:
@@ -172,20 +152,14 @@ def _is_json(path: Path) -> bool:
         content = path.read_bytes()
     except OSError:
         return False
-    return content.lstrip()[:1] == b"{" and SCHEMA_OF_JSON.encode() in content
+    return content.lstrip()[:1] == b"{" and SCHEMA.encode() in content
 
 
-def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Tally]]:
-    header, arrays = load_arrays(Path(path), SCHEMA, what=WHAT, hint=HINT)
+def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    header, _ = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
     try:
         content = json.loads(header["text"])
-        document = dict(checked(content["document"]))
-        carriers = {}
-        for number, entry in enumerate(content["carriers"]):
-            made: dict[str, Any] = {part: arrays.get(f"{number}-{part}") for part in ARRAYS}
-            made |= {"counts": arrays[f"{number}-counts"], "cells": cells_from(entry["cells"])}
-            made |= {"columns": tuple(entry["columns"]), "weighted": bool(entry["weighted"])}
-            carriers[entry["name"]] = Tally(**made)
-    except (KeyError, TypeError, ValueError) as error:
+        cells = {str(name): read_cells(each) for name, each in content.get("cells", {}).items()}
+        return dict(checked(content["document"])), cells
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise refusal("is damaged", where=f"'{path}'", got=str(error)) from error
-    return document, carriers

@@ -25,7 +25,7 @@ COMMANDS = {
     "demo": "audit",
     "fit": "recalibrate",
     "merge": "audit",
-    "page": "page",
+    "page": "audit",
     "recalibrate": "recalibrate",
     "tally": "audit",
 }

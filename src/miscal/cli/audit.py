@@ -1,4 +1,4 @@
-"""The commands `audit` and `demo` (a ranking and a page), `tally` and `merge` (all that an audit needs, no rows)."""
+"""The commands `audit`, `page`, `demo` (a ranking and a page), `tally` and `merge` (what an audit needs, no rows)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from miscal.cli.terminal import leave, progress_bar
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import prepared
 
-__all__ = ["audit", "demo", "merge", "tally"]
+__all__ = ["audit", "demo", "merge", "page", "tally"]
 
 
 @click.command()
@@ -55,6 +55,28 @@ def audit_and_leave(
     leave(found.hiding(below), page, json_path, saved)
     if saved is not None and below:
         click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+@click.command()
+@click.argument("audit", type=common.PATH)
+@common.PAGE
+@common.JSON
+@click.option("--save", "saved", type=common.PATH, help="File that keeps the audit, hiding what this page hides.")
+@common.BASELINE
+@common.suppress_below(None, "  [default: as when audited]")
+def page(
+    audit: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None,
+    suppress_below: int | None,
+) -> None:  # fmt: skip
+    """Render an audit that `miscal audit --save` kept."""
+    from miscal.auditing.record import Audit
+
+    prepared({"--out": out, "--json": json_path, "--save": saved}, audit=audit, baseline=baseline)
+    found = Audit.load(audit)
+    before = None if baseline is None else Audit.load(baseline)
+    hidden = max(found.hidden_below, 0 if before is None else before.hidden_below)
+    found = found if before is None else found.with_comparison(before)
+    leave(found.hiding(hidden if suppress_below is None else suppress_below), out, json_path, saved)
 
 
 @click.command()

@@ -40,7 +40,7 @@ def recalibrate(
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
     row fitted the repair or tested it; the repair as a model; and a page of before and after.
     """
-    from miscal.auditing.repair_table import repair_table
+    from miscal.auditing.repair import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
@@ -56,7 +56,7 @@ def recalibrate(
     with waiting("Choosing, fitting and judging a repair"):
         done = repair_table(file, allowed=limited, folds=folds, **made)
     done.write(table=out, model=model, page=page, json=json_path)
-    _told(done.record)
+    click.echo(f"{done.record.about['reason']}\n{done.record.told(SHOWN)}")
     click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))
     named = [word for name in options["probability"] for word in ("--probability", name)]
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
@@ -73,20 +73,6 @@ def _columns(file: Path) -> str:
 
     names = list(opened(str(file)).kinds)
     return f"the columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
-
-
-def _told(record: Any) -> None:
-    from miscal.page.figures.gaps import left_first
-    from miscal.page.records import read_repair
-    from miscal.page.words import points
-
-    places = left_first(read_repair(record.about, record.places).places)
-    click.echo(f"{record.about['reason']}\n{record.sentence}")
-    for place in places[:SHOWN]:
-        gaps = f"{points(place.before.gap)} before, {points(place.after.gap)} after"
-        click.echo(f"  {place.verdict:<9} {place.where}: {gaps}")
-    if len(places) > SHOWN:
-        click.echo(f"  ... and {len(places) - SHOWN} more")
 
 
 @click.command()

@@ -5,16 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from miscal.auditing.findings import Finding
-    from miscal.page.records import Document
-    from miscal.page.sections.blocks import Column
 
 SHOWN = 12  # findings, clean columns and changes that are listed
 
@@ -70,6 +64,7 @@ def show(found: Any) -> None:
 
     from miscal.page import words
     from miscal.page.records import read_document
+    from miscal.page.sections.findings import ranking
     from miscal.page.verdict import verdict
 
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
@@ -82,7 +77,7 @@ def show(found: Any) -> None:
     heads = document.heads
     if heads:
         table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
-        columns = _ranking(heads[:SHOWN])
+        columns = ranking(heads[:SHOWN])
         for column in columns:
             table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
         for i in range(len(heads[:SHOWN])):
@@ -97,36 +92,9 @@ def show(found: Any) -> None:
         listed = ", ".join(place.where for place in document.clean[:SHOWN])
         more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
         console.print(escape(f"Tested and clean: {listed}{more}."))
-    for line in [*(f"Note: {note}" for note in document.notes), *_periods(document)]:
+    for line in [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]:
         console.print(escape(line))
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         console.print(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
-
-
-def _periods(document: Document) -> list[str]:
-    """How the periods stand, and the steps that changed."""
-    from miscal.page.words import changed_words, periods_said
-
-    lines = []
-    for result in document.of("period"):
-        said, left = changed_words(result, SHOWN), max(len(changed_words(result)) - SHOWN, 0)
-        more = [f"... and {left} smaller on the page."] if left else []
-        lines += [f"{result.name}: {periods_said(result)}", *said, *more]
-    return lines
-
-
-def _ranking(heads: list[Finding]) -> list[Column]:
-    from miscal.page.sections.blocks import Column, columns_of
-
-    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
-    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    return [*first, Column("difference in events", [_off(finding) for finding in heads], kind="words"), last]
-
-
-def _off(finding: Finding) -> str:
-    from miscal.page import words
-
-    bound = f" (at least {words.count(finding.at_least)})" if finding.at_least >= 1 else ""
-    return words.events_off(finding.events_off) + bound

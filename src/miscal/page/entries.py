@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.page.json import Columns, Floats, floats, items, mapping, read_record, text
 from miscal.page.markup import ellipsis
-from miscal.page.reading import Columns, Floats, floats, items, mapping, read_record, text
 from miscal.page.words import edge, finite, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.

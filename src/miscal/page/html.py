@@ -13,18 +13,7 @@ from os import PathLike
 from miscal.page.json import write_text
 from miscal.page.markup import Safe, asset, ellipsis, join, tag
 from miscal.page.records import Document, read_document
-from miscal.page.sections.closing import (
-    clean_section,
-    comparison,
-    definitions,
-    method,
-    periods,
-    too_small_section,
-)  # fmt: skip
-from miscal.page.sections.columns import columns, groups, neighbourhoods, subpopulations
-from miscal.page.sections.findings import findings
-from miscal.page.sections.repair import advice, repair
-from miscal.page.sections.score import header, hero, key_numbers, score
+from miscal.page.sections import closing, columns, findings, repair, score
 
 #: Bytes for the figures of columns; with the rest of the page it stays below 1.5 MB.
 FIGURE_BYTES = 700_000
@@ -50,27 +39,27 @@ def to_html(document: object) -> str:
     """
     audit = read_document(document)
     parts = [
-        ("findings", "Findings", findings(audit)),
-        ("advice", "What to do", advice(audit)),
-        ("comparison", "Baseline", comparison(audit)),
-        ("periods", "Time", periods(audit)),
-        ("score", "Score", score(audit)),
-        ("columns", "Columns", columns(audit, FIGURE_BYTES)),
-        ("groups", "Groups", groups(audit)),
-        ("subpopulations", "Subpopulations", subpopulations(audit)),
-        ("neighbourhoods", "Neighbourhoods", neighbourhoods(audit)),
-        ("repair", "Repair", repair(audit)),
-        ("clean", "Clean", clean_section(audit)),
-        ("too-small", "Too small", too_small_section(audit)),
-        ("method", "Method", method(audit)),
-        ("words", "Words", definitions()),
+        ("findings", "Findings", findings.findings(audit)),
+        ("advice", "What to do", repair.advice(audit)),
+        ("comparison", "Baseline", closing.comparison(audit)),
+        ("periods", "Time", closing.periods(audit)),
+        ("score", "Score", score.score(audit)),
+        ("columns", "Columns", columns.columns(audit, FIGURE_BYTES)),
+        ("groups", "Groups", columns.groups(audit)),
+        ("subpopulations", "Subpopulations", columns.subpopulations(audit)),
+        ("neighbourhoods", "Neighbourhoods", columns.neighbourhoods(audit)),
+        ("repair", "Repair", repair.repair(audit)),
+        ("clean", "Clean", closing.clean_section(audit)),
+        ("too-small", "Too small", closing.too_small_section(audit)),
+        ("method", "Method", closing.method(audit)),
+        ("words", "Words", closing.definitions()),
     ]
     links = [tag("a", label, href=f"#{anchor}") for anchor, label, content in parts if content]
     body = join(
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        header(audit),
+        score.header(audit),
         tag("nav", links, aria_label="Sections"),
-        tag("main", hero(audit), key_numbers(audit), [content for _, _, content in parts]),
+        tag("main", score.hero(audit), score.key_numbers(audit), [content for _, _, content in parts]),
         tag("footer", f"Made by miscal {audit.version}. This file is complete: it loads nothing and sends nothing."),
         tag("div", id="tooltip", role="status", hidden=True),
     )

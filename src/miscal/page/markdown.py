@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.entries import Cells, Entry
+from miscal.page.entries import Entry
 from miscal.page.markup import clean, ellipsis
 from miscal.page.records import Document, read_document
+from miscal.page.sections.blocks import Column
+from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
 from miscal.page.sections.findings import strength
 from miscal.page.sections.score import HEADINGS, number_rows
 from miscal.page.verdict import verdict
-from miscal.page.words import KIND, changed_words, finite, periods_said, signed_points
+from miscal.page.words import KIND, changed_words, periods_said
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
 MOST_PERIODS = 60
-_PERIOD_HEADINGS = (
-    "Period", "Rows", "Predicted, happened", "Gap in points (interval; noise alone)", "Adjusted p", "Became",
-)  # fmt: skip
 
 
 def to_markdown(document: object) -> str:
@@ -61,14 +58,22 @@ def quoted(text: object, limit: int = 100) -> str:
     return re.sub(r"([\\`*_{}\[\]()<>#+!|~$@&^=:-])", r"\\\1", ellipsis(clean(text), limit))
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(columns: Sequence[Column]) -> str:
+    rows = [
+        [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
+        for k in range(len(columns[0].values))
+    ]
+    return _lines([column.heading for column in columns], rows)
+
+
+def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _numbers(audit: Document) -> str:
     rows = [[label, *cells] for label, _, cells in number_rows(audit)]
-    return _table(HEADINGS, rows) if rows else ""
+    return _lines(HEADINGS, rows) if rows else ""
 
 
 def _findings(audit: Document) -> str:
@@ -102,31 +107,16 @@ def _periods(audit: Document) -> str:
 
 
 def _one_period(result: Entry) -> str:
-    rows = [_period_row(result.cells, result, k) for k in range(len(result.cells))]
-    left = len(rows) - MOST_PERIODS
+    left = result.table.rows - MOST_PERIODS
     parts = [
         f"## {quoted(result.name or 'Along time')}",
         periods_said(result),
         "\n".join(f"- {spoken(sentence)}" for sentence in changed_words(result, MOST)),
         spoken(result.note),
-        _table(_PERIOD_HEADINGS, rows[:MOST_PERIODS]),
-        f"{words.plural(left, 'further period')} in the JSON." if left > 0 else "",
+        _table(period_columns(result, MOST_PERIODS)),
+        f"{words.plural(left, 'earlier period')} in the JSON." if left > 0 else "",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _period_row(periods: Cells, result: Entry, k: int) -> list[str]:
-    noise = finite(result.table["noise"][k])
-    gap, low, high, beside = signed_points([float(periods.gap[k]), periods.gap_low[k], periods.gap_high[k], noise])
-    known = np.isfinite(periods.gap[k])
-    return [
-        quoted(result.table["label"][k], 20),
-        words.count(periods.rows[k]),
-        f"{words.percent(periods.predicted[k])}, {words.percent(periods.observed[k])}",
-        f"{gap} ({low} to {high}; ±{beside.lstrip('+')})" if known else words.NOTHING,
-        words.p_cell(periods.p_value[k]),
-        quoted(result.table["verdict"][k] or words.NOTHING, 20),
-    ]
 
 
 def _columns(audit: Document) -> str:
@@ -134,12 +124,8 @@ def _columns(audit: Document) -> str:
     if not every:
         return ""
     columns = [column for column in column_list(every[:MOST]) if column.heading != "Looked at"]
-    rows = [
-        [column.text(k) if column.kind == "number" else quoted(column.text(k), 60) for column in columns]
-        for k in range(len(every[:MOST]))
-    ]
     more = f"\n\n{words.plural(len(every) - MOST, 'further column')} in the JSON." if len(every) > MOST else ""
-    return f"## Column by column\n\n{_table([column.heading for column in columns], rows)}{more}"
+    return f"## Column by column\n\n{_table(columns)}{more}"
 
 
 def _rest(audit: Document) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding
 from miscal.page.entries import Entry, read_entry
-from miscal.page.reading import READERS, Columns, checked, ends, items, mapping, read_record, text
+from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
 from miscal.page.words import finite
 
 

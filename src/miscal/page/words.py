@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ NOTHING = "\N{EM DASH}"
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
 KIND = "period"  # of the section in the document
+LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")  # what became of a place in a repair
+NO_PLACE = "Nothing was wrong before"
 CHANGED = ("worse", "better", "moved")
 _PERIOD = re.compile(r"(\d{4})-(0[1-9]|1[0-2])(?:-(\d\d))?", re.ASCII)
 _BECAME = {"worse": "got worse", "better": "got better", "moved": "changed its direction"}
@@ -211,6 +213,19 @@ def span(low: float, high: float, write: Callable[[float], str] = edge) -> str:
     return last if low >= high or first == last else f"{first} to {last}"
 
 
+def became(verdicts: Sequence[str]) -> str:
+    """What a repair made of the places that were wrong, and how many it made itself.
+
+    >>> became(["gone", "new", "gone"]), became([])
+    ('Of 2 places wrong beyond noise: 2 gone; 1 new.', 'Nothing was wrong before; 0 new.')
+    """
+    counts = {verdict: verdicts.count(verdict) for verdict in reversed(LEFT_FIRST)}
+    new = counts.pop("new")
+    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    what = f"Of {plural(sum(counts.values()), 'place')} wrong beyond noise: {found}" if found else NO_PLACE
+    return f"{what}; {new} new."
+
+
 def period_words(label: object) -> str:
     """A period as people write it; any other text stays as it is.
 
@@ -300,3 +315,13 @@ def changed_words(periods: Entry, most: int | None = None) -> list[str]:
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
     return [text for size, text in found if size >= least[0]][:most]
+
+
+def period_lines(results: Sequence[Entry], most: int) -> list[str]:
+    """How the periods stand, and the steps that changed, at most so many: what a terminal shows."""
+    lines = []
+    for result in results:
+        left = len(changed_words(result)) - most
+        lines += [f"{result.name}: {periods_said(result)}", *changed_words(result, most)]
+        lines += [f"... and {left} smaller on the page."] if left > 0 else []
+    return lines

@@ -13,7 +13,7 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding
-from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
+from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums, crossed_codes
 from miscal.auditing.search.looking import Looked, real_places, score_after
 from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
 from miscal.inference.adjust import adjusted_z, shrunken_gap
@@ -108,7 +108,7 @@ class Explainer:
         place = box_place(group, best[0].box, None, best[0].searched, self.rows, "columns")
         if best[0].z < adjusted_z(self.tests.severity(place), self.tests.level):
             return None
-        place.cost, place.specific = self.tests.cost(place), True
+        place.specific = True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
         left = float(group.inside(off, best[0].box).sum())
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
@@ -123,8 +123,9 @@ class Explainer:
         logarithm of how many such places there were: what the data say for it, less the freedom of having looked.
         """
         bounds = {id(p): self._bound(p) for p in candidates}
-        top = max(candidates, key=lambda p: (bounds[id(p)], -p.cost))
-        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or p.cost <= top.cost]
+        cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
+        top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
+        near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
         overlap = Overlap(self.rows, top.rows)
         sign = math.copysign(1.0, top.left)
         size = float(top.raw.weight[0])
@@ -133,7 +134,7 @@ class Explainer:
             for p in near
             if sign * p.left > 0 and (p is top or overlap.weight(p) >= SHARED * min(float(p.raw.weight[0]), size))
         ]
-        chosen = max(same, key=lambda p: 0.5 * p.z**2 - p.cost)
+        chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[id(p)])
         return chosen, bounds[id(chosen)]
 
     def _bound(self, place: Place) -> float:
@@ -171,7 +172,7 @@ class Overlap:
     def cells(self, group: Group) -> np.ndarray:
         """Shared weight of every cell of a group."""
         if id(group) not in self.counted:
-            self.counted[id(group)] = np.bincount(group.codes(self.members), self.own, group.count)
+            self.counted[id(group)] = np.bincount(crossed_codes(group.parts, self.members), self.own, group.count)
         return self.counted[id(group)]
 
     def weight(self, place: Place) -> float:
@@ -294,7 +295,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         interval = gap - reach, gap + reach
     own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level)
-    condition = group.condition if isinstance(group, Own) else None
+    searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
         code=CODES[group.kind],
         kind=group.kind,
@@ -315,5 +316,5 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         parent=parent,
         shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
         condition=tuple(place.conjunction.to_dict()),
-        definition=None if condition is None else condition.words(),
+        definition=place.conjunction.words() if searched else None,
     )

@@ -137,10 +137,6 @@ class Group:
         """The columns."""
         return tuple(part.name for part in self.parts)
 
-    def codes(self, rows: np.ndarray | slice = EVERY) -> np.ndarray:
-        """The cell of rows."""
-        return crossed_codes(self.parts, rows)
-
     def box(self, cell: int) -> Box:
         """One cell, as the first and last cell of each part."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))

@@ -13,17 +13,7 @@ import numpy as np
 
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
-from miscal.auditing.search.places import (
-    Family,
-    Multiplicity,
-    Own,
-    Place,
-    add_boxes,
-    add_cells,
-    add_walks,
-    judged,
-    mark_specific,
-)
+from miscal.auditing.search.places import Family, Multiplicity, Own, Place
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -242,10 +232,10 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
-    judged([g for g in looked.groups if not g.ordered], looked.rows, tests.level)
-    looked.places += add_cells(tests, looked.groups, looked.rows, family)
+    tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
+    looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
-    looked.places += add_boxes(tests, ordered, looked.rows, family) + add_walks(tests, ordered, looked.rows, family)
+    looked.places += tests.add_boxes(ordered, looked.rows, family) + tests.add_walks(ordered, looked.rows, family)
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
@@ -255,10 +245,10 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in looked.pairs:
         kinds[sum(part.edges is not None for part in group.parts)].append(group)
-    judged(kinds[0], looked.rows, tests.level)
-    looked.places += add_cells(tests, kinds[0], looked.rows, "pairs")
-    looked.places += add_boxes(tests, kinds[1], looked.rows, "pairs")
-    looked.places += add_boxes(tests, kinds[2], looked.rows, "regions")
+    tests.leave_out(kinds[0], looked.rows)
+    looked.places += tests.add_cells(kinds[0], looked.rows, "pairs")
+    looked.places += tests.add_boxes(kinds[1], looked.rows, "pairs")
+    looked.places += tests.add_boxes(kinds[2], looked.rows, "regions")
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
@@ -274,11 +264,10 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, those significant beyond the score marked as specific."""
     for place in looked.places:
-        place.cost = tests.cost(place)
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
     real = [place for place in looked.places if place.adjusted <= tests.level]
-    mark_specific(real, looked.rows, looked.total, tests)
+    tests.mark_specific(real, looked.rows, looked.total)
     return real
 
 

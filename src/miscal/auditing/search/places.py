@@ -54,7 +54,6 @@ class Place:
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
-    cost : logarithm of how many places of its kind there are to choose from
     left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
@@ -66,7 +65,6 @@ class Place:
     beyond: Sums
     searched: int = 1
     adjusted: float = math.nan
-    cost: float = 0.0
     specific: bool = False
     left: float = math.nan
     deviation: float = math.nan
@@ -173,27 +171,84 @@ class Multiplicity:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
 
-    def cost(self, place: Place) -> float:
-        """Logarithm of how many places there are in its family, and of the boxes searched."""
-        return math.log(max(self.size(place.family), 1) * max(place.searched, 1))
-
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
         return min(1.0, p_value * max(self.size(family), 1) * self.factor)
 
+    def leave_out(self, groups: Sequence[Group], rows: Rows) -> None:
+        """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
+        reachable = [reachable_p(group.raw, rows) for group in groups]
+        every = np.sort(np.concatenate([*reachable, np.empty(0)]))
+        if every.size == 0:
+            return
+        # The largest number of tests k such that k cells can reach self.level / k.
+        possible = np.searchsorted(every, self.level / np.arange(1, every.size + 1), side="right")
+        enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
+        limit = self.level / (int(enough[0]) + 1 if enough.size else every.size)
+        for group, least in zip(groups, reachable, strict=True):
+            group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-def judged(groups: Sequence[Group], rows: Rows, level: float) -> None:
-    """Leave out (as NaN) cells that could never have been significant among all that can (Tarone)."""
-    reachable = [reachable_p(group.raw, rows) for group in groups]
-    every = np.sort(np.concatenate([*reachable, np.empty(0)]))
-    if every.size == 0:
-        return
-    # The largest number of tests k such that k cells can reach level / k.
-    possible = np.searchsorted(every, level / np.arange(1, every.size + 1), side="right")
-    enough = np.flatnonzero(possible <= np.arange(1, every.size + 1))
-    limit = level / (int(enough[0]) + 1 if enough.size else every.size)
-    for group, least in zip(groups, reachable, strict=True):
-        group.p_value = np.where(least <= limit, group.p_value, np.nan)
+    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
+        """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
+        places: list[Place] = []
+        for group in groups:
+            cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
+            p_values: list[float] = group.p_value[cells].tolist()
+            held: dict[int, Place] = {}
+            for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
+                held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
+                p_values[i] = held[i].p_value
+            places += held.values()
+            self.families[family].add(p_values, held)
+        return places
+
+    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+        """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
+        places: list[Place] = []
+        for group in groups:
+            shape, ordered = group.shape, [part.ordered for part in group.parts]
+            for beyond, sums in ((False, group.raw), (True, group.beyond)):
+                noise = rows.variance(sums)
+                best = best_boxes(
+                    sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond
+                )
+                chances = _chances(group, best, rows)
+                for item, p in zip(best, chances, strict=True):
+                    place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
+                    # The best box is the test; the one that is best beyond the score is a place, judged as severely.
+                    if not beyond:
+                        self.add(family, min(1.0, p * item.searched) if place is None else place.p_value, place)
+                    places += [place] if place is not None else []
+        return places
+
+    def add_walks(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+        """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
+        places: list[Place] = []
+        for group in groups:
+            if group.walk is not None and not math.isnan(group.walk[0]):
+                p, first, last = group.walk
+                places.append(box_place(group, ((first, last),), None, stretches(group.ordered), rows, family))
+                places[-1].p_value = p
+                self.add(family, p, places[-1])
+        return places
+
+    def mark_specific(self, places: Sequence[Place], rows: Rows, total: float) -> None:
+        """Mark the places that are significant beyond the score too, judged as severely as they were as predicted.
+
+        Only places beyond noise are asked, but all that were tested count: noise helped to put a place among them.
+        """
+        from scipy.special import ndtr
+
+        for place in places:
+            variance = float(rows.variance(place.beyond)[0])
+            off = float(place.beyond.off[0])
+            chance = 2.0 * float(ndtr(-abs(off) / deviation_beyond(variance, total)))
+            if rows.raw.cluster is not None:
+                chance = rows.exact_p(rows.beyond, place.rows, 0.0)
+            elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
+                chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
+            possible = off * place.off > 0 and variance <= WHOLE * total
+            place.specific = bool(possible and chance * self.severity(place) <= self.level)
 
 
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
@@ -207,43 +262,6 @@ def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows
     return place
 
 
-def add_cells(
-    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05
-) -> list[Place]:
-    """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
-    places: list[Place] = []
-    for group in groups:
-        cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-        p_values: list[float] = group.p_value[cells].tolist()
-        held: dict[int, Place] = {}
-        for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
-            held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
-            p_values[i] = held[i].p_value
-        places += held.values()
-        tests.families[family].add(p_values, held)
-    return places
-
-
-def add_boxes(
-    tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001
-) -> list[Place]:
-    """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
-    places: list[Place] = []
-    for group in groups:
-        shape, ordered = group.shape, [part.ordered for part in group.parts]
-        for beyond, sums in ((False, group.raw), (True, group.beyond)):
-            noise = rows.variance(sums)
-            best = best_boxes(sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond)
-            chances = _chances(group, best, rows)
-            for item, p in zip(best, chances, strict=True):
-                place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
-                # The best box is the test; the one that is best beyond the score is a place, judged as severely.
-                if not beyond:
-                    tests.add(family, min(1.0, p * item.searched) if place is None else place.p_value, place)
-                places += [place] if place is not None else []
-    return places
-
-
 def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     """P-values of several boxes of a group at once, from their sums."""
     if not best:
@@ -253,40 +271,9 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     return chances
 
 
-def add_walks(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
-    """Add the walk along each variable: its p-value belongs to the stretch in which it moves most."""
-    places: list[Place] = []
-    for group in groups:
-        if group.walk is not None and not math.isnan(group.walk[0]):
-            p, first, last = group.walk
-            places.append(box_place(group, ((first, last),), None, stretches(group.ordered), rows, family))
-            places[-1].p_value = p
-            tests.add(family, p, places[-1])
-    return places
-
-
 def deviation_beyond(variance: float, total: float) -> float:
     """Standard deviation of a place's sum when the score was put right on the same rows.
 
     What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
     """
     return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
-
-
-def mark_specific(places: Sequence[Place], rows: Rows, total: float, tests: Multiplicity) -> None:
-    """Mark the places that are significant beyond the score too, judged as severely as they were as predicted.
-
-    Only places beyond noise are asked, but all that were tested count: noise helped to put a place among them.
-    """
-    from scipy.special import ndtr
-
-    for place in places:
-        variance = float(rows.variance(place.beyond)[0])
-        off = float(place.beyond.off[0])
-        chance = 2.0 * float(ndtr(-abs(off) / deviation_beyond(variance, total)))
-        if rows.raw.cluster is not None:
-            chance = rows.exact_p(rows.beyond, place.rows, 0.0)
-        elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
-            chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
-        possible = off * place.off > 0 and variance <= WHOLE * total
-        place.specific = bool(possible and chance * tests.severity(place) <= tests.level)

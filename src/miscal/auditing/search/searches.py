@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.groups import best_boxes, sums_of
+from miscal.auditing.search.groups import Group, best_boxes, group_of, sums_of
 from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
 from miscal.auditing.search.places import Own, Place
 from miscal.data.columns import Column
@@ -20,7 +20,7 @@ from miscal.inference.subpopulation import scaled_errors
 from miscal.metrics.neighbourhood.result import by_neighbourhood
 from miscal.metrics.subpopulation.error import Asked, Kept
 from miscal.metrics.subpopulation.result import by_subpopulation, subpopulation_curve
-from miscal.pooling.condition import Condition, Conjunction
+from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
 
@@ -39,7 +39,6 @@ POINTS = 200
 BANDWIDTH = 0.3  # in standard deviations, times the two dimensions
 MOST_PAIRS = 15
 GRID = 24
-BOX_RANGES = 20  # of each variable, to describe the neighbourhood as a box
 BOXES = 1000  # boxes in a plane that do not share most of their rows, roughly: what having searched it costs
 MOST_MAPPED = 200_000
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
@@ -115,12 +114,8 @@ def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
 
 
 def _conjunctions(sizes: list[int]) -> float:
-    """Number of conjunctions of up to three of the columns, by the elementary symmetric polynomials."""
-    sums = [1.0] + [0.0] * DEPTH
-    for size in sizes:
-        for depth in range(DEPTH, 0, -1):
-            sums[depth] += size * sums[depth - 1]
-    return sum(sums[1:])
+    """Number of conjunctions of up to three of the columns: elementary symmetric polynomials."""
+    return float(np.poly([-size for size in sizes])[1 : DEPTH + 1].sum())
 
 
 def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:
@@ -145,7 +140,9 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
 def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Test the plane of every pair of numbers, the most suspect ones first; pairs left out are counted."""
     numeric = [
-        (suspicion(result, group), column) for column, result, group in looked.columns if column.kind == "numeric"
+        (suspicion(result, group), group)
+        for column, result, group in looked.columns
+        if column.kind == "numeric" and group.ordered
     ]
     pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
     if not pairs or predictions.rows > MOST_MAPPED:
@@ -153,64 +150,46 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
     found: list[tuple[float, Result, Place]] = []
     for (_, one), (_, two) in pairs[:MOST_PAIRS]:
-        say(f"neighbourhoods of {one.name} and {two.name}")
+        names = [*one.names, *two.names]
+        say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, [one.name, two.name], bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
+            predictions, names, bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
             target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
-            place = _box_place(predictions, looked, (one.name, two.name))
+            place = _box_place(looked, one, two)
             place.p_value = min(1.0, result.p_value * len(pairs))
-            found.append((result.p_value, _mapped(predictions, (one.name, two.name), result), place))
+            found.append((result.p_value, _mapped(predictions, names, result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
     looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level]
 
 
-def _mapped(predictions: Predictions, names: tuple[str, str], result: Result) -> Result:
+def _mapped(predictions: Predictions, names: list[str], result: Result) -> Result:
     """The result with its map as a grid: mean gap and standard errors of the rows in each cell of the plane."""
-    values = [predictions.columns[name].values for name in names]
-    local = result.extra["map"]
-    ends = [[float(end) for end in np.nanquantile(column, [0.01, 0.99])] for column in values]
-    edges = [np.linspace(low, high, GRID + 1) for low, high in ends]
-    if any(e[0] >= e[-1] for e in edges):
+    values = np.stack([predictions.columns[name].values for name in names])
+    local, known = result.extra["map"], ~np.isnan(values).any(axis=0)
+    low, high = np.nanquantile(values, [0.01, 0.99], axis=1)
+    if (low >= high).any():
         return result
-    cell = [np.digitize(v, e[1:-1]) for v, e in zip(values, edges, strict=True)]
-    known = ~(np.isnan(values[0]) | np.isnan(values[1]))
-    code = (cell[1] * GRID + cell[0])[known]
+    x, y = np.linspace(low, high, GRID + 1, axis=1)
+    across, up = np.clip(values[:, known], low[:, None], high[:, None])
     gap, error = np.nan_to_num(local.gap[known]), local.error[known]
-    rows = np.bincount(code, minlength=GRID * GRID).astype(float)
+
+    def summed(weights: np.ndarray | None) -> np.ndarray:
+        return np.asarray(np.histogram2d(up, across, bins=[y, x], weights=weights)[0])
+
+    rows = summed(None)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(code, gap, GRID * GRID) / rows
-        size = np.bincount(code, np.nan_to_num(gap / error), GRID * GRID) / rows
-    grid = {"x": edges[0], "y": edges[1], "gap": mean, "deviations": size, "rows": rows}
-    shaped = {name: v.reshape(GRID, GRID).tolist() if v.size == GRID * GRID else v.tolist() for name, v in grid.items()}
-    return replace(result, extra={**result.extra, "grid": shaped})
+        mean, size = summed(gap) / rows, summed(np.nan_to_num(gap / error)) / rows
+    grid = {"x": x, "y": y, "gap": mean, "deviations": size, "rows": rows}
+    return replace(result, extra={**result.extra, "grid": {name: each.tolist() for name, each in grid.items()}})
 
 
-def _box_place(predictions: Predictions, looked: Looked, names: tuple[str, str]) -> Place:
-    """The box of the plane that stands out most, among all boxes of twenty by twenty ranges."""
-    values = [predictions.columns[name].values for name in names]
-    rows, known = looked.rows, np.flatnonzero(~(np.isnan(values[0]) | np.isnan(values[1])))
-    cuts = [np.unique(np.quantile(v[known], np.linspace(0.0, 1.0, BOX_RANGES + 1)[1:-1])) for v in values]
-    codes = [np.searchsorted(cut, v[known]) for cut, v in zip(cuts, values, strict=True)]
-    residual = rows.beyond.predicted[known] - rows.beyond.observed[known]
-    noise = rows.beyond.predicted[known] * (1.0 - rows.beyond.predicted[known])
-    if rows.weight is not None:
-        residual, noise = residual * rows.weight[known], noise * rows.weight[known] ** 2
-    shape = (cuts[0].size + 1, cuts[1].size + 1)
-    cell = codes[0] * shape[1] + codes[1]
-    off, spread = (np.bincount(cell, each, shape[0] * shape[1]).reshape(shape) for each in (residual, noise))
-    best = best_boxes(np.asarray(off, float), np.asarray(spread, float), shape, float(spread.sum()), beyond=True)
-    box = best[0].box if best else ((0, shape[0] - 1), (0, shape[1] - 1))
-    inside = [(code >= first) & (code <= last) for code, (first, last) in zip(codes, box, strict=True)]
-    members = known[inside[0] & inside[1]]
-    ends = [(float(v[members].min()), float(v[members].max())) for v in values]
-    words = [f"{low:.3g} to {high:.3g}" for low, high in ends]
-    conditions = [
-        Condition(name, "numeric", float(np.nextafter(low, -np.inf)), high)
-        for name, (low, high) in zip(names, ends, strict=True)
-    ]
-    label = " and ".join(f"{name} {said}" for name, said in zip(names, words, strict=True))
-    own = Own("neighbourhood", members, label, names, tuple(words), Conjunction(tuple(conditions)))
-    raw, beyond = sums_of(rows.raw, members), sums_of(rows.beyond, members)
-    return Place(own, (), math.nan, "neighbourhoods", raw, beyond, BOXES)
+def _box_place(looked: Looked, one: Group, two: Group) -> Place:
+    """The box of the plane of two variables that stands out most, among all boxes of their ranges."""
+    group = group_of([*one.parts, *two.parts], "neighbourhood", looked.rows)
+    off, noise = (values.reshape(group.shape) for values in (group.beyond.off, looked.rows.variance(group.beyond)))
+    known = (one.ordered, two.ordered)
+    best = best_boxes(off, noise, known, float(noise.sum()), beyond=True)
+    box = best[0].box if best else ((0, known[0] - 1), (0, known[1] - 1))
+    return Place(group, box, math.nan, "neighbourhoods", *group.joined(box), BOXES)

@@ -11,8 +11,8 @@ from miscal.page.entries import Cells, Entry
 from miscal.page.figures import marks
 from miscal.page.figures.gaps import tip, way
 from miscal.page.figures.marks import At, Figure, Scale, fitted, known, nice, placed, rate_ends
+from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis
-from miscal.page.reading import Floats
 
 _WIDTH, _LEFT, _RIGHT = 360.0, 46.0, 352.0
 _TOP, _FLOOR, _SHARE = 20.0, 168.0, 204.0
@@ -40,7 +40,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
         marks.left(y, _LEFT, _RIGHT, spacing=36.0),
         marks.text(_LEFT, 10, f"Happened ({'dots, smooth curve' if curve else 'dots'}), predicted (steps)", "label"),
         *_curve(result, edges, y),
-        marks.step(edges, y(ranges.predicted), "predicted") if len(ranges) else Safe(""),
+        marks.line(np.repeat(edges[: len(ranges) + 1], 2)[1:-1], np.repeat(y(ranges.predicted), 2), "predicted"),
     ]
     for i in np.flatnonzero(np.isfinite(ranges.observed)).tolist():
         class_ = way(ranges.gap[i], beyond[i])

@@ -14,8 +14,8 @@ from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
 from miscal.page.figures import marks
 from miscal.page.figures.gaps import way
 from miscal.page.figures.marks import At, Figure, Scale, known, nice, placed, rate_ends
+from miscal.page.json import Floats, floats
 from miscal.page.markup import Safe, ellipsis
-from miscal.page.reading import Floats, floats
 from miscal.page.words import CHANGED, period_words
 
 _LEFT, _RIGHT, _SIDE, _TOP, _BOTTOM = 54.0, 404.0, 466.0, 24.0, 364.0

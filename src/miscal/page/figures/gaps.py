@@ -12,12 +12,11 @@ from miscal.page import words
 from miscal.page.entries import Cells, Entry
 from miscal.page.figures import marks
 from miscal.page.figures.marks import Figure, Kind, Scale, known, nice
+from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.reading import Floats
 from miscal.page.records import Mended
 
 _PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
-_LEFT_FIRST = ("new", "larger", "remaining", "smaller", "gone")
 _SQUARE_LEFT, _SQUARE_RIGHT = 54.0, 466.0
 
 
@@ -202,7 +201,7 @@ def strength_bar(value: float, floor: float, most: float) -> Safe:
 
 def left_first(places: Iterable[Mended]) -> list[Mended]:
     """What a repair leaves or makes before what it mends, so that a short list does not hide it."""
-    order = {verdict: i for i, verdict in enumerate(_LEFT_FIRST)}
+    order = {verdict: i for i, verdict in enumerate(words.LEFT_FIRST)}
     return sorted(places, key=lambda place: order.get(place.verdict, 0))
 
 

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miscal.page.markup import Safe, ellipsis, join, tag
-from miscal.page.reading import Floats
+from miscal.page.json import Floats
+from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.words import MINUS
 
 At = tuple[float, float, str]  # x, baseline, text-anchor
@@ -25,7 +25,8 @@ NARROW = frozenset("iIjltfr.,:;'|!()[] -")
 Writer = Callable[[Sequence[float]], list[str]]
 Kind = Literal["linear", "log", "logit"]
 _SMALLEST = 1e-9
-_HALF_LOGIT_TICKS = [m * 10.0**e for e in range(-8, -1) for m in (1, 2, 5)] + [0.1, 0.2, 0.3]
+_BELOW_HALF = [m * 10.0**e for e in range(-8, -1) for m in (1, 2, 5)] + [0.1, 0.2, 0.3]
+_LOGIT_TICKS = [*_BELOW_HALF, 0.5, *(1 - t for t in reversed(_BELOW_HALF))]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Scale:
             return _linear_ticks(self.low, self.high, max(2, int(room / spacing)))
         if self.kind == "log":
             return self._spaced(_log_ticks(self.low, self.high), spacing, _roundness)
-        wanted = [t for t in _logit_ticks() if self.low <= t <= self.high]
+        wanted = [t for t in _LOGIT_TICKS if self.low <= t <= self.high]
         return self._spaced(wanted, spacing, _logit_roundness)
 
     def _spaced(self, wanted: list[float], spacing: float, rank: Callable[[float], int]) -> list[float]:
@@ -102,10 +103,6 @@ def _log_ticks(low: float, high: float) -> list[float]:
     lowest, highest = math.floor(math.log10(max(low, _SMALLEST))), math.ceil(math.log10(max(high, _SMALLEST)))
     every = [m * 10.0**e for e in range(lowest, highest + 1) for m in (1, 2, 5)]
     return [t for t in every if low <= t <= high]
-
-
-def _logit_ticks() -> list[float]:
-    return _HALF_LOGIT_TICKS + [0.5] + [1 - t for t in reversed(_HALF_LOGIT_TICKS)]
 
 
 def _roundness(tick: float) -> int:
@@ -226,7 +223,7 @@ def segment(x1: float, y1: float, x2: float, y2: float, class_: str) -> Safe:
     """A straight line between two points; nothing where one is not known."""
     if not math.isfinite(x1 + y1 + x2 + y2):
         return Safe("")
-    return tag("line", x1=pixel(x1), y1=pixel(y1), x2=pixel(x2), y2=pixel(y2), class_=class_)
+    return _mark("line", class_, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def band(x: ArrayLike, low: ArrayLike, high: ArrayLike, class_: str = "band") -> Safe:
@@ -237,38 +234,23 @@ def band(x: ArrayLike, low: ArrayLike, high: ArrayLike, class_: str = "band") ->
     return tag("polygon", points=" ".join(trail), class_=class_) if len(trail) > 2 else Safe("")
 
 
-def step(edges: ArrayLike, heights: ArrayLike, class_: str) -> Safe:
-    """A staircase: one level between each two edges."""
-    return line(
-        np.repeat(np.asarray(edges, dtype=float), 2)[1:-1], np.repeat(np.asarray(heights, dtype=float), 2), class_
-    )
-
-
 def bar(x: float, y: float, width: float, height: float, class_: str, tip: str = "") -> Safe:
     """A rectangle, with a tooltip if there is something to say."""
-    return tag(
-        "rect",
-        tag("title", tip) if tip else None,
-        x=pixel(x),
-        y=pixel(y),
-        width=pixel(max(width, 0.0)),
-        height=pixel(max(height, 0.0)),
-        class_=f"{class_} mark" if tip else class_,
-    )
+    told = f"{class_} mark" if tip else class_
+    return _mark("rect", told, tip, x=x, y=y, width=max(width, 0.0), height=max(height, 0.0))
 
 
 def point(x: float, y: float, class_: str, tip: str = "", radius: float = 4.0) -> Safe:
     """A dot with a tooltip; nothing where it has no place."""
     if not math.isfinite(x + y):
         return Safe("")
-    return tag(
-        "circle",
-        tag("title", tip) if tip else None,
-        cx=pixel(x),
-        cy=pixel(y),
-        r=pixel(radius),
-        class_=f"point mark {class_}",
-    )
+    return _mark("circle", f"point mark {class_}", tip, cx=x, cy=y, r=radius)
+
+
+def _mark(element: str, class_: str, tip: str = "", **pixels: float) -> Safe:
+    """One element of SVG at some pixels."""
+    places = {key: pixel(value) for key, value in pixels.items()}
+    return tag(element, tag("title", tip) if tip else None, **places, class_=class_)
 
 
 def text(x: float, y: float, words: object, class_: str = "", anchor: str = "start", limit: int = 0) -> Safe:
@@ -277,11 +259,6 @@ def text(x: float, y: float, words: object, class_: str = "", anchor: str = "sta
     return tag(
         "text", shown, x=pixel(x), y=pixel(y), text_anchor=None if anchor == "start" else anchor, class_=class_ or None
     )
-
-
-def group(*marks: Safe | Sequence[Safe]) -> Safe:
-    """Marks kept together."""
-    return tag("g", join(*marks))
 
 
 def rates(ticks: Sequence[float]) -> list[str]:
@@ -339,7 +316,7 @@ def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spaci
         drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, word, "tick", _anchor(x, scale))]
     if label:
         drawn.append(text((scale.start + scale.end) / 2, y + 36, label, "label", "middle"))
-    return group(drawn)
+    return tag("g", drawn)
 
 
 def _anchor(x: float, scale: Scale) -> str:
@@ -354,7 +331,7 @@ def left(scale: Scale, x: float, across: float, write: Writer = rates, spacing: 
     for tick, word in zip(ticks, write(ticks), strict=True):
         y = scale.at(tick)
         drawn += [segment(x, y, across, y, "grid"), text(x - 6, y + 4, word, "tick", "end")]
-    return group(drawn)
+    return tag("g", drawn)
 
 
 def upright(scale: Scale, top: float, bottom: float, spacing: float) -> list[Safe]:

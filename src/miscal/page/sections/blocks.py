@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from miscal.page import words
 from miscal.page.figures.marks import Figure
-from miscal.page.markup import Child, Safe, clean, ellipsis, name, tag
+from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, tag
 from miscal.page.words import finite
 
 Kind = Literal["number", "name", "words", "markup"]
@@ -141,9 +141,10 @@ def columns_of(rows: Mapping[str, list[Any]] | Sequence[object], *names: str) ->
     return made
 
 
-def section(identity: str, title: str, *children: Child) -> Safe:
-    """A section of the page under its heading."""
-    return tag("section", tag("h2", title), *children, id=identity)
+def section(identity: str, title: str, *children: Child, opening: str = "") -> Safe:
+    """A section of the page under its heading and the words it opens with; nothing where it holds nothing."""
+    body = join(*children)
+    return tag("section", tag("h2", title), lead(opening) if opening else None, body, id=identity) if body else body
 
 
 def lead(*children: Child) -> Safe:
@@ -157,15 +158,21 @@ def quiet(*children: Child) -> Safe:
 
 
 def folded(summary: str, *children: Child) -> Safe:
-    """What is one click away."""
-    return tag("details", tag("summary", summary), *children)
+    """What is one click away; nothing where that is nothing."""
+    body = join(*children)
+    return tag("details", tag("summary", summary), body) if body else body
 
 
 def sheet(
     caption: str, columns: Sequence[Column], *, search: str = "", identity: str | None = None, fold: int | None = None
 ) -> Safe:
-    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them."""
+    """Build the table; `search` labels a box that filters its rows, a phone shows the first `fold` of them.
+
+    One without rows is nothing.
+    """
     many = max((len(column.values) for column in columns), default=0)
+    if not many:
+        return Safe("")
     shown = min(many, MOST_ROWS)
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(

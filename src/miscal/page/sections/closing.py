@@ -38,10 +38,7 @@ _SMALL = "Set aside, or too few rows or events for any test. They are neither ri
 
 def periods(document: Document) -> Safe:
     """The section of periods; empty where no column of times was named."""
-    results = document.of(KIND)
-    if not results:
-        return Safe("")
-    return section("periods", "Along time", [_one(result, document.level) for result in results])
+    return section("periods", "Along time", [_one(result, document.level) for result in document.of(KIND)])
 
 
 def _one(result: Entry, level: float) -> Safe:
@@ -66,14 +63,19 @@ def _sentence(text: str) -> Safe:
     return tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
 
 
-def _table(result: Entry) -> Safe:
+def period_columns(result: Entry, most: int) -> list[Column]:
+    """What is said of the last periods, at most so many, on the page and in markdown."""
     every, many = result.every, result.table.rows
-    last = result.table.take(range(max(many - MOST_LISTED, 0), many))
-    columns = [
+    last = result.table.take(range(max(many - most, 0), many))
+    return [
         Column("Week from" if every == "week" else every.capitalize(), last["label"], kind="name"),
         *columns_of(last, *RATES, "gap_low", "gap_high", "noise", "p_adjusted"),
         *columns_of(last, "change", "change_p_adjusted", "verdict"),
     ]
+
+
+def _table(result: Entry) -> Safe:
+    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
     made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
     cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return join(made, cut)
@@ -98,43 +100,35 @@ def comparison(document: Document) -> Safe:
     )
 
 
-def _changed(compared: Compared) -> Safe | None:
+def _changed(compared: Compared) -> Safe:
     table = compared.table
     chosen = [i for i, verdict in enumerate(table["verdict"]) if verdict in ("better", "worse")][:MOST_CHANGED]
-    if not chosen:
-        return None
     columns = columns_of(table.take(chosen), "where", "verdict", "gap_before", "gap_after", "p_adjusted")
     return sheet("Places that changed", columns, search="Search places")
 
 
-def _list(title: str, places: list[str]) -> Safe | None:
-    if not places:
-        return None
+def _list(title: str, places: list[str]) -> Safe:
     listed = [tag("li", name(place, 140)) for place in places[:MOST_CHANGED]]
-    return folded(f"{title} ({len(places):,})", tag("ul", listed))
+    return folded(f"{title} ({len(places):,})", tag("ul", listed) if listed else None)
 
 
 def clean_section(document: Document) -> Safe:
     """What was tested and found in order."""
     places = document.clean
-    if not places:
-        return Safe("")
     columns = columns_of(places, "where", "value", "noise_floor", "detectable", "note")
     p_values = Column("p-value", [place.p_value for place in places], least=[place.p_least for place in places])
     columns.insert(3, p_values)
     listed = sheet("Tested and clean", _known(columns), fold=6)
-    return section("clean", "Tested and clean", lead("No gap beyond noise was found here."), listed)
+    return section("clean", "Tested and clean", listed, opening="No gap beyond noise was found here.")
 
 
 def too_small_section(document: Document) -> Safe:
     """What could not be judged."""
     places = document.too_small
-    if not places:
-        return Safe("")
     columns = columns_of(places, "where", "rows", "reason")
     listed = sheet("Too small to judge", _known(columns), search="Search places")
     shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
-    return section("too-small", "Too small to judge", lead(_SMALL), shown)
+    return section("too-small", "Too small to judge", shown, opening=_SMALL)
 
 
 def _known(columns: list[Column]) -> list[Column]:

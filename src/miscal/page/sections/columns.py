@@ -11,21 +11,10 @@ from miscal.page.entries import LONGEST_NAME, Entry
 from miscal.page.figures.columns import field_funnel, field_levels, variable
 from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
 from miscal.page.figures.gaps import strength_bar
+from miscal.page.json import Columns, text
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.reading import Columns, text
 from miscal.page.records import Document
-from miscal.page.sections.blocks import (
-    RATES,
-    Column,
-    columns_of,
-    figure,
-    folded,
-    lead,
-    quiet,
-    section,
-    sheet,
-    slug,
-)  # fmt: skip
+from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
 from miscal.page.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.
@@ -152,10 +141,7 @@ def _figures(entry: Entry, identity: str, level: float) -> list[Safe]:
 
 def subpopulations(document: Document) -> Safe:
     """The section of subpopulations; empty where none were searched."""
-    results = document.of("subpopulation")
-    if not results:
-        return Safe("")
-    return section("subpopulations", "Subpopulations", lead(_SEARCHED), map(_one, results))
+    return section("subpopulations", "Subpopulations", map(_one, document.of("subpopulation")), opening=_SEARCHED)
 
 
 def _one(result: Entry) -> Safe:
@@ -212,9 +198,8 @@ def _walk_words(table: Columns, label: str) -> str:
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
     drawn = [_map(result) for result in document.of("neighbourhood") if result.grid is not None]
-    if not drawn:
-        return Safe("")
-    return section("neighbourhoods", "Neighbourhoods", lead(_MAP), tag("div", drawn, class_="pair"))
+    pair = tag("div", drawn, class_="pair") if drawn else None
+    return section("neighbourhoods", "Neighbourhoods", pair, opening=_MAP)
 
 
 def _map(result: Entry) -> Safe:
@@ -230,14 +215,11 @@ def groups(document: Document) -> Safe:
         for result in document.of("field")
         for values in zip(*result.differences.values(), strict=True)
     ]
-    if not rows:
-        return Safe("")
     rows.sort(key=lambda row: -abs(finite(row.get("difference"))))
     many, rows = len(rows), rows[:MOST_GROUPS]
     names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high")
     columns = columns_of({key: [row.get(key) for row in rows] for key in names}, *names)
     listed = sheet("Each group against the rest of its column", columns, search="Search groups")
     shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"
-    return section(
-        "groups", "Between groups", lead(_GROUPS), folded(f"Show {words.plural(many, 'group')}{shown}", listed)
-    )
+    every = folded(f"Show {words.plural(many, 'group')}{shown}", listed)
+    return section("groups", "Between groups", every, opening=_GROUPS)

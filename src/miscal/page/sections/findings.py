@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document
-from miscal.page.sections.blocks import RATES, columns_of, data_block, folded, quiet, section, sheet, slug
+from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, sheet, slug
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
@@ -79,13 +80,8 @@ def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
 
 
 def _legend() -> Safe:
-    return tag(
-        "p",
-        tag("span", "predicted too high", class_="key over"),
-        tag("span", "predicted too low", class_="key under"),
-        tag("span", "within noise", class_="key noise"),
-        class_="legend",
-    )
+    keys = {"over": "predicted too high", "under": "predicted too low", "noise": "within noise"}
+    return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
 
 
 def _card(
@@ -139,6 +135,15 @@ def strength(finding: Finding) -> str:
     return finding.judged if finding.specific else f"{finding.judged} Correcting the score alone would explain it."
 
 
+def ranking(heads: Sequence[Finding]) -> list[Column]:
+    """Findings as the columns of a terminal's table."""
+    headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
+    *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
+    bounds = [f" (at least {words.count(head.at_least)})" if head.at_least >= 1 else "" for head in heads]
+    off = [words.events_off(head.events_off) + bound for head, bound in zip(heads, bounds, strict=True)]
+    return [*first, Column("difference in events", off, kind="words"), last]
+
+
 def _unbroken(where: str) -> str:
     """The place with dates that do not break at their hyphens."""
     return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", where)
@@ -153,9 +158,7 @@ def _explained(explained: Sequence[Finding], number: int, *, many: bool) -> Safe
     return folded(summary, tag("ul", listed), quiet(f"and {more:,} more") if more > 0 else None)
 
 
-def _rest(title: str, rest: Sequence[Finding]) -> Safe | None:
-    if not rest:
-        return None
+def _rest(title: str, rest: Sequence[Finding]) -> Safe:
     columns = columns_of(rest, "where", *RATES, "p_value")
     return folded(f"{title} ({len(rest):,})", sheet(title, columns))
 

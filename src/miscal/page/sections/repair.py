@@ -6,13 +6,12 @@ import shlex
 
 from miscal.page import words
 from miscal.page.figures.gaps import gap_pairs
+from miscal.page.json import items
 from miscal.page.markup import Child, Safe, clean, name, tag
-from miscal.page.reading import items
 from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
-VERDICTS = ("gone", "smaller", "remaining", "larger", "new")
 SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
     "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
@@ -72,7 +71,7 @@ def repair(document: Document) -> Safe:
         lead(repair_sentence(done)),
         lead(name(done.reason, 600)) if done.reason else None,
         figure(gap_pairs(done.places), _CAPTION) if done.places else None,
-        _listed(done.places) if done.places else None,
+        _listed(done.places),
         _scores(done),
         _candidates(done),
         quiet("All else on this page is of the repaired probabilities, on the rows that judge them."),
@@ -81,17 +80,11 @@ def repair(document: Document) -> Safe:
 
 def repair_sentence(done: Repaired) -> str:
     """How many places are gone, smaller, remaining, larger and new, and on which rows that was judged."""
-    verdicts = [place.verdict for place in done.places]
-    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
-    new = counts.pop("new")
-    found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    before = words.plural(sum(counts.values()), "place")
-    what = f"Of {before} wrong beyond noise: {found}" if found else "Nothing was wrong before"
     fitted = f"{done.name} was fitted on {words.count(done.fitted_rows)} rows"
     judged = f" and judged on {words.count(done.rows)} others."
     if "folds" in done.split:
         judged = f"; each row is judged by a repair that has not seen it ({done.split})."
-    return f"{what}; {new} new. {fitted}{judged}"
+    return f"{words.became([place.verdict for place in done.places])} {fitted}{judged}"
 
 
 def _listed(places: list[Mended]) -> Safe:

@@ -152,6 +152,7 @@ def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[
     if not np.isfinite(change).all():
         return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
     weight = np.ones(rows.rows) if rows.weight is None else rows.weight
+    weight = weight if rows.count is None else weight * rows.count
     mean = float(np.average(change, weights=weight))
     off = weight * (change - mean)
     off = off if rows.cluster is None else np.bincount(rows.cluster, off)
