@@ -15,6 +15,7 @@ from miscal.data import checks
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
 from miscal.recalibrate.fitting.parameters import check_all, parameter
 from miscal.recalibrate.fitting.tables import columns_of
@@ -349,25 +350,34 @@ def normalised(values: Floats, fallback: Floats) -> Floats:
     return values
 
 
+ENCODED = {  # fitted attributes, one entry a column, and what they are of its encoding
+    "names_": "name", "nominal_": "nominal", "levels_": "levels", "means_": "mean", "spreads_": "spread",
+    "missing_": "missing", "ranges_": "ends",
+}  # fmt: skip
+
+
 class ByColumns(Recalibrator):
-    """Base of recalibrators that remember columns: their names, which are categories, and the levels of these."""
+    """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
 
     uses_columns: ClassVar[bool] = True
 
     names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
     levels_: list[list[Any]] = state("levels")
 
-    def _remember(self, names: Sequence[str], nominal: Any, levels: list[list[Any]]) -> None:
-        self.names_, self.nominal_, self.levels_ = label_array(names), np.array(nominal, dtype=np.bool_), levels
+    def check_state(self) -> None:
+        """Refuse columns that differ in number."""
+        if not self._encodings():
+            raise ValueError("there are no columns")
 
-    def _described(self) -> list[tuple[str, bool, list[Any]]]:
-        """Name, whether it is a category, and levels of each column."""
-        names = [str(name) for name in self.names_]
-        return list(zip(names, self.nominal_.tolist(), self.levels_, strict=True))
+    def _remember(self, encodings: Sequence[Encoding]) -> None:
+        for name in ENCODED.keys() & self.all_fields().keys():
+            found = [getattr(each, ENCODED[name]) for each in encodings]
+            setattr(self, name, found if name == "levels_" else np.array(found))
+        self.names_ = label_array([each.name for each in encodings])
 
-    def _check_columns(self, *beside: Any) -> None:
-        """Refuse parts of a state, one entry a column, that differ in number."""
-        count = len(self.names_)
-        if not count or any(len(part) != count for part in [self.nominal_, self.levels_, *beside]):
-            raise ValueError("the columns differ in number")
+    def _encodings(self, **more: Any) -> list[Encoding]:
+        """How each column becomes numbers; `more` says what is alike for all."""
+        parts = {ENCODED[name]: getattr(self, name) for name in ENCODED.keys() & self.all_fields().keys()}
+        rows = zip(*(part if isinstance(part, list) else part.tolist() for part in parts.values()), strict=True)
+        found = [{"nominal": True, **dict(zip(parts, row, strict=True))} for row in rows]
+        return [Encoding(**{**each, **more, "name": str(each["name"])}) for each in found]

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
@@ -31,8 +32,8 @@ class _Augmented(ByColumns):
 
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
+    nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any", low=-np.inf, high=np.inf)
-    offsets_: Floats = state("float", "any", low=-np.inf, high=np.inf)
     spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
     missing_: Array = state("bool", "any")
     centres_: Floats = state("float", "any")
@@ -49,7 +50,7 @@ class _Augmented(ByColumns):
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        self._check_columns(self.means_, self.offsets_, self.spreads_, self.missing_)
+        super().check_state()
         width = self._design().width
         if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
             raise ValueError("the coefficients do not belong to the columns")
@@ -60,9 +61,7 @@ class _Augmented(ByColumns):
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
-        self._remember(design.names, design.nominal, design.levels)
-        self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
-        self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
+        self._remember(design.encodings)
         self.centres_, scales = design.moments(sample)
         problems = list(binaries(sample))
         self.kept_ = np.array([rows is None for rows in problems])
@@ -78,9 +77,7 @@ class _Augmented(ByColumns):
                 warn(SEPARATED)
 
     def _design(self) -> Design:
-        numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
-        names, nominal, levels = map(list, zip(*self._described(), strict=True))
-        return Design(names, nominal, levels, *numbers, self.missing_.tolist(), int(self.degree))
+        return Design(self._encodings(standard=not self._rules()[0]), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), self._features(), self.centres_
@@ -107,8 +104,8 @@ class _Augmented(ByColumns):
         beta = self.coefficients_[0, own:]
         parts: list[nodes.Node] = []
         at = 0
-        for j, width in enumerate(design.widths):
-            parts += _part(design, j, beta[at : at + width].tolist())
+        for each, width in zip(design.encodings, design.widths, strict=True):
+            parts += _part(each, design.degree, beta[at : at + width].tolist())
             at += width
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
@@ -124,17 +121,16 @@ class _Augmented(ByColumns):
         return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
 
 
-def _part(design: Design, j: int, beta: list[float]) -> list[nodes.Node]:
+def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
-    name, gone = design.names[j], beta[-1] if design.missing[j] else 0.0
-    if design.nominal[j]:
-        values = dict(zip(design.levels[j], beta[: len(design.levels[j])], strict=True))
-        return [nodes.Level(name, values, gone, 0.0)]
-    most, spread = 10.0 ** (99.0 / design.degree), design.spreads[j]
-    number = nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, design.means[j])
-    scaled = nodes.Linear(((1.0 / spread, nodes.Linear(((1.0, number),), -design.offsets[j])),), 0.0)
-    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[: design.degree]))
-    return [powers, nodes.Number(name, 0.0, 0.0, gone)] if gone else [powers]
+    if column.nominal:
+        return [nodes.level_of(column, beta, 0.0)]
+    most = 10.0 ** (99.0 / degree)
+    scaled: nodes.Node = nodes.Number(column.name, -nodes.LARGEST, nodes.LARGEST, column.mean)
+    if column.standard:
+        scaled = nodes.Linear(((1.0 / column.spread, nodes.Linear(((1.0, scaled),), -column.mean)),), 0.0)
+    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[:degree]))
+    return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 
 class AugmentedLogistic(_Augmented):
@@ -162,8 +158,8 @@ class AugmentedLogistic(_Augmented):
     Attributes
     ----------
     coefficients_ : (maps, score features + column features)
-    offsets_, spreads_ : (columns,)
-        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    means_, spreads_ : (columns,)
+        Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
     intercepts_ : (maps,) for column features at their centres
 
@@ -216,8 +212,8 @@ class AugmentedBeta(_Augmented):
     Attributes
     ----------
     coefficients_ : (maps, 2 + column features)
-    offsets_, spreads_ : (columns,)
-        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    means_, spreads_ : (columns,)
+        Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
     intercepts_ : (maps,) for column features at their centres
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns
 from miscal.data.vectors import logit, sigmoid
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
-from miscal.recalibrate.fitting.tables import Coding, chosen_names
+from miscal.recalibrate.fitting.tables import chosen_names
 from miscal.recalibrate.state import state
 
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
@@ -42,8 +43,8 @@ class _Boosted:
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
         residual = self.outcome - sample.probability
         names = chosen_names(sample.columns, None)
-        self.codings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
-        self.numbers, self.logit = _numbers(self.codings, sample.columns), logit(sample.probability, EDGE)
+        self.encodings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
+        self.numbers, self.logit = _numbers(self.encodings, sample.columns), logit(sample.probability, EDGE)
         self.forest = Forest()
         self.ends: list[int] = []
         self.scales: list[float] = []
@@ -188,11 +189,11 @@ class MulticalibrationBoost(CutColumns):
         boosted = _Boosted(sample, grown_by)
         for _ in range(int(rounds)):
             boosted.grow()
-        self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
+        self._keep(boosted.encodings, boosted.forest, boosted.ends, boosted.scales)
 
-    def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
+    def _keep(self, encodings: list[Encoding], forest: Forest, ends: list[int], scales: list[float]) -> None:
         tree, self.node_value_, self.roots_ = forest.arrays()
-        self._keep_trees(codings, tree)
+        self._keep_trees(encodings, tree)
         self.rounds_ = len(ends)
         self.scales_ = np.array(scales, dtype=np.float64)
         self.ends_ = np.array(ends, dtype=np.int64)
@@ -204,7 +205,7 @@ class MulticalibrationBoost(CutColumns):
         parts = [replace(sample, probability=p, outcome=y, n_classes=2) for p, y in zip(flat, outcomes, strict=True)]
         self.inner_ = [self.quietly_fitted_on(part) for part in parts]
         some = next(one for one in self.inner_ if not one.identity_)
-        self._keep(some._codings(), Forest(), [], [])  # noqa: SLF001
+        self._keep(some._encodings(), Forest(), [], [])  # noqa: SLF001
         self.gain_ = 0.0
 
     def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
@@ -215,7 +216,7 @@ class MulticalibrationBoost(CutColumns):
             return 0
         models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        numbers = [_numbers(model.codings, part.columns) for model, part in zip(models, held, strict=True)]
+        numbers = [_numbers(model.encodings, part.columns) for model, part in zip(models, held, strict=True)]
         outside = [logit(part.probability, EDGE) for part in held]
         outcomes = [part.outcome.astype(np.float64) for part in held]
         weight = np.concatenate([np.ones(part.rows) if part.weight is None else part.weight for part in held])
@@ -244,7 +245,7 @@ class MulticalibrationBoost(CutColumns):
             return normalised(np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
-        numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0
+        numbers, logits, first = _numbers(self._encodings(), columns), logit(probability, EDGE), 0
         trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
@@ -254,7 +255,7 @@ class MulticalibrationBoost(CutColumns):
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.Probability()
-        columns = nodes.cut_columns(self._codings(), _beyond)
+        columns = nodes.cut_columns(self._encodings(), _beyond)
         held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
         value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
         tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
@@ -292,11 +293,12 @@ class MulticalibrationBoost(CutColumns):
         return f"{self.rounds_} rounds of trees{saved}"
 
 
-def _beyond(coding: Coding) -> float:
+def _beyond(column: Encoding) -> float:
     """What a missing number becomes: one after the largest."""
-    return coding.high + 1.0 + abs(coding.high)
+    high = float(column.ends[1])
+    return high + 1.0 + abs(high)
 
 
-def _numbers(codings: list[Coding], columns: Columns) -> Floats:
+def _numbers(encodings: list[Encoding], columns: Columns) -> Floats:
     """The columns as finite numbers, (columns, n)."""
-    return np.stack(cut_numbers(codings, columns, _beyond))
+    return np.stack(cut_numbers(encodings, columns, _beyond))

@@ -5,62 +5,44 @@ Features are made in blocks of rows, one feature a row of the block, used and fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from miscal.data.columns import Columns
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, Floats, Sample
 from miscal.recalibrate.fitting.logistic import Binary, Evaluate, Features, LogisticFit
-from miscal.recalibrate.fitting.tables import Coding, mean_and_spread
 
 CELLS = 1 << 18  # numbers in a block
 
 
 @dataclass(frozen=True)
 class Design:
-    """What each column contributes; `levels` are those with an indicator, all but the commonest."""
+    """What each column contributes; all levels but the commonest have an indicator, missing among them."""
 
-    names: list[str]
-    nominal: list[bool]
-    levels: list[list[Any]]
-    means: list[float]  # of numeric columns: what a missing number takes
-    offsets: list[float]  # powers are those of (number - offset) / spread
-    spreads: list[float]
-    missing: list[bool]  # whether missing has an indicator
+    encodings: list[Encoding]
     degree: int
 
     @classmethod
     def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> Design:
         """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
-        made = cls(list(names), [], [], [], [], [], [], degree)
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight
-        for name in names:
-            column = sample.columns.find(name)
-            seen = ~column.missing
-            levels, mean, spread = [], 0.0, 1.0
-            if column.nominal:
-                mass = np.bincount(column.values[seen], weights=weight[seen], minlength=max(len(column.levels), 1))
-                commonest = int(np.argmax(mass))
-                levels = [v for i, v in enumerate(column.levels) if i != commonest and mass[i] > 0]
-            else:
-                mean, spread = mean_and_spread(column.values[seen], weight[seen])
-            made.nominal.append(column.nominal)
-            made.levels.append(levels)
-            made.means.append(mean)
-            made.offsets.append(0.0 if raw else mean)
-            made.spreads.append(1.0 if raw else spread)
-            made.missing.append(not bool(seen.all()))
-        return made
+        made = []
+        for column in map(sample.columns.find, names):
+            each = Encoding.learned(column, sample.weight, standard=not raw)
+            if column.nominal and column.levels:
+                mass = np.bincount(column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1)[1:]
+                commonest = column.levels[int(np.argmax(mass))]
+                each = replace(each, levels=[level for level in each.levels if level != commonest])
+            made.append(each)
+        return cls(made, degree)
 
     @property
     def widths(self) -> list[int]:
         """How many features each column gives."""
-        levels = zip(self.nominal, self.levels, self.missing, strict=True)
-        return [(len(found) if nominal else self.degree) + missing for nominal, found, missing in levels]
+        return [len(each.levels) if each.nominal else self.degree + each.missing for each in self.encodings]
 
     @property
     def width(self) -> int:
@@ -73,30 +55,26 @@ class Design:
         return max(256, min(8192, CELLS // (self.width + 3)))
 
     def ready(self, columns: Columns) -> list[Array]:
-        """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen, -2 missing)."""
-        described = zip(self.names, self.nominal, self.levels, strict=True)
-        codings = [Coding(n, True, levels, -2, -1) if c else Coding(n, False, []) for n, c, levels in described]
-        return [coding.read(columns) for coding in codings]
+        """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen)."""
+        return [each.read(columns) for each in self.encodings]
 
     def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
         """Features of some rows, (width, rows)."""
         out = np.zeros((self.width, stop - start))
         most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
         at = 0
-        for j, width in enumerate(self.widths):
-            part, into = ready[j][start:stop], out[at : at + width]
+        for each, column, width in zip(self.encodings, ready, self.widths, strict=True):
+            part, into = column[start:stop], out[at : at + width]
             at += width
-            if self.nominal[j]:
+            if each.nominal:
                 marked = np.flatnonzero(part >= 0)
                 into[part[marked], marked] = 1.0
-                absent = part == -2
-            else:
-                absent = np.isnan(part)
-                into[0] = (np.where(absent, self.means[j], part) - self.offsets[j]) / self.spreads[j]
-                np.clip(into[0], -most, most, out=into[0])
-                for power in range(1, self.degree):
-                    np.multiply(into[power - 1], into[0], out=into[power])
-            if self.missing[j]:
+                continue
+            scaled, absent = each.scaled(part)
+            np.clip(scaled, -most, most, out=into[0])
+            for power in range(1, self.degree):
+                np.multiply(into[power - 1], into[0], out=into[power])
+            if each.missing:
                 into[-1] = absent
         return out
 
