@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -88,6 +88,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
     uses_columns: ClassVar[bool] = False  # whether X is looked at
     two_classes_only: ClassVar[bool] = False
+    against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
+    divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
     candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
     broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
@@ -125,6 +127,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
             raise refusal("is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}")
+        elif self.against_rest and sample.n_classes > 2:
+            self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
             self._fit(sample)
         self.classes_ = classes
@@ -206,13 +210,17 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     @property
     def keeps_ranking(self) -> bool:
         """Whether the order of probabilities is kept (see the class)."""
-        return self._keeps_ranking() if not (self.is_fitted() and self.identity_) else True
+        if self.is_fitted() and self.identity_:
+            return True
+        return not self.several() and self._keeps_ranking()
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
         text = str(super().__repr__(*arguments, **options))
         if not self.is_fitted():
             return text
-        learned = "one class only, so nothing was changed" if self.identity_ else self._summary()
+        learned = "one class only, so nothing was changed"
+        if not self.identity_:
+            learned = f"{self.n_classes_} maps, one a class" if self.several() else self._summary()
         return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
 
     # ------------------------------------------------------------------------------------------- for the subclasses
@@ -249,6 +257,26 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
+    def check_each(self) -> None:
+        """Refuse maps of classes that are none, or not as many as there are classes."""
+        if self.several() != (self.against_rest and self.n_classes_ > 2):
+            raise ValueError("there must be one map a class")
+        for one in self.each_ if self.several() else ():
+            if type(one) is not type(self) or not one.is_fitted() or one.n_classes_ != 2:
+                raise ValueError(f"the map of a class must be a fitted {type(self).__name__} of two classes")
+        if self.several() and len(self.each_) != self.n_classes_:
+            raise ValueError("the maps and the classes differ in number")
+
+    def several(self) -> bool:
+        """Whether it holds one map a class."""
+        return hasattr(self, "each_")
+
+    def _against_rest(self, sample: Sample, k: int) -> Self:
+        """A map of one class; that of a class that does not occur leaves probabilities as they are."""
+        happened = sample.outcome == k
+        part = replace(sample, probability=sample.probability[:, k].copy(), outcome=happened, n_classes=2)
+        return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
+
     def _keeps_ranking(self) -> bool:
         return False
 
@@ -269,8 +297,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         self.check_fitted()
         if self.identity_:
             return untouched(self.n_classes_)
-        found = self._formula()
-        if self.n_classes_ > 2 and not isinstance(found, (Softmax, Each)):
+        found: Formula | None = None
+        if not self.several():
+            found = self._formula()
+        elif not self.uses_columns:
+            maps: Any = [one.formula() for one in self.each_]
+            found = Each(tuple(maps), bool(self.divided))
+        if found is None or (self.n_classes_ > 2 and not isinstance(found, (Softmax, Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
             raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
@@ -278,7 +311,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        return state_of(Recalibrator if getattr(self, "identity_", False) else type(self))
+        bare = self.several() or getattr(self, "identity_", False)
+        return state_of(Recalibrator if bare else type(self)) | ({"each_": Field("inner")} if self.several() else {})
 
     @property
     def n_classes_(self) -> int:
@@ -299,7 +333,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return as_rows(probability)
         columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
-        return self._map_beside(probability, columns)
+        if not self.several():
+            return self._map_beside(probability, columns)
+        each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
+        found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)
+        return normalised(found, probability) if self.divided else found
 
     def fitted_on(self, sample: Sample) -> Self:
         """A copy fitted on rows."""

@@ -103,10 +103,10 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         p = rows.predictions
         model.fit(p.probability, p.outcome, sample_weight=p.weight)
         if not model.identity_:
-            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_[0])]).tallies[0]
+            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
             total = tally.weight
-            model.values_ = [np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)]
+            model.values_ = np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.

@@ -17,7 +17,7 @@ from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Samp
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.design import Design, DesignFit
-from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
+from miscal.recalibrate.fitting.logistic import SEPARATED, Binary, Features
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import state
@@ -30,6 +30,8 @@ A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
+    against_rest: ClassVar[bool] = True
+
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
     nominal_: Array = state("bool", "any")
@@ -37,9 +39,8 @@ class _Augmented(ByColumns):
     spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
     missing_: Array = state("bool", "any")
     centres_: Floats = state("float", "any")
-    kept_: Array = state("bool", "maps")
-    coefficients_: Floats = state("float", "maps", "any")
-    intercepts_: Floats = state("float", "maps")
+    coefficients_: Floats = state("float", 1, "any")
+    intercepts_: Floats = state("float", 1)
 
     def _features(self) -> Features:
         raise NotImplementedError
@@ -63,18 +64,12 @@ class _Augmented(ByColumns):
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
         self.centres_, scales = design.moments(sample)
-        problems = list(binaries(sample))
-        self.kept_ = np.array([rows is None for rows in problems])
-        self.coefficients_ = np.zeros((len(problems), self._features().count + design.width))
-        self.intercepts_ = np.zeros(len(problems))
         ready = design.ready(sample.columns)
-        for k, rows in enumerate(problems):
-            if rows is None:
-                continue
-            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), l2)
-            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=positive)
-            if separated:
-                warn(SEPARATED)
+        fit = DesignFit(Binary.of(sample), self._features(), design, ready, (self.centres_, scales), l2)
+        coefficients, intercept, separated = fit.solved(positive=positive)
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+        if separated:
+            warn(SEPARATED)
 
     def _design(self) -> Design:
         return Design(self._encodings(standard=not self._rules()[0]), int(self.degree))
@@ -83,20 +78,13 @@ class _Augmented(ByColumns):
         design, features, centre = self._design(), self._features(), self.centres_
         own = features.count
         ready = design.ready(columns)
-        shape = (len(probability), self.n_classes_) if probability.ndim == 2 else (len(probability), 1)
-        out = np.empty(shape)
+        out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
             stop = min(start + design.block, len(probability))
-            beside = design.rows(ready, start, stop) - centre[:, None]
-            for k in range(len(self.kept_)):
-                score = probability[start:stop] if probability.ndim == 1 else probability[start:stop, k]
-                if self.kept_[k]:
-                    out[start:stop, k] = score
-                    continue
-                x = self.coefficients_[k, own:] @ beside + self.intercepts_[k]
-                x += self.coefficients_[k, :own] @ features.rows(score)
-                out[start:stop, k] = sigmoid(x)
-        return pairs(out[:, 0]) if probability.ndim == 1 else normalised(out, probability)
+            x = self.coefficients_[0, own:] @ (design.rows(ready, start, stop) - centre[:, None]) + self.intercepts_[0]
+            x += self.coefficients_[0, :own] @ features.rows(probability[start:stop])
+            out[start:stop] = sigmoid(x)
+        return pairs(out)
 
     def _formula(self) -> nodes.Formula:
         design, features = self._design(), self._features()
@@ -157,11 +145,12 @@ class AugmentedLogistic(_Augmented):
 
     Attributes
     ----------
-    coefficients_ : (maps, score features + column features)
+    coefficients_ : (1, score features + column features)
     means_, spreads_ : (columns,)
         Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
-    intercepts_ : (maps,) for column features at their centres
+    intercepts_ : (1,) for column features at their centres
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -211,11 +200,12 @@ class AugmentedBeta(_Augmented):
 
     Attributes
     ----------
-    coefficients_ : (maps, 2 + column features)
+    coefficients_ : (1, 2 + column features)
     means_, spreads_ : (columns,)
         Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
-    intercepts_ : (maps,) for column features at their centres
+    intercepts_ : (1,) for column features at their centres
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.vectors import logit, sigmoid
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
@@ -140,6 +139,7 @@ class MulticalibrationBoost(CutColumns):
     array([0.3, 0.5])
     """
 
+    against_rest: ClassVar[bool] = True
     more_columns: ClassVar[int] = 1  # the logit
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
@@ -157,7 +157,6 @@ class MulticalibrationBoost(CutColumns):
     ends_: Integers = state("int", "any", low=0)
     node_value_: Floats = state("float", "any")
     roots_: Integers = state("int", "any", low=0)
-    inner_: list[Any] = state("inner")
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -170,43 +169,20 @@ class MulticalibrationBoost(CutColumns):
         size = len(self.node_left_)
         if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
             raise ValueError("a tree starts where there is no node, or a node has no value")
-        wanted = 0 if self.n_classes_ == 2 else self.n_classes_
-        if len(self.inner_) != wanted:
-            raise ValueError("there must be one map a class")
-        for inner in self.inner_:
-            if not isinstance(inner, MulticalibrationBoost) or not inner.is_fitted() or inner.n_classes_ != 2:
-                raise ValueError("the map of a class must be a fitted MulticalibrationBoost of two classes")
 
     def _fit(self, sample: Sample) -> None:
-        chosen_names(sample.columns, None)
-        if sample.n_classes > 2:
-            self._fit_classes(sample)
-            return
         options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
         grown_by = partial(grower(self.engine), **options)
-        self.gain_, self.inner_ = 0.0, []
+        self.gain_ = 0.0
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
         boosted = _Boosted(sample, grown_by)
         for _ in range(int(rounds)):
             boosted.grow()
-        self._keep(boosted.encodings, boosted.forest, boosted.ends, boosted.scales)
-
-    def _keep(self, encodings: list[Encoding], forest: Forest, ends: list[int], scales: list[float]) -> None:
-        tree, self.node_value_, self.roots_ = forest.arrays()
-        self._keep_trees(encodings, tree)
-        self.rounds_ = len(ends)
-        self.scales_ = np.array(scales, dtype=np.float64)
-        self.ends_ = np.array(ends, dtype=np.int64)
-
-    def _fit_classes(self, sample: Sample) -> None:
-        """Each class against the rest, by maps of their own."""
-        flat = np.ascontiguousarray(sample.probability.T)
-        outcomes = [sample.outcome == k for k in range(sample.n_classes)]
-        parts = [replace(sample, probability=p, outcome=y, n_classes=2) for p, y in zip(flat, outcomes, strict=True)]
-        self.inner_ = [self.quietly_fitted_on(part) for part in parts]
-        some = next(one for one in self.inner_ if not one.identity_)
-        self._keep(some._encodings(), Forest(), [], [])  # noqa: SLF001
-        self.gain_ = 0.0
+        tree, self.node_value_, self.roots_ = boosted.forest.arrays()
+        self._keep_trees(boosted.encodings, tree)
+        self.rounds_ = len(boosted.ends)
+        self.scales_ = np.array(boosted.scales, dtype=np.float64)
+        self.ends_ = np.array(boosted.ends, dtype=np.int64)
 
     def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
@@ -240,9 +216,6 @@ class MulticalibrationBoost(CutColumns):
         return 0
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        if self.inner_:
-            each = zip(np.ascontiguousarray(probability.T), self.inner_, strict=True)
-            return normalised(np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
         numbers, logits, first = _numbers(self._encodings(), columns), logit(probability, EDGE), 0
@@ -282,11 +255,9 @@ class MulticalibrationBoost(CutColumns):
         return [cls(rounds=1)]
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and not self.inner_ and self.rounds_ == 0
+        return self.is_fitted() and self.rounds_ == 0
 
     def _summary(self) -> str:
-        if self.inner_:
-            return f"one map for each of {len(self.inner_)} classes"
         if not self.rounds_:
             return "held-out loss would not improve, so nothing was changed"
         saved = f", saving {self.gain_:.2g} of held-out log loss a row" if self.gain_ else ""

@@ -103,7 +103,7 @@ class LocalRecalibration(ByColumns):
         rows = len(self.features_)
         if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
             raise ValueError("the rows differ in number")
-        check_bins(self.edges_, np.zeros(len(self.edges_) - 1), kept=False)
+        check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
             raise ValueError("'bin_' does not belong to 'edges_'")
         width = len(self.names_) if self.kernel == "group" else width_of(self._encodings())

@@ -385,6 +385,11 @@ def softmax_of(slopes: Floats, shifts: Floats) -> Sigmoid | Softmax:
     return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
 
 
+def powers(power: float, n_classes: int) -> Softmax:
+    """Probabilities of several classes to a power, divided by their sum."""
+    return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+
+
 def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
     """The values of right-closed bins; a negative one leaves the node as it is."""
     kept = tuple(None if value < 0 else value for value in values.tolist())

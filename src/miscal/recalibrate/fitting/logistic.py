@@ -5,7 +5,7 @@ Fits are made in standardised coordinates (features centred and scaled), so one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -156,6 +156,11 @@ class Binary:
     outcome: npt.NDArray[np.uint8]
     weight: Floats
 
+    @classmethod
+    def of(cls, sample: Sample) -> Binary:
+        """The rows of a sample of two classes."""
+        return cls(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
+
     def __post_init__(self) -> None:
         for name in ("score", "outcome", "weight"):
             object.__setattr__(self, name, locked(getattr(self, name)))
@@ -184,21 +189,6 @@ class Binary:
         weight = self.weight[::stride].copy() if self.weight.size else self.weight
         thin = Binary(self.score[::stride].copy(), self.outcome[::stride].copy(), weight)
         return thin if 0 < thin.rate < 1 else None
-
-
-def binaries(sample: Sample) -> Iterator[Binary | None]:
-    """The binary problems of a sample: one of two classes, else each class against the rest.
-
-    None for a class that does not occur, or is all there is.
-    """
-    if sample.n_classes == 2:
-        yield Binary(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
-        return
-    found = sample.class_weights()
-    for k in range(sample.n_classes):
-        happened = (sample.outcome == k).astype(np.uint8)
-        learnable = 0 < found[k] < found.sum()
-        yield Binary(sample.probability[:, k], happened, sample.weight_or_empty) if learnable else None
 
 
 class LogisticFit:

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.recalibrate.base import Floats, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
 from miscal.recalibrate.fitting.parameters import bins_or_edges, one_of, parameter, truth, whole
-from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0
 
 
-class _Binned(OneVsRest):
+class _Binned(Recalibrator):
     """Base of maps that are constant within bins."""
 
-    edges_: list[Floats] = state("ragged")
-    values_: list[Floats] = state("ragged", low=EMPTY_BIN, high=1.0)
+    against_rest: ClassVar[bool] = True
+
+    edges_: Floats = state("float", "any")
+    values_: Floats = state("float", "any", low=EMPTY_BIN, high=1.0)
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a value."""
-        for edges, values, kept in zip(self.edges_, self.values_, self.kept_, strict=True):
-            check_bins(edges, values, kept=bool(kept))
+        check_bins(self.edges_, self.values_)
 
     def _summary(self) -> str:
-        return f"{sum(len(values) for values in self.values_)} bins"
+        return f"{len(self.values_)} bins"
 
 
 class HistogramBinning(_Binned):
@@ -48,8 +48,9 @@ class HistogramBinning(_Binned):
 
     Attributes
     ----------
-    edges_, values_ : lists of arrays, one a map
+    edges_, values_ : arrays
         Edges of the bins and the rate in each, -1 where it was empty.
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -63,23 +64,23 @@ class HistogramBinning(_Binned):
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
         super().check_state()
-        if any(((values < 0) & (values != EMPTY_BIN)).any() for values in self.values_):
+        if ((self.values_ < 0) & (self.values_ != EMPTY_BIN)).any():
             raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        weight = rows.weight if rows.weight.size else None
-        edges = edges_for(rows.score, bins_or_edges("bins", self.bins), self.strategy, low=0.0, high=1.0, weight=weight)
-        codes = bin_index(rows.score, edges)
-        total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
-        events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(edges) - 1)
-        return edges, np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
+    def _fit(self, sample: Sample) -> None:
+        score, bins = sample.probability, bins_or_edges("bins", self.bins)
+        self.edges_ = edges_for(score, bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
+        codes, rows = bin_index(score, self.edges_), Binary.of(sample)
+        total = np.bincount(codes, weights=rows.weights, minlength=len(self.edges_) - 1)
+        events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(self.edges_) - 1)
+        self.values_ = np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
 
-    def _map_one(self, score: Floats, which: int) -> Floats:
-        found = self.values_[which][bin_index(score, self.edges_[which])]
-        return pairs(np.where(found == EMPTY_BIN, score, found))
+    def _map(self, probability: Floats) -> Floats:
+        found = self.values_[bin_index(probability, self.edges_)]
+        return pairs(np.where(found == EMPTY_BIN, probability, found))
 
-    def _formula_of(self, which: int) -> nodes.Steps:
-        return nodes.steps(nodes.Probability(), self.edges_[which], self.values_[which])
+    def _formula(self) -> nodes.Formula:
+        return nodes.steps(nodes.Probability(), self.edges_, self.values_)
 
 
 class ScalingBinning(_Binned):
@@ -98,8 +99,9 @@ class ScalingBinning(_Binned):
 
     Attributes
     ----------
-    coefficients_, intercepts_ : (maps, 1) and (maps,)
-    edges_, values_ : lists of arrays, one a map
+    coefficients_, intercepts_ : (1, 1) and (1,)
+    edges_, values_ : arrays
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -110,36 +112,39 @@ class ScalingBinning(_Binned):
 
     bins: int = parameter(whole, 1, 10**7, default=10)
     renormalise: bool = parameter(truth, default=True)
-    values_: list[Floats] = state("ragged", low=0.0, high=1.0)
-    coefficients_: Floats = state("float", "maps", 1)
-    intercepts_: Floats = state("float", "maps")
+    values_: Floats = state("float", "any", low=0.0, high=1.0)
+    coefficients_: Floats = state("float", 1, 1)
+    intercepts_: Floats = state("float", 1)
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+    @property
+    def divided(self) -> bool:  # type: ignore[override]
+        """Whether rows of several classes are divided by their sums."""
+        return bool(self.renormalise)
+
+    def _fit(self, sample: Sample) -> None:
+        rows = Binary.of(sample)
         coefficients, intercept = fit_curve(rows, Features("logit"), 0.0)
-        scaled = np.ascontiguousarray(Features("logit").map(rows.score, coefficients, intercept)[:, 1])
-        edges = _halfway_edges(scaled, int(self.bins), rows.weights)
-        codes = bin_index(scaled, edges)
-        total = np.bincount(codes, weights=rows.weights, minlength=len(edges) - 1)
-        sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(edges) - 1)
-        return edges, np.clip(sums / total, 0.0, 1.0), coefficients, intercept
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+        scaled = self._scaled(sample.probability)
+        self.edges_ = _halfway_edges(scaled, int(self.bins), rows.weights)
+        codes = bin_index(scaled, self.edges_)
+        total = np.bincount(codes, weights=rows.weights, minlength=len(self.edges_) - 1)
+        sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(self.edges_) - 1)
+        self.values_ = np.clip(sums / total, 0.0, 1.0)
 
-    def _map_one(self, score: Floats, which: int) -> Floats:
-        scaled = Features("logit").map(score, self.coefficients_[which], float(self.intercepts_[which]))[:, 1]
-        return pairs(self.values_[which][bin_index(np.ascontiguousarray(scaled), self.edges_[which])])
+    def _scaled(self, score: Floats) -> Floats:
+        found = Features("logit").map(score, self.coefficients_[0], float(self.intercepts_[0]))
+        return np.ascontiguousarray(found[:, 1])
 
-    def _joined(self, values: Floats, probability: Floats) -> Floats:
-        return super()._joined(values, probability) if self.renormalise else values
-
-    def _formula_of(self, which: int) -> nodes.Steps:
-        scaled = nodes.curve(Features("logit"), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
-        return nodes.steps(scaled, self.edges_[which], self.values_[which])
+    def _map(self, probability: Floats) -> Floats:
+        return pairs(self.values_[bin_index(self._scaled(probability), self.edges_)])
 
     def _formula(self) -> nodes.Formula:
-        found = super()._formula()
-        return nodes.Each(found.maps, bool(self.renormalise)) if isinstance(found, nodes.Each) else found
+        scaled = nodes.curve(Features("logit"), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
+        return nodes.steps(scaled, self.edges_, self.values_)
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
 
 
 def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
@@ -152,10 +157,8 @@ def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
     return np.unique(np.concatenate([[-1.0], inner, [2.0]]))
 
 
-def check_bins(edges: Floats, values: Floats, *, kept: bool) -> None:
+def check_bins(edges: Floats, values: Floats) -> None:
     """Refuse a state whose edges and values do not belong together."""
-    if kept and len(edges) == 0 and len(values) == 0:
-        return
     # Two equal edges are one bin: all scores were equal.
     increasing = bool((np.diff(edges) > 0).all()) or (len(edges) == 2 and edges[0] == edges[1])
     if len(edges) < 2 or len(values) != len(edges) - 1 or not increasing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,37 +13,36 @@ from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
-from miscal.recalibrate.base import Floats, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
-from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import state
 
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
 SETTLED = 1e-13  # of the loss: what one more step would gain
 
 
-class _Rising(OneVsRest):
+class _Rising(Recalibrator):
     """Base of maps through knots whose values never decrease."""
 
+    against_rest: ClassVar[bool] = True
     candidate_for_two: ClassVar[bool] = True
     in_blends: ClassVar[bool] = False
     fewest: ClassVar[int] = 1  # knots
 
-    knots_: list[Floats] = state("ragged")
-    values_: list[Floats] = state("ragged")
+    knots_: Floats = state("float", "any")
+    values_: Floats = state("float", "any")
 
     def check_state(self) -> None:
         """Refuse knots that do not increase, and values that fall."""
-        for knots, values, kept in zip(self.knots_, self.values_, self.kept_, strict=True):
-            if len(knots) != len(values) or not (len(knots) >= self.fewest or kept):
-                raise ValueError("'knots_' and 'values_' differ in length or are too few")
-            if (np.diff(knots) <= 0).any() or (np.diff(values) < 0).any():
-                raise ValueError("'knots_' must increase and 'values_' must not decrease")
+        if len(self.knots_) != len(self.values_) or len(self.knots_) < self.fewest:
+            raise ValueError("'knots_' and 'values_' differ in length or are too few")
+        if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
+            raise ValueError("'knots_' must increase and 'values_' must not decrease")
 
     def _keeps_ranking(self) -> bool:
-        return not self.is_fitted() or self.n_classes_ == 2
+        return True
 
 
 class IsotonicCalibration(_Rising):
@@ -62,8 +61,9 @@ class IsotonicCalibration(_Rising):
 
     Attributes
     ----------
-    knots_, values_ : lists of arrays, one a map
+    knots_, values_ : arrays
         Scores at the ends of the blocks, and the probability there.
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -72,12 +72,13 @@ class IsotonicCalibration(_Rising):
     """
 
     out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
-    knots_: list[Floats] = state("ragged", low=0.0, high=1.0)
-    values_: list[Floats] = state("ragged", low=0.0, high=1.0)
+    knots_: Floats = state("float", "any", low=0.0, high=1.0)
+    values_: Floats = state("float", "any", low=0.0, high=1.0)
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
+    def _fit(self, sample: Sample) -> None:
         from miscal.kernels.order import rising_rates, sorted_order
 
+        rows = Binary.of(sample)
         order = sorted_order(rows.score)
         sorted_scores = rows.score[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
@@ -87,26 +88,26 @@ class IsotonicCalibration(_Rising):
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
-        return sorted_scores[starts][ends], rates[ends]
+        self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
 
-    def _map_one(self, score: Floats, which: int) -> Floats:
-        knots, values = self.knots_[which], self.values_[which]
-        if self.out_of_bounds == "raise" and score.size:
-            low, high = float(score.min()), float(score.max())
+    def _map(self, probability: Floats) -> Floats:
+        knots = self.knots_
+        if self.out_of_bounds == "raise" and probability.size:
+            low, high = float(probability.min()), float(probability.max())
             if low < knots[0] or high > knots[-1]:
                 what = f"must lie in [{knots[0]:g}, {knots[-1]:g}], the scores seen in fit"
                 got = f"got {low if low < knots[0] else high:g}"
                 raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
-        return pairs(np.interp(score, knots, values))
+        return pairs(np.interp(probability, knots, self.values_))
 
-    def _formula_of(self, which: int) -> nodes.Line:
+    def _formula(self) -> nodes.Formula:
         if self.out_of_bounds == "raise":
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-        return nodes.Line(nodes.Probability(), tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist()))
+        return nodes.Line(nodes.Probability(), tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
 
     def _summary(self) -> str:
-        return f"{sum(len(knots) for knots in self.knots_)} knots"
+        return f"{len(self.knots_)} knots"
 
 
 class IsotonicLinePlotScaling(_Rising):
@@ -137,8 +138,9 @@ class IsotonicLinePlotScaling(_Rising):
 
     Attributes
     ----------
-    knots_, values_ : lists of arrays, one a map
+    knots_, values_ : arrays
         Log-odds before and after.
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -157,9 +159,10 @@ class IsotonicLinePlotScaling(_Rising):
     outside: str = parameter(one_of, ("slope", "clamp"), default="slope")
     l2: float = parameter(number, 0.0, default=0.0)
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        knots = self._placed(rows)
-        return knots, fit_line(rows, knots, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
+    def _fit(self, sample: Sample) -> None:
+        rows = Binary.of(sample)
+        self.knots_ = self._placed(rows)
+        self.values_ = fit_line(rows, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
 
     def _placed(self, rows: Binary) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
@@ -174,22 +177,20 @@ class IsotonicLinePlotScaling(_Rising):
             return np.array([middle - 1.0, middle + 1.0])
         return np.asarray(made)
 
-    def _map_one(self, score: Floats, which: int) -> Floats:
-        line = Line.of(score, self.knots_[which], clamp=self.outside == "clamp")
-        out = np.empty((len(score), 2))
-        values = locked(self.values_[which])
-        over_blocks(len(score), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
+    def _map(self, probability: Floats) -> Floats:
+        line = Line.of(probability, self.knots_, clamp=self.outside == "clamp")
+        out = np.empty((len(probability), 2))
+        values = locked(self.values_)
+        over_blocks(len(probability), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
         return out
 
-    def _formula_of(self, which: int) -> nodes.Sigmoid:
-        knots, values = tuple(self.knots_[which].tolist()), tuple(self.values_[which].tolist())
+    def _formula(self) -> nodes.Formula:
+        knots, values = tuple(self.knots_.tolist()), tuple(self.values_.tolist())
         return nodes.Sigmoid(nodes.Line(nodes.logit(), knots, values, continued=self.outside == "slope"))
 
     def _summary(self) -> str:
-        if self.n_classes_ > 2:
-            return f"{self.n_classes_} lines, one a class"
-        steps = np.diff(self.values_[0])
-        return f"{len(self.knots_[0])} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
+        steps = np.diff(self.values_)
+        return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
 
 
 @dataclass(frozen=True)
