@@ -10,8 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from miscal import MiscalError
+from miscal.data.columns import Columns
 from miscal.recalibrate import IsotonicLinePlotScaling
-from miscal.recalibrate.fitting.logistic import Binary
+from miscal.recalibrate.base import Sample
 from miscal.recalibrate.score.rising import RIDGE, LineFit
 
 
@@ -88,7 +89,7 @@ def test_conditions_of_optimality_hold_on_any_data(seed, knots, outside):
     y[:2] = [0, 1]
     placement = str(rng.choice(["probability", "quantile"]))
     made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside).fit(p, y)
-    fit = LineFit(Binary(p, y.astype(np.uint8), np.empty(0)), made.knots_, clamp=outside == "clamp", l2=RIDGE)
+    fit = LineFit(Sample(p, y, None, Columns({}), 2), made.knots_, clamp=outside == "clamp", l2=RIDGE)
     theta = np.append(made.values_[0], np.diff(made.values_))
     _, gradient, _ = fit.evaluate(theta)
     small = 1e-4

@@ -15,6 +15,7 @@ from miscal.data import checks
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
 from miscal.recalibrate.fitting.parameters import check_all, parameter
@@ -23,6 +24,7 @@ from miscal.recalibrate.state import Field, dumps, label_array, loads, state, st
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Sample:
     weight: Floats | None
     columns: Columns
     n_classes: int
+
+    def __post_init__(self) -> None:
+        outcome = self.outcome.astype(np.uint8 if self.n_classes == 2 else np.int64, copy=False)
+        weight = None if self.weight is None else locked(self.weight)
+        self.__dict__.update(probability=locked(self.probability), outcome=locked(outcome), weight=weight)
 
     @property
     def rows(self) -> int:
@@ -50,6 +57,16 @@ class Sample:
         """Weights as kernels take them: empty means ones."""
         return np.empty(0) if self.weight is None else self.weight
 
+    @property
+    def weights(self) -> Floats:
+        """One weight a row."""
+        return np.ones(self.rows) if self.weight is None else self.weight
+
+    @property
+    def rate(self) -> float:
+        """Of two classes: the weighted share of events."""
+        return float(self.class_weights()[1]) / self.total
+
     def class_weights(self) -> Floats:
         """Weight of each class."""
         return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
@@ -58,6 +75,12 @@ class Sample:
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         return Sample(self.probability[rows], self.outcome[rows], weight, self.columns.take(rows), self.n_classes)
+
+    def thinned(self) -> Sample | None:
+        """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
+        stride = self.rows // WARM_ROWS
+        thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
+        return thin if thin is not None and (thin.class_weights() > 0).all() else None
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
@@ -121,7 +144,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         self.check_parameters()
         self._forget()
-        sample, classes = self._sample(y_prob, y, X, sample_weight)
+        return self._learned(*self._sample(y_prob, y, X, sample_weight))
+
+    def _learned(self, sample: Sample, classes: Array) -> Self:
+        """Itself, fitted on validated rows."""
         one_class = int(np.count_nonzero(sample.class_weights())) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
@@ -342,7 +368,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def fitted_on(self, sample: Sample) -> Self:
         """A copy fitted on rows."""
         made: Self = clone(self)
-        return made.fit(sample.probability, sample.outcome, sample.columns, sample.weight)
+        made.check_parameters()
+        return made._learned(sample, np.arange(sample.n_classes))
 
     def quietly_fitted_on(self, sample: Sample) -> Self:
         """As `fitted_on`, where what it has to say of the rows is not for the user."""

@@ -1,4 +1,4 @@
-"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss."""
+"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.columns import Column, Columns
+from miscal.data.errors import MissingExtra
 from miscal.data.vectors import logit, sigmoid
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
-from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
 from miscal.recalibrate.fitting.tables import chosen_names
 from miscal.recalibrate.state import state
 
+TREES = 25  # trees a round, after which the score among the features is the new one
+LEARNING_RATE = 0.1
+L2 = 5.0
+BINS = 255
+MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
+HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
 PATIENCE = 2
@@ -27,6 +33,116 @@ FOLDS = 5
 FOLD_ROWS = 200_000  # beyond it one held-out fifth is enough
 ONE_SIDED = 1.6448536269514722
 PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
+
+
+class Forest:
+    """Trees that grow in number, as one table of nodes; `roots` says where each starts."""
+
+    def __init__(self) -> None:
+        self.table: list[list[float]] = []  # column, threshold, left, right, value
+        self.roots: list[int] = []
+
+    def add(self, tree: Any, read: Callable[[Any], Any]) -> None:
+        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
+        self.roots.append(len(self.table))
+        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
+        while waiting:
+            node, parent, side = waiting.pop()
+            if parent:
+                parent[side] = len(self.table)
+            found = read(node)
+            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
+            if isinstance(found, tuple):
+                waiting += [(found[3], made, 3), (found[2], made, 2)]
+            self.table.append(made)
+
+    def arrays(self) -> tuple[Tree, Floats, Integers]:
+        """The nodes, the values of the leaves, and the roots."""
+        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
+        column, left, right = table[[0, 2, 3]].astype(np.int64)
+        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
+
+
+def grower(engine: str) -> Callable[..., None]:
+    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
+    if engine == "sklearn":
+        return by_sklearn
+    try:
+        import lightgbm  # noqa: F401
+    except ImportError as error:
+        if engine == "lightgbm":
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
+        return by_sklearn
+    return by_lightgbm
+
+
+def by_lightgbm(
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
+) -> None:
+    """Grow one round of trees on rows: features (columns, n), outcome, weight, and the offset to start from."""
+    import lightgbm
+
+    features, outcome, weight, offset = rows
+    options = {
+        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
+        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
+    }  # fmt: skip
+    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
+    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
+
+    def read(node: dict[str, Any]) -> Any:
+        if "leaf_value" in node:
+            return node["leaf_value"]
+        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
+
+    for tree in grown["tree_info"]:
+        forest.add(tree["tree_structure"], read)
+
+
+def by_sklearn(
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
+) -> None:
+    """As `by_lightgbm`, by Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p).
+
+    A column has at most 255 bins.
+    `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
+    """
+    from sklearn.tree import DecisionTreeRegressor
+
+    features, outcome, weight, offset = rows
+    edges = [_edges(values) for values in features]
+    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
+    codes = codes.astype(np.float32)
+    logit = offset.copy()
+    for _ in range(TREES):
+        probability = sigmoid(logit)
+        curvature = np.maximum(probability * (1.0 - probability), 1e-6)
+        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
+        tree, place = regression.tree_, regression.apply(codes)
+        mass = np.bincount(place, weight * curvature, tree.node_count)
+        step = np.bincount(place, weight * (outcome - probability), tree.node_count) / (mass + L2)
+        step[mass < HESSIAN] = 0.0
+        logit += LEARNING_RATE * step[place]
+
+        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
+            if tree.children_left[node] < 0:
+                return LEARNING_RATE * step[node]
+            column = int(tree.feature[node])
+            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
+            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
+
+        forest.add(0, read)
+
+
+def _edges(values: Floats) -> Floats:
+    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
+    distinct = np.unique(values)
+    if distinct.size <= BINS:
+        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
+    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
 
 
 def log_losses(logit: Floats, outcome: Floats) -> Floats:
@@ -38,7 +154,7 @@ class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
     def __init__(self, sample: Sample, grower: Callable[..., None]) -> None:
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
+        weight = sample.weights * sample.rows / sample.total
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
         residual = self.outcome - sample.probability
         names = chosen_names(sample.columns, None)
@@ -195,7 +311,7 @@ class MulticalibrationBoost(CutColumns):
         numbers = [_numbers(model.encodings, part.columns) for model, part in zip(models, held, strict=True)]
         outside = [logit(part.probability, EDGE) for part in held]
         outcomes = [part.outcome.astype(np.float64) for part in held]
-        weight = np.concatenate([np.ones(part.rows) if part.weight is None else part.weight for part in held])
+        weight = np.concatenate([part.weights for part in held])
         first, outcome = np.concatenate(outside), np.concatenate(outcomes)
         own = log_losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first

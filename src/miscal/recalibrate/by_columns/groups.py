@@ -144,11 +144,10 @@ class GroupWise(ByColumns):
             keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
             chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
             beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
-            weight = np.ones(asked.rows) if asked.weight is None else asked.weight
             for place, strength in enumerate(STRENGTHS):
                 mixed = _mixed(beside, chain, sizes, strength)
                 own = mixed[np.arange(asked.rows), asked.outcome]
-                loss[place] -= float(weight @ np.log(np.maximum(own, LEAST)))
+                loss[place] -= float(asked.weights @ np.log(np.maximum(own, LEAST)))
         best = float(loss.min())
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]

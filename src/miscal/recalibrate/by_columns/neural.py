@@ -6,7 +6,7 @@ import base64
 import binascii
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -32,15 +32,19 @@ OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing
 FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
 
 
-@dataclass(frozen=True)
 class Inputs:
-    """What is embedded and what is scaled; learned from the rows of fit.
+    """What is embedded and what is scaled.
 
     A level not seen in fit has the place OTHER, a missing value of a category the place MISSING. Numbers are centred,
     scaled and held within 10 standard deviations; a missing one is 0 beside a flag that says so.
     """
 
-    encodings: list[Encoding]
+    def __init__(self, encodings: list[Encoding]) -> None:
+        self.encodings = encodings
+        self.embedded = [each for each in encodings if each.nominal]
+        self.numeric = [each for each in encodings if not each.nominal]
+        self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
+        self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
     @classmethod
     def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> Inputs:
@@ -48,26 +52,6 @@ class Inputs:
         made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
         missing_first = [[None, *(level for level in each.levels if level is not None)] for each in made]
         return cls([replace(each, levels=levels) for each, levels in zip(made, missing_first, strict=True)])
-
-    @property
-    def embedded(self) -> list[Encoding]:
-        """The categories."""
-        return [each for each in self.encodings if each.nominal]
-
-    @property
-    def numeric(self) -> list[Encoding]:
-        """The numbers."""
-        return [each for each in self.encodings if not each.nominal]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of each table of embeddings."""
-        return [len(each.levels) + 1 for each in self.embedded]
-
-    @property
-    def width(self) -> int:
-        """How many numbers a row has: values, then flags of missing ones."""
-        return 2 * len(self.numeric)
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """Codes (rows, categories) and numbers (rows, width)."""

@@ -226,10 +226,9 @@ class VariableTree(CutColumns):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights()))
         target = (sample.outcome == favourite).astype(np.float64)
-        encodings = [coded(sample.columns.find(name), target, weight) for name in names]
+        encodings = [coded(sample.columns.find(name), target, sample.weights) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
         tree, paths = grow(sample, encodings, min_leaf=self.min_leaf, **options)
         self._keep_trees(encodings, tree)

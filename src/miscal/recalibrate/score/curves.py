@@ -14,7 +14,7 @@ from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, fit_curve
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, fit_curve
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter
 from miscal.recalibrate.state import state
 
@@ -157,7 +157,7 @@ class PlattScaling(_Curve):
         return Features(self.on)
 
     def _fit(self, sample: Sample) -> None:
-        self._keep(*fit_curve(Binary.of(sample), self._features(), float(self.l2)))
+        self._keep(*fit_curve(sample, self._features(), float(self.l2)))
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
@@ -210,7 +210,7 @@ class BetaCalibration(_Curve):
 
     def _fit(self, sample: Sample) -> None:
         positive = self.constraint == "positive"
-        self._keep(*fit_curve(Binary.of(sample), self._features(), float(self.l2), positive=positive))
+        self._keep(*fit_curve(sample, self._features(), float(self.l2), positive=positive))
 
     def _keeps_ranking(self) -> bool:
         return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
@@ -249,10 +249,8 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: Sample) -> None:
-        start = 1.0
-        stride = sample.rows // WARM_ROWS
-        if stride >= 4:
-            thin = sample.take(np.arange(0, sample.rows, stride))
+        start, thin = 1.0, sample.thinned()
+        if thin is not None:
             start, _ = _minimum(_derivatives(thin), thin.total, start)
         self.inverse_temperature_, inside = _minimum(_derivatives(sample), sample.total, start)
         if not inside:
@@ -287,8 +285,7 @@ def powered(probability: Floats, power: float) -> Floats:
 
 
 def _derivatives(sample: Sample) -> Derivatives:
-    weight, probability = locked(sample.weight_or_empty), locked(sample.probability)
-    outcome = locked(sample.outcome.astype(np.uint8 if sample.n_classes == 2 else np.int64, copy=False))
+    weight, probability, outcome = sample.weight_or_empty, sample.probability, sample.outcome
     nothing, one = np.zeros(1), np.ones(1)
 
     def binary(start: int, stop: int, power: float) -> tuple[float, float]:
@@ -375,7 +372,7 @@ class KernelCalibration(Recalibrator):
 
     def _fit(self, sample: Sample) -> None:
         penalty = float(self.weight)
-        found = _platt(Binary.of(sample), penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
+        found = _platt(sample, penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
         self.coefficients_ = np.array([found])
 
     def _map(self, probability: Floats) -> Floats:
@@ -410,7 +407,7 @@ def _temperature(sample: Sample, penalty: float) -> float:
     from scipy.optimize import minimize_scalar
 
     rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
-    weight = np.ones(sample.rows) if sample.weight is None else sample.weight
+    weight = sample.weights
     label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
     right = (outcome == label).astype(np.float64)
 
@@ -429,7 +426,7 @@ def _temperature(sample: Sample, penalty: float) -> float:
     return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
 
 
-def _platt(rows: Binary, penalty: float) -> Floats:
+def _platt(rows: Sample, penalty: float) -> Floats:
     """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
     from scipy.optimize import minimize
 
@@ -437,12 +434,12 @@ def _platt(rows: Binary, penalty: float) -> Floats:
     start = np.array([slope[0], intercept])
     if not penalty:
         return start
-    x, y = LOGIT.rows(rows.score)[0], rows.outcome.astype(np.float64)
+    x, y, weights = LOGIT.rows(rows.probability)[0], rows.outcome.astype(np.float64), rows.weights
 
     def objective(theta: Floats) -> float:
         z = theta[0] * x + theta[1]
-        loss = float(rows.weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
-        return loss + penalty * kernel_error(sigmoid(z), y, rows.weights)
+        loss = float(weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, weights)
 
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
     best = minimize(objective, start, method="Nelder-Mead", options=options).x

@@ -9,7 +9,7 @@ import numpy as np
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import Binary, Features, fit_curve
+from miscal.recalibrate.fitting.logistic import Features, fit_curve
 from miscal.recalibrate.fitting.parameters import bins_or_edges, one_of, parameter, truth, whole
 from miscal.recalibrate.state import state
 
@@ -68,11 +68,11 @@ class HistogramBinning(_Binned):
             raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
 
     def _fit(self, sample: Sample) -> None:
-        score, bins = sample.probability, bins_or_edges("bins", self.bins)
-        self.edges_ = edges_for(score, bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
-        codes, rows = bin_index(score, self.edges_), Binary.of(sample)
-        total = np.bincount(codes, weights=rows.weights, minlength=len(self.edges_) - 1)
-        events = np.bincount(codes, weights=rows.weights * rows.outcome, minlength=len(self.edges_) - 1)
+        score = sample.probability
+        self.edges_ = edges_for(score, self.bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
+        codes, weights = bin_index(score, self.edges_), sample.weights
+        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
+        events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
         self.values_ = np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
 
     def _map(self, probability: Floats) -> Floats:
@@ -122,14 +122,14 @@ class ScalingBinning(_Binned):
         return bool(self.renormalise)
 
     def _fit(self, sample: Sample) -> None:
-        rows = Binary.of(sample)
-        coefficients, intercept = fit_curve(rows, Features("logit"), 0.0)
+        weights = sample.weights
+        coefficients, intercept = fit_curve(sample, Features("logit"), 0.0)
         self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
         scaled = self._scaled(sample.probability)
-        self.edges_ = _halfway_edges(scaled, int(self.bins), rows.weights)
+        self.edges_ = _halfway_edges(scaled, int(self.bins), weights)
         codes = bin_index(scaled, self.edges_)
-        total = np.bincount(codes, weights=rows.weights, minlength=len(self.edges_) - 1)
-        sums = np.bincount(codes, weights=rows.weights * scaled, minlength=len(self.edges_) - 1)
+        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
+        sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
         self.values_ = np.clip(sums / total, 0.0, 1.0)
 
     def _scaled(self, score: Floats) -> Floats:

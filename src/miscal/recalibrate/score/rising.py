@@ -15,7 +15,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Binary, State, descended
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, State, descended
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, whole
 from miscal.recalibrate.state import state
 
@@ -78,13 +78,12 @@ class IsotonicCalibration(_Rising):
     def _fit(self, sample: Sample) -> None:
         from miscal.kernels.order import rising_rates, sorted_order
 
-        rows = Binary.of(sample)
-        order = sorted_order(rows.score)
-        sorted_scores = rows.score[order]
+        order = sorted_order(sample.probability)
+        sorted_scores = sample.probability[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
-        weight = rows.weights[order]
+        weight = sample.weights[order]
         rates = np.empty(len(starts))
-        rising_rates(np.add.reduceat(weight * rows.outcome[order], starts), np.add.reduceat(weight, starts), rates)
+        rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), np.add.reduceat(weight, starts), rates)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
@@ -160,17 +159,15 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        rows = Binary.of(sample)
-        self.knots_ = self._placed(rows)
-        self.values_ = fit_line(rows, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
+        self.knots_ = self._placed(sample)
+        self.values_ = fit_line(sample, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
 
-    def _placed(self, rows: Binary) -> Floats:
+    def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
         if self.placement == "probability":
             return np.asarray(np.log(shares / (1.0 - shares)))
-        weight = rows.weight if rows.weight.size else None
-        held = np.clip(rows.score, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
-        edges = quantile_edges(held, self.knots + 1, weight)[1:-1]
+        held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
+        edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
         made = np.unique(np.log(edges) - np.log1p(-edges))
         if made.size < 2:  # hardly any distinct scores: one line through their middle
             middle = float(np.median(np.log(held) - np.log1p(-held)))
@@ -211,7 +208,7 @@ class Line:
         return cls(place, part)
 
 
-def fit_line(rows: Binary, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
+def fit_line(rows: Sample, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
     """Values at the knots that minimise the log loss among all that never decrease."""
     steps = np.diff(knots)
     start = np.append(knots[0], steps)  # the identity
@@ -224,21 +221,21 @@ def fit_line(rows: Binary, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> 
 class LineFit:
     """Newton's method on the first value and the increments, which may not fall below 0."""
 
-    def __init__(self, rows: Binary, knots: Floats, *, clamp: bool, l2: float) -> None:
+    def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
-        self.line = Line.of(rows.score, knots, clamp=clamp)
+        self.line = Line.of(rows.probability, knots, clamp=clamp)
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
         values = locked(np.cumsum(theta))
-        line, rows = self.line, self.rows
+        line, rows, weight = self.line, self.rows, self.rows.weight_or_empty
 
         def work(i: int, j: int) -> Floats:
             out = np.zeros((4, len(theta)))
-            kernels.line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], rows.weight[i:j], values, out)
+            kernels.line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], weight[i:j], values, out)
             return out
 
-        loss, gradient, diagonal, side = np.sum(over_blocks(len(rows.score), work), axis=0)
+        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
         whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
         # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
         whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]
