@@ -7,23 +7,15 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
+from miscal.metrics.neighbourhood import features as near
 from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
-from miscal.metrics.neighbourhood.features import (
-    ENDS,
-    TABULAR,
-    check_reduction,
-    components,
-    features_of,
-    nearness,
-    width_of,
-)  # fmt: skip
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
-from miscal.recalibrate.score.histogram import check_bins
+from miscal.recalibrate.score.shapes import check_bins
 from miscal.recalibrate.state import state
 
 
@@ -95,7 +87,7 @@ class LocalRecalibration(ByColumns):
         super().check_parameters()
         check_kernel(self.kernel)
         check_device(self.device)
-        check_reduction(self.reduce, self.dimensions)
+        near.check_reduction(self.reduce, self.dimensions)
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
@@ -106,7 +98,7 @@ class LocalRecalibration(ByColumns):
         check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
             raise ValueError("'bin_' does not belong to 'edges_'")
-        width = len(self.names_) if self.kernel == "group" else width_of(self._encodings())
+        width = len(self.names_) if self.kernel == "group" else near.width_of(self._encodings())
         if self.reduce == "pca":
             if len(self.centre_) != width or len(self.components_) != width:
                 raise ValueError("'components_' does not belong to the columns")
@@ -124,7 +116,7 @@ class LocalRecalibration(ByColumns):
         if self.kernel == "group":
             self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
         else:
-            self._remember(nearness(sample.columns, names, sample.weight, self.scale))
+            self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, observed = _scored(sample, top=self.top_)
         self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
@@ -134,15 +126,15 @@ class LocalRecalibration(ByColumns):
         self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
-            wanted = min(self.dimensions or TABULAR, raw.shape[1])
-            self.centre_, self.components_, _ = components(raw, wanted, sample.weight)
+            wanted = min(self.dimensions or near.TABULAR, raw.shape[1])
+            self.centre_, self.components_, _ = near.components(raw, wanted, sample.weight)
         self.features_ = self._reduced(raw)
 
     def _raw_features(self, columns: Columns) -> Floats:
-        encodings = self._encodings(standard=self.scale == "standard", ends=ENDS)
+        encodings = self._encodings(standard=self.scale == "standard", ends=near.ENDS)
         if self.kernel == "group":
             return np.column_stack([each.read(columns) for each in encodings]).astype(np.float64)
-        return features_of(encodings, columns)
+        return near.features_of(encodings, columns)
 
     def _reduced(self, raw: Floats) -> Floats:
         return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw
