@@ -10,9 +10,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from miscal import MiscalError
+from miscal.data.columns import Columns
 from miscal.recalibrate import IsotonicLinePlotScaling
-from miscal.recalibrate.fitting.logistic import Binary
-from miscal.recalibrate.score.rising import RIDGE, LineFit
+from miscal.recalibrate.base import Sample
+from miscal.recalibrate.score.shapes import RIDGE, LineFit
 
 
 def eta_twin(x, a, b, outside):  # (9), and its continuation beyond the end knots
@@ -44,9 +45,9 @@ OUTSIDE = pytest.mark.parametrize("outside", ["slope", "clamp"])
 def test_equation_9(rng, outside):
     p, y = sample(rng, 800, "beyond")
     made = IsotonicLinePlotScaling(knots=9, outside=outside).fit(p, y)
-    np.testing.assert_allclose(expit(made.knots_[0]), np.arange(1, 10) / 10, atol=1e-15)
+    np.testing.assert_allclose(expit(made.knots_), np.arange(1, 10) / 10, atol=1e-15)
     x = logit(np.clip(p, 1e-12, 1 - 1e-12))
-    expected = [eta_twin(value, made.knots_[0], made.values_[0], outside) for value in x]
+    expected = [eta_twin(value, made.knots_, made.values_, outside) for value in x]
     np.testing.assert_allclose(made.predict_proba(p)[:, 1], expit(expected), atol=1e-13)
 
 
@@ -69,7 +70,7 @@ def test_the_optimum_is_global(rng, kind, outside, l2):
         return np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * max(l2, RIDGE) * slope**2 @ np.diff(knots)
 
     made = IsotonicLinePlotScaling(knots=12, outside=outside, l2=l2).fit(p, y)
-    ours = np.append(made.values_[0][0], np.diff(made.values_[0]))
+    ours = np.append(made.values_[0], np.diff(made.values_))
     assert (ours[1:] >= 0).all()
     bounds = [(None, None)] + [(0, None)] * 11
     for start in (np.append(logit(y.mean()), np.zeros(11)), np.append(-2.0, np.full(11, 0.3))):
@@ -88,14 +89,14 @@ def test_conditions_of_optimality_hold_on_any_data(seed, knots, outside):
     y[:2] = [0, 1]
     placement = str(rng.choice(["probability", "quantile"]))
     made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside).fit(p, y)
-    fit = LineFit(Binary(p, y.astype(np.uint8), np.empty(0)), made.knots_[0], clamp=outside == "clamp", l2=RIDGE)
-    theta = np.append(made.values_[0][0], np.diff(made.values_[0]))
+    fit = LineFit(Sample(p, y, None, Columns({}), 2), made.knots_, clamp=outside == "clamp", l2=RIDGE)
+    theta = np.append(made.values_[0], np.diff(made.values_))
     _, gradient, _ = fit.evaluate(theta)
     small = 1e-4
     assert abs(gradient[0]) < small
     moving = theta[1:] > 1e-7
     assert (np.abs(gradient[1:][moving] * np.minimum(theta[1:][moving], 1.0)) < small).all()
-    assert (gradient[1:] * np.minimum(1.0, np.diff(made.knots_[0])) > -small).all()
+    assert (gradient[1:] * np.minimum(1.0, np.diff(made.knots_)) > -small).all()
 
 
 @settings(max_examples=60)
@@ -109,8 +110,8 @@ def test_always_monotone(seed):
     y[:2] = [0, 1]
     options = {"knots": int(rng.integers(2, 40)), "placement": str(rng.choice(["probability", "quantile"]))}
     made = IsotonicLinePlotScaling(outside=str(rng.choice(["slope", "clamp"])), **options).fit(p, y)
-    assert (np.diff(made.values_[0]) >= 0).all()
-    grid = np.sort(np.r_[0.0, 1.0, rng.random(500), expit(rng.normal(0, 20, 500)), expit(made.knots_[0])])
+    assert (np.diff(made.values_) >= 0).all()
+    grid = np.sort(np.r_[0.0, 1.0, rng.random(500), expit(rng.normal(0, 20, 500)), expit(made.knots_)])
     out = made.predict_proba(grid)[:, 1]
     assert (np.diff(out) >= -1e-15).all()
     assert np.isfinite(out).all()
@@ -128,7 +129,7 @@ def test_separated_classes_stay_finite():
     p = np.r_[np.linspace(0.01, 0.4, 50), np.linspace(0.6, 0.99, 50)]
     made = IsotonicLinePlotScaling().fit(p, p > 0.5)
     out = made.predict_proba(p)[:, 1]
-    assert np.isfinite(made.values_[0]).all()
+    assert np.isfinite(made.values_).all()
     assert (out[:50] < 1e-3).all()
     assert (out[50:] > 1 - 1e-3).all()
 

@@ -233,7 +233,7 @@ def test_one_cluster_gives_identity_with_the_reason(rng: np.random.Generator) ->
 
 def test_missing_labels_of_clusters_are_refused(rng: np.random.Generator) -> None:
     p = rng.beta(2, 3, 200)
-    with pytest.raises(MiscalError, match="'cluster' must have labels of one type, none missing"):
+    with pytest.raises(MiscalError, match="'cluster' must not be missing; row 0"):
         choose(p, rng.random(200) < p**2, cluster=[None, "a"] * 100)
 
 

@@ -230,9 +230,7 @@ def test_a_class_of_another_module_does_not_take_the_place_of_ours():
         theirs.from_json(text)
 
 
-@pytest.mark.parametrize(
-    "name", ["Recalibrator", "OneVsRest", "miscal.recalibrate.score.one_vs_rest.OneVsRest", "choose"]
-)
+@pytest.mark.parametrize("name", ["Recalibrator", "ByColumns", "miscal.recalibrate.base.ByColumns", "choose"])
 def test_what_is_no_recalibrator_is_refused(name):
     document = {"schema": "miscal.recalibrator/1", "class": name, "params": {}, "state": None}
     with pytest.raises(MiscalError, match="there is no recalibrator"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -15,6 +15,8 @@ from miscal.data import checks
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalWarning, refusal, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.data.vectors import locked
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
 from miscal.recalibrate.fitting.parameters import check_all, parameter
 from miscal.recalibrate.fitting.tables import columns_of
@@ -22,6 +24,7 @@ from miscal.recalibrate.state import Field, dumps, label_array, loads, state, st
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class Sample:
     weight: Floats | None
     columns: Columns
     n_classes: int
+
+    def __post_init__(self) -> None:
+        outcome = self.outcome.astype(np.uint8 if self.n_classes == 2 else np.int64, copy=False)
+        weight = None if self.weight is None else locked(self.weight)
+        self.__dict__.update(probability=locked(self.probability), outcome=locked(outcome), weight=weight)
 
     @property
     def rows(self) -> int:
@@ -49,6 +57,16 @@ class Sample:
         """Weights as kernels take them: empty means ones."""
         return np.empty(0) if self.weight is None else self.weight
 
+    @property
+    def weights(self) -> Floats:
+        """One weight a row."""
+        return np.ones(self.rows) if self.weight is None else self.weight
+
+    @property
+    def rate(self) -> float:
+        """Of two classes: the weighted share of events."""
+        return float(self.class_weights()[1]) / self.total
+
     def class_weights(self) -> Floats:
         """Weight of each class."""
         return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
@@ -57,6 +75,12 @@ class Sample:
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         return Sample(self.probability[rows], self.outcome[rows], weight, self.columns.take(rows), self.n_classes)
+
+    def thinned(self) -> Sample | None:
+        """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
+        stride = self.rows // WARM_ROWS
+        thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
+        return thin if thin is not None and (thin.class_weights() > 0).all() else None
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
@@ -87,6 +111,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
     uses_columns: ClassVar[bool] = False  # whether X is looked at
     two_classes_only: ClassVar[bool] = False
+    against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
+    divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
     candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
     broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
@@ -118,12 +144,17 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """
         self.check_parameters()
         self._forget()
-        sample, classes = self._sample(y_prob, y, X, sample_weight)
+        return self._learned(*self._sample(y_prob, y, X, sample_weight))
+
+    def _learned(self, sample: Sample, classes: Array) -> Self:
+        """Itself, fitted on validated rows."""
         one_class = int(np.count_nonzero(sample.class_weights())) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
             raise refusal("is for two classes", where=type(self).__name__, got=f"there are {sample.n_classes}")
+        elif self.against_rest and sample.n_classes > 2:
+            self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
             self._fit(sample)
         self.classes_ = classes
@@ -205,13 +236,17 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     @property
     def keeps_ranking(self) -> bool:
         """Whether the order of probabilities is kept (see the class)."""
-        return self._keeps_ranking() if not (self.is_fitted() and self.identity_) else True
+        if self.is_fitted() and self.identity_:
+            return True
+        return not self.several() and self._keeps_ranking()
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
         text = str(super().__repr__(*arguments, **options))
         if not self.is_fitted():
             return text
-        learned = "one class only, so nothing was changed" if self.identity_ else self._summary()
+        learned = "one class only, so nothing was changed"
+        if not self.identity_:
+            learned = f"{self.n_classes_} maps, one a class" if self.several() else self._summary()
         return f"{text} fitted on {self.n_rows_:,} rows" + (f": {learned}" if learned else "")
 
     # ------------------------------------------------------------------------------------------- for the subclasses
@@ -248,6 +283,26 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
+    def check_each(self) -> None:
+        """Refuse maps of classes that are none, or not as many as there are classes."""
+        if self.several() != (self.against_rest and self.n_classes_ > 2):
+            raise ValueError("there must be one map a class")
+        for one in self.each_ if self.several() else ():
+            if type(one) is not type(self) or not one.is_fitted() or one.n_classes_ != 2:
+                raise ValueError(f"the map of a class must be a fitted {type(self).__name__} of two classes")
+        if self.several() and len(self.each_) != self.n_classes_:
+            raise ValueError("the maps and the classes differ in number")
+
+    def several(self) -> bool:
+        """Whether it holds one map a class."""
+        return hasattr(self, "each_")
+
+    def _against_rest(self, sample: Sample, k: int) -> Self:
+        """A map of one class; that of a class that does not occur leaves probabilities as they are."""
+        happened = sample.outcome == k
+        part = replace(sample, probability=sample.probability[:, k].copy(), outcome=happened, n_classes=2)
+        return self.fitted_on(part) if happened.any() else self.quietly_fitted_on(part)
+
     def _keeps_ranking(self) -> bool:
         return False
 
@@ -268,8 +323,13 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         self.check_fitted()
         if self.identity_:
             return untouched(self.n_classes_)
-        found = self._formula()
-        if self.n_classes_ > 2 and not isinstance(found, (Softmax, Each)):
+        found: Formula | None = None
+        if not self.several():
+            found = self._formula()
+        elif not self.uses_columns:
+            maps: Any = [one.formula() for one in self.each_]
+            found = Each(tuple(maps), bool(self.divided))
+        if found is None or (self.n_classes_ > 2 and not isinstance(found, (Softmax, Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
             raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
@@ -277,7 +337,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        return state_of(Recalibrator if getattr(self, "identity_", False) else type(self))
+        bare = self.several() or getattr(self, "identity_", False)
+        return state_of(Recalibrator if bare else type(self)) | ({"each_": Field("inner")} if self.several() else {})
 
     @property
     def n_classes_(self) -> int:
@@ -298,12 +359,17 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return as_rows(probability)
         columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
-        return self._map_beside(probability, columns)
+        if not self.several():
+            return self._map_beside(probability, columns)
+        each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)
+        found = np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1)
+        return normalised(found, probability) if self.divided else found
 
     def fitted_on(self, sample: Sample) -> Self:
         """A copy fitted on rows."""
         made: Self = clone(self)
-        return made.fit(sample.probability, sample.outcome, sample.columns, sample.weight)
+        made.check_parameters()
+        return made._learned(sample, np.arange(sample.n_classes))
 
     def quietly_fitted_on(self, sample: Sample) -> Self:
         """As `fitted_on`, where what it has to say of the rows is not for the user."""
@@ -349,25 +415,34 @@ def normalised(values: Floats, fallback: Floats) -> Floats:
     return values
 
 
+ENCODED = {  # fitted attributes, one entry a column, and what they are of its encoding
+    "names_": "name", "nominal_": "nominal", "levels_": "levels", "means_": "mean", "spreads_": "spread",
+    "missing_": "missing", "ranges_": "ends",
+}  # fmt: skip
+
+
 class ByColumns(Recalibrator):
-    """Base of recalibrators that remember columns: their names, which are categories, and the levels of these."""
+    """Base of recalibrators that remember how columns become numbers, as far as they declare it."""
 
     uses_columns: ClassVar[bool] = True
 
     names_: Array = state("labels")
-    nominal_: Array = state("bool", "any")
     levels_: list[list[Any]] = state("levels")
 
-    def _remember(self, names: Sequence[str], nominal: Any, levels: list[list[Any]]) -> None:
-        self.names_, self.nominal_, self.levels_ = label_array(names), np.array(nominal, dtype=np.bool_), levels
+    def check_state(self) -> None:
+        """Refuse columns that differ in number."""
+        if not self._encodings():
+            raise ValueError("there are no columns")
 
-    def _described(self) -> list[tuple[str, bool, list[Any]]]:
-        """Name, whether it is a category, and levels of each column."""
-        names = [str(name) for name in self.names_]
-        return list(zip(names, self.nominal_.tolist(), self.levels_, strict=True))
+    def _remember(self, encodings: Sequence[Encoding]) -> None:
+        for name in ENCODED.keys() & self.all_fields().keys():
+            found = [getattr(each, ENCODED[name]) for each in encodings]
+            setattr(self, name, found if name == "levels_" else np.array(found))
+        self.names_ = label_array([each.name for each in encodings])
 
-    def _check_columns(self, *beside: Any) -> None:
-        """Refuse parts of a state, one entry a column, that differ in number."""
-        count = len(self.names_)
-        if not count or any(len(part) != count for part in [self.nominal_, self.levels_, *beside]):
-            raise ValueError("the columns differ in number")
+    def _encodings(self, **more: Any) -> list[Encoding]:
+        """How each column becomes numbers; `more` says what is alike for all."""
+        parts = {ENCODED[name]: getattr(self, name) for name in ENCODED.keys() & self.all_fields().keys()}
+        rows = zip(*(part if isinstance(part, list) else part.tolist() for part in parts.values()), strict=True)
+        found = [{"nominal": True, **dict(zip(parts, row, strict=True))} for row in rows]
+        return [Encoding(**{**each, **more, "name": str(each["name"])}) for each in found]

@@ -27,7 +27,7 @@ from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
-from miscal.recalibrate.score.histogram import EMPTY_BIN, HistogramBinning
+from miscal.recalibrate.score.shapes import EMPTY_BIN, HistogramBinning
 
 DEFAULT = "1GB"
 FROM = "fitted_from_"
@@ -103,10 +103,10 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         p = rows.predictions
         model.fit(p.probability, p.outcome, sample_weight=p.weight)
         if not model.identity_:
-            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_[0])]).tallies[0]
+            tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
             total = tally.weight
-            model.values_ = [np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)]
+            model.values_ = np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.

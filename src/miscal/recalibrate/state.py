@@ -26,16 +26,15 @@ LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
 Array = npt.NDArray[Any]
-Kind = Literal["float", "int", "bool", "ragged", "labels", "levels", "inner"]
+Kind = Literal["float", "int", "bool", "labels", "levels", "inner"]
 
 
 @dataclass(frozen=True)
 class Field:
     """What one fitted attribute must be.
 
-    `shape` names the dimensions: a number, "classes" (K), "maps" (1 when binary, else K) or "any". "ragged" is a list
-    of vectors, one a map; "labels" a list of words, numbers or truth values; "levels" a list of such
-    lists; "inner" a list of recalibrators.
+    `shape` names the dimensions: a number, "classes" (K) or "any". "labels" is a list of words, numbers or truth
+    values; "levels" a list of such lists; "inner" a list of recalibrators.
     """
 
     kind: Kind
@@ -162,6 +161,8 @@ def _parameter(value: Any, depth: int) -> Any:
 def _fill(made: Recalibrator, state: Any, depth: int) -> None:
     if isinstance(state, dict) and state.get("identity_") is True:
         made.identity_ = True  # such a map has no state of its own
+    elif isinstance(state, dict) and "each_" in state:
+        made.each_ = []  # nor has one that is a map a class
     fields = made.all_fields()
     if not isinstance(state, dict) or set(state) != set(fields):
         raise _bad(f"the state of {type(made).__name__} must be exactly {', '.join(fields)}")
@@ -175,7 +176,9 @@ def _fill(made: Recalibrator, state: Any, depth: int) -> None:
     if made.identity_:
         return
     try:
-        made.check_state()
+        made.check_each()
+        if not made.several():
+            made.check_state()
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise error if isinstance(error, MiscalError) else _bad(f"its state is wrong ({error})")  # noqa: B904
 
@@ -187,14 +190,9 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
         if not isinstance(value, list):
             raise _bad(f"'{name}' must be a list of lists")
         return [_levels(part) for part in value]
-    maps = 1 if n_classes == 2 else n_classes
     if field.kind == "inner":
         return _inner(name, value, depth)
-    if field.kind == "ragged":
-        if not isinstance(value, list) or len(value) != maps:
-            raise _bad(f"'{name}' must hold {maps} lists")
-        return [_array(name, part, Field("float", ("any",), field.low, field.high), {}) for part in value]
-    made = _array(name, value, field, {"classes": n_classes, "maps": maps})
+    made = _array(name, value, field, {"classes": n_classes})
     return made if field.shape else made.item()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,121 +11,48 @@ import numpy as np
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.metrics.neighbourhood.errors import feature_matrix
+from miscal.pooling.encoding import Encoding, Floats, mean_and_spread
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables
 MOST_LEVELS = 50  # of a category; the rarer ones are one level together
-LARGEST = 1e90  # features beyond it are held there: sums of their distances stay finite
+ENDS = (-1e90, 1e90)  # features beyond are held there: sums of their distances stay finite
 
 
-@dataclass(frozen=True, eq=False)
-class NearnessMap:
-    """What each column contributes: a number (shifted and scaled), or half-height indicators of levels, 1 apart.
+def nearness(columns: Columns, names: Sequence[str], weight: Floats | None, scale: str | None) -> list[Encoding]:
+    """What each column contributes to nearness, learned from some rows.
 
     A missing number takes the mean; where the rows learned from miss some it is 1 away from those that are there.
-    Levels not seen are away from all.
+    Levels are 1 apart, and those not seen away from all.
     """
-
-    names: list[str]
-    nominal: np.ndarray
-    levels: list[list[Any]]  # None stands for missing
-    means: np.ndarray
-    spreads: np.ndarray
-    missing: np.ndarray
-
-    @classmethod
-    def learned(
-        cls,
-        columns: Columns,
-        names: Sequence[str],
-        weight: np.ndarray | None,
-        scale: str | None,
-        *,
-        group: bool = False,
-    ) -> NearnessMap:
-        """Look at the columns of some rows; `group`: every column is a category."""
-        nominal, levels, means, spreads, missing = [], [], [], [], []
-        for name in names:
-            column = columns.find(name)
-            absent = column.missing
-            nominal.append(group or column.nominal)
-            missing.append(bool(absent.any()))
-            levels.append(_levels_present(column.as_levels()) if nominal[-1] else [])
-            mean, spread = 0.0, 1.0
-            if not nominal[-1]:
-                mean, _ = mean_and_spread(column.values[~absent], None if weight is None else weight[~absent])
-                _, spread = mean_and_spread(np.where(absent, mean, column.values), weight)
-            means.append(mean)
-            spreads.append(spread if scale == "standard" else 1.0)
-        return cls(list(names), np.array(nominal), levels, np.array(means), np.array(spreads), np.array(missing))
-
-    @property
-    def width(self) -> int:
-        """How many features."""
-        return sum(
-            (1 if len(levels) <= 2 else len(levels)) if nominal else 1 + int(missing)
-            for nominal, levels, missing in zip(self.nominal, self.levels, self.missing, strict=True)
-        )
-
-    def features(self, columns: Columns) -> np.ndarray:
-        """Features of rows (n, width), multiplied so that the kernel's number of dimensions is that of the columns."""
-        made = self.plain_features(columns)
-        factor = made.shape[1] / len(self.names)
-        return made if factor == 1.0 else made * factor
-
-    def plain_features(self, columns: Columns) -> np.ndarray:
-        """Features of rows (n, width)."""
-        parts: list[np.ndarray] = []
-        for j, name in enumerate(self.names):
-            if self.nominal[j]:
-                parts += _level_parts(self._codes(columns, j), len(self.levels[j]))
-                continue
-            column = columns.find(name)
-            if column.nominal:
-                got = f"now it is {column.kind}"
-                raise refusal("must be numeric, as it was in fit", where=f"'X' column '{name}'", got=got)
-            absent = column.missing
-            value = np.clip(np.where(absent, self.means[j], column.values), -LARGEST, LARGEST)
-            parts.append(value if self.spreads[j] == 1.0 else (value - self.means[j]) / self.spreads[j])
-            parts += [absent.astype(np.float64)] if self.missing[j] else []
-        return np.column_stack(parts)
-
-    def codes(self, columns: Columns) -> np.ndarray:
-        """Places among the levels, one column each; levels not seen get -1."""
-        return np.column_stack([self._codes(columns, j) for j in range(len(self.names))]).astype(np.float64)
-
-    def _codes(self, columns: Columns, j: int) -> np.ndarray:
-        column = columns.find(self.names[j]).as_levels()
-        place = {level: code for code, level in enumerate(self.levels[j])}
-        return np.array([place.get(level, -1) for level in (*column.levels, None)])[
-            column.values
-        ]  # None serves code -1
+    options: dict[str, Any] = {"filled": True, "standard": scale == "standard", "ends": ENDS}
+    return [Encoding.learned(columns.find(name), weight, **options) for name in names]
 
 
-def _levels_present(column: Column) -> list[Any]:
-    found = np.unique(column.values)
-    plain = [
-        each.item() if isinstance(each, np.generic) else each
-        for each in map(column.levels.__getitem__, found[found >= 0])
-    ]
-    return [*plain, None] if found.size and found[0] < 0 else plain
+def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool = True) -> Floats:
+    """Features of rows: numbers, and half-height indicators of levels.
+
+    `even`: multiplied so that the kernel's number of dimensions is that of the columns.
+    """
+    parts: list[np.ndarray] = []
+    for each in encodings:
+        values = each.read(columns)
+        if not each.nominal:
+            scaled, absent = each.scaled(values)
+            parts += [scaled, absent.astype(np.float64)] if each.missing else [scaled]
+        elif len(each.levels) <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
+            parts.append(np.where(values < 0, 0.5, values))
+        else:
+            parts += [0.5 * (values == level) for level in range(len(each.levels))]
+    made = np.column_stack(parts)
+    factor = made.shape[1] / len(encodings) if even else 1.0
+    return made if factor == 1.0 else made * factor
 
 
-def _level_parts(codes: np.ndarray, levels: int) -> list[np.ndarray]:
-    if levels <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
-        return [np.where(codes < 0, 0.5, codes)]
-    return [0.5 * (codes == level) for level in range(levels)]
-
-
-def mean_and_spread(values: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
-    """Mean and standard deviation of numbers of any size; a constant has a deviation of 1."""
-    if not values.size:
-        return 0.0, 1.0
-    clipped = np.clip(values, -LARGEST, LARGEST)
-    size = float(np.abs(clipped).max()) or 1.0
-    part = clipped / size
-    mean = float(np.average(part, weights=weight))
-    spread = float(np.sqrt(np.average((part - mean) ** 2, weights=weight))) * size
-    return mean * size, spread if spread > 1e-14 * abs(mean * size) and spread > 1e-290 else 1.0
+def width_of(encodings: Sequence[Encoding]) -> int:
+    """How many features the columns give."""
+    return sum(
+        (1 if len(each.levels) <= 2 else len(each.levels)) if each.nominal else 1 + each.missing for each in encodings
+    )
 
 
 def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
@@ -186,15 +113,14 @@ def feature_map(
         if not names:
             raise refusal("must name at least one column", where="'columns'", got="there are none")
         pooled, words = _pooled({name: columns.find(name) for name in names}, scale)
-        learned = NearnessMap.learned(pooled, names, weight, scale)
-        made = learned.features(pooled) if reduce is None else learned.plain_features(pooled)
+        made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
     else:
         made = feature_matrix(chosen, "'columns'")
         if len(made) != rows:
             raise refusal(f"must have one row for each of {rows}", where="'columns'", got=f"it has {len(made)}")
         words = f"{made.shape[1]} given features"
         if scale == "standard":
-            mean, spread = np.array([mean_and_spread(each, weight) for each in made.T]).T
+            mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
             made, words = (made - mean) / spread, words + ", standardised"
     if reduce is not None:
         wanted = min(dimensions or TABULAR, made.shape[1])

@@ -1,9 +1,14 @@
-"""The score among other columns: logistic and beta calibration (paper 000, appendix C), any classifier (paper 004)."""
+"""The score among other columns: logistic and beta calibration (paper 000, appendix C), any classifier (paper 004).
+
+Columns enter a regression as powers of numbers and indicators of levels and of missing values. Features are made in
+blocks of rows, one feature a row of the block, used and forgotten.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,33 +17,165 @@ from sklearn.base import clone
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
+from miscal.kernels import logistic as kernels
+from miscal.kernels.threads import over_blocks
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting.design import Design, DesignFit
-from miscal.recalibrate.fitting.logistic import SEPARATED, Features, binaries
+from miscal.recalibrate.fitting.logistic import SEPARATED, Evaluate, Features, LogisticFit
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import state
 
+CELLS = 1 << 18  # numbers in a block
 MOST_FEATURES = 2000
 MOST_LEVELS = 50  # of a category that a candidate has coefficients for
 A_TREE = "such as DecisionTreeClassifier(max_depth=4)"
 
 
+@dataclass(frozen=True)
+class Design:
+    """What each column contributes; all levels but the commonest have an indicator, missing among them."""
+
+    encodings: list[Encoding]
+    degree: int
+
+    @classmethod
+    def learned(cls, sample: Sample, names: list[str], degree: int, *, raw: bool) -> Design:
+        """Look at the columns of the rows to fit on; unless `raw`, powers are those of standardised numbers."""
+        made = []
+        for column in map(sample.columns.find, names):
+            each = Encoding.learned(column, sample.weight, standard=not raw)
+            if column.nominal and column.levels:
+                mass = np.bincount(column.values + 1, weights=sample.weight, minlength=len(column.levels) + 1)[1:]
+                commonest = column.levels[int(np.argmax(mass))]
+                each = replace(each, levels=[level for level in each.levels if level != commonest])
+            made.append(each)
+        return cls(made, degree)
+
+    @property
+    def widths(self) -> list[int]:
+        """How many features each column gives."""
+        return [len(each.levels) if each.nominal else self.degree + each.missing for each in self.encodings]
+
+    @property
+    def width(self) -> int:
+        """How many features all columns give."""
+        return sum(self.widths)
+
+    @property
+    def block(self) -> int:
+        """Rows in a block."""
+        return max(256, min(8192, CELLS // (self.width + 3)))
+
+    def ready(self, columns: Columns) -> list[Array]:
+        """Each column as numbers (NaN missing) or as places among its levels (-1 commonest or unseen)."""
+        return [each.read(columns) for each in self.encodings]
+
+    def rows(self, ready: list[Array], start: int, stop: int) -> Floats:
+        """Features of some rows, (width, rows)."""
+        out = np.zeros((self.width, stop - start))
+        most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
+        at = 0
+        for each, column, width in zip(self.encodings, ready, self.widths, strict=True):
+            part, into = column[start:stop], out[at : at + width]
+            at += width
+            if each.nominal:
+                marked = np.flatnonzero(part >= 0)
+                into[part[marked], marked] = 1.0
+                continue
+            scaled, absent = each.scaled(part)
+            np.clip(scaled, -most, most, out=into[0])
+            for power in range(1, self.degree):
+                np.multiply(into[power - 1], into[0], out=into[power])
+            if each.missing:
+                into[-1] = absent
+        return out
+
+    def moments(self, sample: Sample) -> tuple[Floats, Floats]:
+        """Mean of each feature, and 1 / its standard deviation (0 where it is constant)."""
+        ready = self.ready(sample.columns)
+        shift = self.rows(ready, 0, 1)[:, 0]
+
+        def work(start: int, stop: int) -> Floats:
+            features = self.rows(ready, start, stop) - shift[:, None]
+            weight = np.ones(stop - start) if sample.weight is None else sample.weight[start:stop]
+            return np.stack([features @ weight, (features * features) @ weight])
+
+        first, second = np.sum(over_blocks(sample.rows, work, self.block), axis=0) / sample.total
+        centre = shift + first
+        variance = second - first * first
+        moving = variance > 1e-24 * (1.0 + centre * centre)
+        return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+
+
+class DesignFit(LogisticFit):
+    """One logistic regression on features of a score and of columns, all centred and scaled."""
+
+    def __init__(
+        self,
+        rows: Sample,
+        features: Features,
+        design: Design,
+        ready: list[Array],
+        standard: tuple[Floats, Floats],
+        l2: float,
+    ) -> None:
+        super().__init__(rows, features, l2)
+        self.design, self.ready = design, ready
+        self.centre = np.concatenate([self.centre, standard[0]])
+        self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, standard[1]])
+
+    def thinned(self) -> Sample | None:
+        """None: the columns are those of all rows."""
+        return None
+
+    def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
+        rows, size = self.rows, stop - start
+        beside = self.design.rows(self.ready, start, stop)
+        matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
+        matrix -= self.centre[:, None]
+        matrix *= self.scale[:, None]
+        x = theta[1:] @ matrix + theta[0]
+        weight = np.ones(size) if rows.weight is None else rows.weight[start:stop]
+        scratch, off, curvature, loss = (np.empty(size) for _ in range(4))
+        kernels.residuals(x, rows.outcome[start:stop], weight, scratch, off, curvature, loss)
+        whole = np.concatenate([np.ones((1, size)), matrix])
+        return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
+
+    def evaluator(self, rows: Sample) -> Evaluate:
+        """Sum of log losses, its gradient and Hessian."""
+
+        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+            parts = over_blocks(rows.rows, lambda start, stop: self._sums(theta, start, stop), self.design.block)
+            loss, gradient, hessian = zip(*parts, strict=True)
+            return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
+
+        return evaluate
+
+    def solved(self, *, positive: bool) -> tuple[Floats, float, bool]:
+        """Coefficients, intercept with the columns at their centres, and whether the classes are separated."""
+        theta, separated = self.best(positive=positive)
+        coefficients = theta[1:] * self.scale
+        own = self.features.count
+        return coefficients, float(theta[0] - coefficients[:own] @ self.centre[:own]), separated
+
+
 class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
+    against_rest: ClassVar[bool] = True
+
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
+    nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any", low=-np.inf, high=np.inf)
-    offsets_: Floats = state("float", "any", low=-np.inf, high=np.inf)
     spreads_: Floats = state("float", "any", low=1e-300, high=np.inf)
     missing_: Array = state("bool", "any")
     centres_: Floats = state("float", "any")
-    kept_: Array = state("bool", "maps")
-    coefficients_: Floats = state("float", "maps", "any")
-    intercepts_: Floats = state("float", "maps")
+    coefficients_: Floats = state("float", 1, "any")
+    intercepts_: Floats = state("float", 1)
 
     def _features(self) -> Features:
         raise NotImplementedError
@@ -49,7 +186,7 @@ class _Augmented(ByColumns):
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        self._check_columns(self.means_, self.offsets_, self.spreads_, self.missing_)
+        super().check_state()
         width = self._design().width
         if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
             raise ValueError("the coefficients do not belong to the columns")
@@ -60,46 +197,29 @@ class _Augmented(ByColumns):
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
-        self._remember(design.names, design.nominal, design.levels)
-        self.means_, self.missing_ = np.array(design.means), np.array(design.missing)
-        self.offsets_, self.spreads_ = np.array(design.offsets), np.array(design.spreads)
+        self._remember(design.encodings)
         self.centres_, scales = design.moments(sample)
-        problems = list(binaries(sample))
-        self.kept_ = np.array([rows is None for rows in problems])
-        self.coefficients_ = np.zeros((len(problems), self._features().count + design.width))
-        self.intercepts_ = np.zeros(len(problems))
         ready = design.ready(sample.columns)
-        for k, rows in enumerate(problems):
-            if rows is None:
-                continue
-            fit = DesignFit(rows, self._features(), design, ready, (self.centres_, scales), l2)
-            self.coefficients_[k], self.intercepts_[k], separated = fit.solved(positive=positive)
-            if separated:
-                warn(SEPARATED)
+        fit = DesignFit(sample, self._features(), design, ready, (self.centres_, scales), l2)
+        coefficients, intercept, separated = fit.solved(positive=positive)
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+        if separated:
+            warn(SEPARATED)
 
     def _design(self) -> Design:
-        numbers = (self.means_.tolist(), self.offsets_.tolist(), self.spreads_.tolist())
-        names, nominal, levels = map(list, zip(*self._described(), strict=True))
-        return Design(names, nominal, levels, *numbers, self.missing_.tolist(), int(self.degree))
+        return Design(self._encodings(standard=not self._rules()[0]), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         design, features, centre = self._design(), self._features(), self.centres_
         own = features.count
         ready = design.ready(columns)
-        shape = (len(probability), self.n_classes_) if probability.ndim == 2 else (len(probability), 1)
-        out = np.empty(shape)
+        out = np.empty(len(probability))
         for start in range(0, len(probability), design.block):
             stop = min(start + design.block, len(probability))
-            beside = design.rows(ready, start, stop) - centre[:, None]
-            for k in range(len(self.kept_)):
-                score = probability[start:stop] if probability.ndim == 1 else probability[start:stop, k]
-                if self.kept_[k]:
-                    out[start:stop, k] = score
-                    continue
-                x = self.coefficients_[k, own:] @ beside + self.intercepts_[k]
-                x += self.coefficients_[k, :own] @ features.rows(score)
-                out[start:stop, k] = sigmoid(x)
-        return pairs(out[:, 0]) if probability.ndim == 1 else normalised(out, probability)
+            x = self.coefficients_[0, own:] @ (design.rows(ready, start, stop) - centre[:, None]) + self.intercepts_[0]
+            x += self.coefficients_[0, :own] @ features.rows(probability[start:stop])
+            out[start:stop] = sigmoid(x)
+        return pairs(out)
 
     def _formula(self) -> nodes.Formula:
         design, features = self._design(), self._features()
@@ -107,8 +227,8 @@ class _Augmented(ByColumns):
         beta = self.coefficients_[0, own:]
         parts: list[nodes.Node] = []
         at = 0
-        for j, width in enumerate(design.widths):
-            parts += _part(design, j, beta[at : at + width].tolist())
+        for each, width in zip(design.encodings, design.widths, strict=True):
+            parts += _part(each, design.degree, beta[at : at + width].tolist())
             at += width
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
@@ -124,17 +244,16 @@ class _Augmented(ByColumns):
         return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
 
 
-def _part(design: Design, j: int, beta: list[float]) -> list[nodes.Node]:
+def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     """A column's part of the sum."""
-    name, gone = design.names[j], beta[-1] if design.missing[j] else 0.0
-    if design.nominal[j]:
-        values = dict(zip(design.levels[j], beta[: len(design.levels[j])], strict=True))
-        return [nodes.Level(name, values, gone, 0.0)]
-    most, spread = 10.0 ** (99.0 / design.degree), design.spreads[j]
-    number = nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, design.means[j])
-    scaled = nodes.Linear(((1.0 / spread, nodes.Linear(((1.0, number),), -design.offsets[j])),), 0.0)
-    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[: design.degree]))
-    return [powers, nodes.Number(name, 0.0, 0.0, gone)] if gone else [powers]
+    if column.nominal:
+        return [nodes.level_of(column, beta, 0.0)]
+    most = 10.0 ** (99.0 / degree)
+    scaled: nodes.Node = nodes.Number(column.name, -nodes.LARGEST, nodes.LARGEST, column.mean)
+    if column.standard:
+        scaled = nodes.Linear(((1.0 / column.spread, nodes.Linear(((1.0, scaled),), -column.mean)),), 0.0)
+    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[:degree]))
+    return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 
 class AugmentedLogistic(_Augmented):
@@ -161,11 +280,12 @@ class AugmentedLogistic(_Augmented):
 
     Attributes
     ----------
-    coefficients_ : (maps, score features + column features)
-    offsets_, spreads_ : (columns,)
-        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    coefficients_ : (1, score features + column features)
+    means_, spreads_ : (columns,)
+        Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
-    intercepts_ : (maps,) for column features at their centres
+    intercepts_ : (1,) for column features at their centres
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -215,11 +335,12 @@ class AugmentedBeta(_Augmented):
 
     Attributes
     ----------
-    coefficients_ : (maps, 2 + column features)
-    offsets_, spreads_ : (columns,)
-        Powers are those of (number - offset) / spread: mean and standard deviation, or with a penalty 0 and 1.
+    coefficients_ : (1, 2 + column features)
+    means_, spreads_ : (columns,)
+        Powers are those of (number - mean) / spread; with a penalty, of the number itself.
     centres_ : (column features,) what is subtracted from each column feature
-    intercepts_ : (maps,) for column features at their centres
+    intercepts_ : (1,) for column features at their centres
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------

@@ -1,25 +1,31 @@
-"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss."""
+"""Multi-calibration by gradient boosting on the logit, stopped by held-out loss; its trees are one table of nodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.columns import Column, Columns
+from miscal.data.errors import MissingExtra
 from miscal.data.vectors import logit, sigmoid
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, normalised, pairs
-from miscal.recalibrate.by_columns.forest import Forest, grower
+from miscal.pooling.encoding import Encoding
+from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
-from miscal.recalibrate.fitting.tables import Coding, chosen_names
+from miscal.recalibrate.fitting.tables import chosen_names
 from miscal.recalibrate.state import state
 
+TREES = 25  # trees a round, after which the score among the features is the new one
+LEARNING_RATE = 0.1
+L2 = 5.0
+BINS = 255
+MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
+HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
 EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
 PATIENCE = 2
@@ -27,6 +33,116 @@ FOLDS = 5
 FOLD_ROWS = 200_000  # beyond it one held-out fifth is enough
 ONE_SIDED = 1.6448536269514722
 PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
+
+
+class Forest:
+    """Trees that grow in number, as one table of nodes; `roots` says where each starts."""
+
+    def __init__(self) -> None:
+        self.table: list[list[float]] = []  # column, threshold, left, right, value
+        self.roots: list[int] = []
+
+    def add(self, tree: Any, read: Callable[[Any], Any]) -> None:
+        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
+        self.roots.append(len(self.table))
+        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
+        while waiting:
+            node, parent, side = waiting.pop()
+            if parent:
+                parent[side] = len(self.table)
+            found = read(node)
+            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
+            if isinstance(found, tuple):
+                waiting += [(found[3], made, 3), (found[2], made, 2)]
+            self.table.append(made)
+
+    def arrays(self) -> tuple[Tree, Floats, Integers]:
+        """The nodes, the values of the leaves, and the roots."""
+        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
+        column, left, right = table[[0, 2, 3]].astype(np.int64)
+        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
+
+
+def grower(engine: str) -> Callable[..., None]:
+    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
+    if engine == "sklearn":
+        return by_sklearn
+    try:
+        import lightgbm  # noqa: F401
+    except ImportError as error:
+        if engine == "lightgbm":
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
+        return by_sklearn
+    return by_lightgbm
+
+
+def by_lightgbm(
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
+) -> None:
+    """Grow one round of trees on rows: features (columns, n), outcome, weight, and the offset to start from."""
+    import lightgbm
+
+    features, outcome, weight, offset = rows
+    options = {
+        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
+        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
+    }  # fmt: skip
+    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
+    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
+
+    def read(node: dict[str, Any]) -> Any:
+        if "leaf_value" in node:
+            return node["leaf_value"]
+        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
+
+    for tree in grown["tree_info"]:
+        forest.add(tree["tree_structure"], read)
+
+
+def by_sklearn(
+    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
+) -> None:
+    """As `by_lightgbm`, by Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p).
+
+    A column has at most 255 bins.
+    `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
+    """
+    from sklearn.tree import DecisionTreeRegressor
+
+    features, outcome, weight, offset = rows
+    edges = [_edges(values) for values in features]
+    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
+    codes = codes.astype(np.float32)
+    logit = offset.copy()
+    for _ in range(TREES):
+        probability = sigmoid(logit)
+        curvature = np.maximum(probability * (1.0 - probability), 1e-6)
+        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
+        tree, place = regression.tree_, regression.apply(codes)
+        mass = np.bincount(place, weight * curvature, tree.node_count)
+        step = np.bincount(place, weight * (outcome - probability), tree.node_count) / (mass + L2)
+        step[mass < HESSIAN] = 0.0
+        logit += LEARNING_RATE * step[place]
+
+        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
+            if tree.children_left[node] < 0:
+                return LEARNING_RATE * step[node]
+            column = int(tree.feature[node])
+            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
+            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
+
+        forest.add(0, read)
+
+
+def _edges(values: Floats) -> Floats:
+    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
+    distinct = np.unique(values)
+    if distinct.size <= BINS:
+        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
+    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
 
 
 def log_losses(logit: Floats, outcome: Floats) -> Floats:
@@ -38,12 +154,12 @@ class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
     def __init__(self, sample: Sample, grower: Callable[..., None]) -> None:
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight * sample.rows / sample.total
+        weight = sample.weights * sample.rows / sample.total
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
         residual = self.outcome - sample.probability
         names = chosen_names(sample.columns, None)
-        self.codings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
-        self.numbers, self.logit = _numbers(self.codings, sample.columns), logit(sample.probability, EDGE)
+        self.encodings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
+        self.numbers, self.logit = _numbers(self.encodings, sample.columns), logit(sample.probability, EDGE)
         self.forest = Forest()
         self.ends: list[int] = []
         self.scales: list[float] = []
@@ -139,6 +255,7 @@ class MulticalibrationBoost(CutColumns):
     array([0.3, 0.5])
     """
 
+    against_rest: ClassVar[bool] = True
     more_columns: ClassVar[int] = 1  # the logit
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
@@ -156,7 +273,6 @@ class MulticalibrationBoost(CutColumns):
     ends_: Integers = state("int", "any", low=0)
     node_value_: Floats = state("float", "any")
     roots_: Integers = state("int", "any", low=0)
-    inner_: list[Any] = state("inner")
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -169,43 +285,20 @@ class MulticalibrationBoost(CutColumns):
         size = len(self.node_left_)
         if len(self.node_value_) != size or ((self.roots_ < 0) | (self.roots_ >= size)).any():
             raise ValueError("a tree starts where there is no node, or a node has no value")
-        wanted = 0 if self.n_classes_ == 2 else self.n_classes_
-        if len(self.inner_) != wanted:
-            raise ValueError("there must be one map a class")
-        for inner in self.inner_:
-            if not isinstance(inner, MulticalibrationBoost) or not inner.is_fitted() or inner.n_classes_ != 2:
-                raise ValueError("the map of a class must be a fitted MulticalibrationBoost of two classes")
 
     def _fit(self, sample: Sample) -> None:
-        chosen_names(sample.columns, None)
-        if sample.n_classes > 2:
-            self._fit_classes(sample)
-            return
         options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
         grown_by = partial(grower(self.engine), **options)
-        self.gain_, self.inner_ = 0.0, []
+        self.gain_ = 0.0
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
         boosted = _Boosted(sample, grown_by)
         for _ in range(int(rounds)):
             boosted.grow()
-        self._keep(boosted.codings, boosted.forest, boosted.ends, boosted.scales)
-
-    def _keep(self, codings: list[Coding], forest: Forest, ends: list[int], scales: list[float]) -> None:
-        tree, self.node_value_, self.roots_ = forest.arrays()
-        self._keep_trees(codings, tree)
-        self.rounds_ = len(ends)
-        self.scales_ = np.array(scales, dtype=np.float64)
-        self.ends_ = np.array(ends, dtype=np.int64)
-
-    def _fit_classes(self, sample: Sample) -> None:
-        """Each class against the rest, by maps of their own."""
-        flat = np.ascontiguousarray(sample.probability.T)
-        outcomes = [sample.outcome == k for k in range(sample.n_classes)]
-        parts = [replace(sample, probability=p, outcome=y, n_classes=2) for p, y in zip(flat, outcomes, strict=True)]
-        self.inner_ = [self.quietly_fitted_on(part) for part in parts]
-        some = next(one for one in self.inner_ if not one.identity_)
-        self._keep(some._codings(), Forest(), [], [])  # noqa: SLF001
-        self.gain_ = 0.0
+        tree, self.node_value_, self.roots_ = boosted.forest.arrays()
+        self._keep_trees(boosted.encodings, tree)
+        self.rounds_ = len(boosted.ends)
+        self.scales_ = np.array(boosted.scales, dtype=np.float64)
+        self.ends_ = np.array(boosted.ends, dtype=np.int64)
 
     def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
@@ -215,10 +308,10 @@ class MulticalibrationBoost(CutColumns):
             return 0
         models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        numbers = [_numbers(model.codings, part.columns) for model, part in zip(models, held, strict=True)]
+        numbers = [_numbers(model.encodings, part.columns) for model, part in zip(models, held, strict=True)]
         outside = [logit(part.probability, EDGE) for part in held]
         outcomes = [part.outcome.astype(np.float64) for part in held]
-        weight = np.concatenate([np.ones(part.rows) if part.weight is None else part.weight for part in held])
+        weight = np.concatenate([part.weights for part in held])
         first, outcome = np.concatenate(outside), np.concatenate(outcomes)
         own = log_losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
@@ -239,12 +332,9 @@ class MulticalibrationBoost(CutColumns):
         return 0
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        if self.inner_:
-            each = zip(np.ascontiguousarray(probability.T), self.inner_, strict=True)
-            return normalised(np.stack([one.mapped(p, columns)[:, 1] for p, one in each], axis=1), probability)
         if not self.rounds_:
             return as_rows(probability)
-        numbers, logits, first = _numbers(self._codings(), columns), logit(probability, EDGE), 0
+        numbers, logits, first = _numbers(self._encodings(), columns), logit(probability, EDGE), 0
         trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
@@ -254,7 +344,7 @@ class MulticalibrationBoost(CutColumns):
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.Probability()
-        columns = nodes.cut_columns(self._codings(), _beyond)
+        columns = nodes.cut_columns(self._encodings(), _beyond)
         held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
         value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
         tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
@@ -281,22 +371,21 @@ class MulticalibrationBoost(CutColumns):
         return [cls(rounds=1)]
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and not self.inner_ and self.rounds_ == 0
+        return self.is_fitted() and self.rounds_ == 0
 
     def _summary(self) -> str:
-        if self.inner_:
-            return f"one map for each of {len(self.inner_)} classes"
         if not self.rounds_:
             return "held-out loss would not improve, so nothing was changed"
         saved = f", saving {self.gain_:.2g} of held-out log loss a row" if self.gain_ else ""
         return f"{self.rounds_} rounds of trees{saved}"
 
 
-def _beyond(coding: Coding) -> float:
+def _beyond(column: Encoding) -> float:
     """What a missing number becomes: one after the largest."""
-    return coding.high + 1.0 + abs(coding.high)
+    high = float(column.ends[1])
+    return high + 1.0 + abs(high)
 
 
-def _numbers(codings: list[Coding], columns: Columns) -> Floats:
+def _numbers(encodings: list[Encoding], columns: Columns) -> Floats:
     """The columns as finite numbers, (columns, n)."""
-    return np.stack(cut_numbers(codings, columns, _beyond))
+    return np.stack(cut_numbers(encodings, columns, _beyond))

@@ -9,11 +9,12 @@ import numpy as np
 
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows
+from miscal.pooling.encoding import Encoding
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
-from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, columns_of, levels_in
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
@@ -27,7 +28,7 @@ def _check_recalibrator(name: str, given: Any) -> None:
     given.check_parameters()
 
 
-class GroupWise(Recalibrator):
+class GroupWise(ByColumns):
     """Fit a recalibrator within each group, drawn towards that of its parent.
 
     Groups are the combinations of the columns' levels (each distinct number is a level; missing is a level). The parent
@@ -64,7 +65,6 @@ class GroupWise(Recalibrator):
     array([0.667, 0.333, 0.5  ])
     """
 
-    uses_columns: ClassVar[bool] = True
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows and the strength of pooling count rows",
         "order": "the halves that choose the strength are drawn by the rows' places",
@@ -75,8 +75,6 @@ class GroupWise(Recalibrator):
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")
     pooling: bool = parameter(truth, default=True)
-    names_: Array = state("labels")
-    levels_: list[list[Any]] = state("levels")
     keys_: Array = state("int", "any", low=ANY)
     sizes_: Array = state("int", "any", low=1)
     maps_: list[Any] = state("inner")
@@ -85,8 +83,9 @@ class GroupWise(Recalibrator):
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        depth, groups = len(self.names_), len(self.sizes_)
-        if not depth or len(self.levels_) != depth or len(self.keys_) != groups * depth:
+        super().check_state()
+        groups = len(self.sizes_)
+        if len(self.keys_) != groups * len(self.names_):
             raise ValueError("the columns differ in number")
         if len(self.maps_) != groups or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
@@ -102,9 +101,7 @@ class GroupWise(Recalibrator):
     # -------------------------------------------------------------------------------------------------- to learn
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        found = [sample.columns.find(name) for name in names]
-        self.names_ = label_array(names)
-        self.levels_ = [[*levels_in(each), *([None] if each.missing.any() else [])] for each in found]
+        self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
         codes = self._codes(sample.columns)
         self.strength_ = self._chosen_strength(sample, codes) if self.pooling else 0.0
         keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows))
@@ -112,12 +109,7 @@ class GroupWise(Recalibrator):
 
     def _codes(self, columns: Columns) -> Array:
         """Places of each row's levels, (n, columns); -1 where fit had no such level."""
-        made = []
-        for name, levels in zip(self.names_, self.levels_, strict=True):
-            known = [level for level in levels if level is not None]
-            missing = len(known) if None in levels else -1
-            made.append(Coding(str(name), True, known, missing, -1).read(columns))
-        return np.stack(made, axis=1)
+        return np.stack([each.read(columns) for each in self._encodings()], axis=1)
 
     def _depths(self, depth: int) -> range:
         """How many columns of the keys count, at each stage: parents only where they are asked for."""
@@ -152,11 +144,10 @@ class GroupWise(Recalibrator):
             keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
             chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
             beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
-            weight = np.ones(asked.rows) if asked.weight is None else asked.weight
             for place, strength in enumerate(STRENGTHS):
                 mixed = _mixed(beside, chain, sizes, strength)
                 own = mixed[np.arange(asked.rows), asked.outcome]
-                loss[place] -= float(weight @ np.log(np.maximum(own, LEAST)))
+                loss[place] -= float(asked.weights @ np.log(np.maximum(own, LEAST)))
         best = float(loss.min())
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
@@ -189,7 +180,6 @@ class GroupWise(Recalibrator):
             raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
         names, width = tuple(str(name) for name in self.names_), len(self.names_)
         keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
-        levels = [sorted(each, key=lambda level: level is None) for each in self.levels_]  # missing, if any, is last
         identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = self.whole_[0].formula()
         for depth in self._depths(width):
@@ -197,17 +187,15 @@ class GroupWise(Recalibrator):
             parent, own = nodes.Name(f"parent_{depth}"), {}
             for i in at:
                 terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
-                own[tuple(levels[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
+                own[tuple(self.levels_[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
                 inside = nodes.Match(names[:depth], own, nodes.Probability() if identity else parent)
                 out = nodes.Named(parent.name, out, inside)
             elif identity:
                 out = nodes.Probability()
         if self.handle_unknown == "error":
-            for name, each in zip(names, levels, strict=True):
-                places = {level: 0.0 for level in each if level is not None}
-                known = nodes.Level(name, places, 0.0 if None in each else 1.0, 1.0)
-                out = nodes.Cut(known, 0.5, out, nodes.Refused())
+            for each in self._encodings():
+                out = nodes.Cut(nodes.level_of(each, [0.0] * len(each.levels), 1.0), 0.5, out, nodes.Refused())
         return out
 
     @classmethod

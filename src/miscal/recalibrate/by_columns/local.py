@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
+from miscal.metrics.neighbourhood import features as near
 from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
-from miscal.metrics.neighbourhood.features import TABULAR, NearnessMap, check_reduction, components
 from miscal.pooling.bins import bin_index, edges_for
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
-from miscal.recalibrate.score.histogram import check_bins
+from miscal.recalibrate.score.shapes import check_bins
 from miscal.recalibrate.state import state
 
 
@@ -65,6 +66,7 @@ class LocalRecalibration(ByColumns):
     scale: str | None = parameter(one_of, ("standard",), default=None)
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
+    nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
     missing_: Array = state("bool", "any")
@@ -85,18 +87,18 @@ class LocalRecalibration(ByColumns):
         super().check_parameters()
         check_kernel(self.kernel)
         check_device(self.device)
-        check_reduction(self.reduce, self.dimensions)
+        near.check_reduction(self.reduce, self.dimensions)
 
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
-        self._check_columns(self.means_, self.spreads_, self.missing_)
-        count, rows = len(self.names_), len(self.features_)
+        super().check_state()
+        rows = len(self.features_)
         if not rows or len(self.observed_) != rows or len(self.bin_) != rows or len(self.weight_) not in (0, rows):
             raise ValueError("the rows differ in number")
-        check_bins(self.edges_, np.zeros(len(self.edges_) - 1), kept=False)
+        check_bins(self.edges_, np.zeros(len(self.edges_) - 1))
         if self.bin_.max() >= len(self.edges_) - 1:
             raise ValueError("'bin_' does not belong to 'edges_'")
-        width = count if self.kernel == "group" else self._map_of_columns().width
+        width = len(self.names_) if self.kernel == "group" else near.width_of(self._encodings())
         if self.reduce == "pca":
             if len(self.centre_) != width or len(self.components_) != width:
                 raise ValueError("'components_' does not belong to the columns")
@@ -111,31 +113,28 @@ class LocalRecalibration(ByColumns):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        learned = NearnessMap.learned(sample.columns, names, sample.weight, self.scale, group=self.kernel == "group")
-        self._remember(names, learned.nominal, learned.levels)
-        self.means_, self.spreads_, self.missing_ = learned.means, learned.spreads, learned.missing
+        if self.kernel == "group":
+            self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
+        else:
+            self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
         score, observed = _scored(sample, top=self.top_)
-        bins = bins_or_edges("bins", self.bins)
-        self.edges_ = np.asarray(edges_for(score, bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
+        self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
         self.observed_ = observed.astype(np.int64)
         self.weight_ = sample.weight_or_empty.copy()
         self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
         raw = self._raw_features(sample.columns)
         if self.reduce == "pca":
-            wanted = min(self.dimensions or TABULAR, raw.shape[1])
-            self.centre_, self.components_, _ = components(raw, wanted, sample.weight)
+            wanted = min(self.dimensions or near.TABULAR, raw.shape[1])
+            self.centre_, self.components_, _ = near.components(raw, wanted, sample.weight)
         self.features_ = self._reduced(raw)
 
-    def _map_of_columns(self) -> NearnessMap:
-        return NearnessMap(
-            [str(name) for name in self.names_], self.nominal_, self.levels_, self.means_, self.spreads_, self.missing_
-        )
-
     def _raw_features(self, columns: Columns) -> Floats:
-        made = self._map_of_columns()
-        return made.codes(columns) if self.kernel == "group" else made.features(columns)
+        encodings = self._encodings(standard=self.scale == "standard", ends=near.ENDS)
+        if self.kernel == "group":
+            return np.column_stack([each.read(columns) for each in encodings]).astype(np.float64)
+        return near.features_of(encodings, columns)
 
     def _reduced(self, raw: Floats) -> Floats:
         return np.ascontiguousarray((raw - self.centre_) @ self.components_) if self.reduce == "pca" else raw

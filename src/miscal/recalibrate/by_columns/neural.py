@@ -6,7 +6,7 @@ import base64
 import binascii
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -17,71 +17,50 @@ from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
+from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
 from miscal.recalibrate.fitting.softmax import logs_of, softmax
-from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names, levels_in
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.state import LARGEST, label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time
 LEAST_HELD = 200  # rows below which none are held out
-OTHER, MISSING, FIRST = 0, 1, 2  # places in a table of embeddings: unseen levels, missing values, the first level
+OTHER, MISSING = 0, 1  # places in a table of embeddings: unseen levels, missing values; then come the levels
 FURTHEST = 10.0  # standard deviations beyond which a number counts as just so far
 
 
-@dataclass(frozen=True)
 class Inputs:
-    """What is embedded and what is scaled; learned from the rows of fit.
+    """What is embedded and what is scaled.
 
     A level not seen in fit has the place OTHER, a missing value of a category the place MISSING. Numbers are centred,
     scaled and held within 10 standard deviations; a missing one is 0 beside a flag that says so.
     """
 
-    codings: list[Coding]
-    centre: Floats  # of numeric columns, in order
-    scale: Floats
+    def __init__(self, encodings: list[Encoding]) -> None:
+        self.encodings = encodings
+        self.embedded = [each for each in encodings if each.nominal]
+        self.numeric = [each for each in encodings if not each.nominal]
+        self.sizes = [len(each.levels) + 1 for each in self.embedded]  # rows of each table of embeddings
+        self.width = 2 * len(self.numeric)  # numbers of a row: values, then flags of missing ones
 
     @classmethod
     def learned(cls, columns: Columns, names: list[str], nominal: set[str]) -> Inputs:
         """Look at the columns of the rows to fit on."""
-        codings, centre, scale = [], [], []
-        for column in map(columns.find, names):
-            embedded = column.nominal or column.name in nominal
-            codings.append(_coding(column.name, embedded, levels_in(column) if embedded else []))
-            if embedded:
-                continue
-            known = column.values[~column.missing]
-            centre.append(float(known.mean()) if known.size else 0.0)
-            deviation = float(known.std()) if known.size else 0.0
-            scale.append(1.0 / deviation if deviation > 1e-12 * (1.0 + abs(centre[-1])) else 0.0)
-        return cls(codings, np.array(centre), np.array(scale))
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of each table of embeddings."""
-        return [len(coding.levels) + FIRST for coding in self.codings if coding.nominal]
-
-    @property
-    def width(self) -> int:
-        """How many numbers a row has: values, then flags of missing ones."""
-        return 2 * len(self.centre)
+        made = [Encoding.learned(columns.find(name), nominal=name in nominal, constant=LARGEST) for name in names]
+        missing_first = [[None, *(level for level in each.levels if level is not None)] for each in made]
+        return cls([replace(each, levels=levels) for each, levels in zip(made, missing_first, strict=True)])
 
     def read(self, columns: Columns, rows: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """Codes (rows, categories) and numbers (rows, width)."""
-        codes = [coding.read(columns) + FIRST for coding in self.codings if coding.nominal]
-        values = [coding.read(columns) for coding in self.codings if not coding.nominal]
+        codes = [each.read(columns) + 1 for each in self.embedded]
         numbers = np.zeros((rows, self.width), np.float32)
-        for j, (each, centre, scale) in enumerate(zip(values, self.centre, self.scale, strict=True)):
-            absent = np.isnan(each)
-            numbers[:, j] = np.where(absent, 0.0, np.clip((each - centre) * scale, -FURTHEST, FURTHEST))
-            numbers[:, len(values) + j] = absent
+        for j, each in enumerate(self.numeric):
+            scaled, numbers[:, self.width // 2 + j] = each.scaled(each.read(columns))
+            numbers[:, j] = np.clip(scaled, -FURTHEST, FURTHEST)
         return np.array(codes, dtype=np.int32).reshape(len(codes), rows).T.copy(), numbers
-
-
-def _coding(name: str, nominal: bool, levels: list[Any]) -> Coding:
-    return Coding(name, True, levels, MISSING - FIRST, OTHER - FIRST) if nominal else Coding(name, False, [])
 
 
 def _check_widths(name: str, value: Any) -> None:
@@ -168,8 +147,9 @@ class NeuralCalibration(ByColumns):
     nominal: Any = parameter(check_chosen, default=None)
     hold_out: str = parameter(one_of, ("random", "last"), default="random")
     progress: Any = parameter(such, ("auto", True, False).__contains__, "must be 'auto', True or False", default="auto")
-    centre_: Floats = state("float", "any")
-    scale_: Floats = state("float", "any")
+    nominal_: Array = state("bool", "any")
+    means_: Floats = state("float", "any")
+    spreads_: Floats = state("float", "any", low=1e-300)
     knots_: Floats = state("float", "any")
     weights_: Array = state("labels")  # each tensor's float32 as base64
     losses_: Floats = state("float", "any")
@@ -180,8 +160,7 @@ class NeuralCalibration(ByColumns):
         names = chosen_names(sample.columns, self.columns)
         nominal = set() if self.nominal is None else set(chosen_names(sample.columns, self.nominal))
         inputs = Inputs.learned(sample.columns, names, nominal)
-        self._remember(names, [c.nominal for c in inputs.codings], [c.levels for c in inputs.codings])
-        self.centre_, self.scale_ = inputs.centre, inputs.scale
+        self._remember(inputs.encodings)
         outputs = 1 if sample.n_classes == 2 else sample.n_classes
         self.knots_ = _knots(outputs)
         device = network.device_of(self.device)
@@ -285,13 +264,13 @@ class NeuralCalibration(ByColumns):
         if parts is None:
             raise nodes.no_formula("NeuralCalibration", "holds a module of your own", "export that by torch.onnx")
         values, tables, layers = parts
-        described = self._described()
-        places = {name: {w: FIRST + i for i, w in enumerate(levels)} for name, nominal, levels in described if nominal}
-        words = [nodes.Level(name, each, MISSING, OTHER) for name, each in places.items()]
+        inputs = self._inputs()
+        words = [nodes.level_of(each, range(MISSING, len(each.levels) + 1), OTHER) for each in inputs.embedded]
         embedded = tuple(zip(words, tables, strict=True))
-        names = [name for name, nominal, _ in described if not nominal]
-        whole = [nodes.Number(name, -nodes.LARGEST, nodes.LARGEST, np.nan) for name in names]
-        numbers = tuple(zip(whole, self.centre_.tolist(), self.scale_.tolist(), strict=True))
+        numbers = tuple(
+            (nodes.Number(each.name, -nodes.LARGEST, nodes.LARGEST, np.nan), each.mean, 1.0 / each.spread)
+            for each in inputs.numeric
+        )
         line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
@@ -301,7 +280,7 @@ class NeuralCalibration(ByColumns):
         return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
-        return Inputs([_coding(*each) for each in self._described()], self.centre_, self.scale_)
+        return Inputs(self._encodings())
 
     @staticmethod
     def probabilities(logits: Floats) -> Floats:
@@ -331,10 +310,7 @@ class NeuralCalibration(ByColumns):
 
     def check_state(self) -> None:
         """Refuse tables and layers that do not fit together."""
-        self._check_columns()
-        numeric = int(np.count_nonzero(~self.nominal_))
-        if not numeric == len(self.centre_) == len(self.scale_):
-            raise ValueError("the columns differ in number")
+        super().check_state()
         if len(self.knots_) < 2 or (np.diff(self.knots_) <= 0).any():
             raise ValueError("'knots_' must increase")
         try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from miscal.data.columns import Column, Columns
-from miscal.recalibrate.base import ByColumns, Floats, Recalibrator, Sample
+from miscal.pooling.encoding import Encoding
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
-from miscal.recalibrate.fitting.tables import Coding, check_chosen, chosen_names
+from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.score.curves import BetaCalibration
 from miscal.recalibrate.score.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
@@ -20,37 +22,32 @@ from miscal.recalibrate.state import state
 Integers = npt.NDArray[np.int64]
 
 
-def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) -> Coding:
-    """Learn the coding of one column; levels are ordered by their means of `target`.
+def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) -> Encoding:
+    """Learn how trees see a column; levels are ordered by their means of `target`.
 
     Means are drawn towards that of all rows, which counts for `prior` rows: a small level then lies near the middle.
     """
+    made = Encoding.learned(column)
     if not column.nominal:
         seen = column.values[~column.missing]
-        low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
-        return Coding(column.name, False, [], low, high)
-    count = len(column.levels)
-    place = np.where(column.missing, count, column.values)
-    mass = np.bincount(place, weights=weight, minlength=count + 1)
-    sums = np.bincount(place, weights=weight * target, minlength=count + 1)
-    share = (sums + prior * np.average(target, weights=weight)) / np.where(mass > 0, mass + prior, 1.0)
-    present = np.flatnonzero(mass > 0)
-    order = present[np.argsort(share[present], kind="stable")]
-    rank = {int(code): i for i, code in enumerate(order)}
-    # Places count every level that occurs, missing among them; a level's place is its index in `levels`, so missing
-    # values hold an index that no level has.
-    levels = [column.levels[code] if code < count else None for code in order]
-    commonest = float(rank[int(np.argmax(mass[:count]))]) if (mass[:count] > 0).any() else 0.0
-    missing = float(rank[count]) if count in rank else commonest
-    return Coding(column.name, True, levels, missing, commonest)
+        return replace(made, ends=(float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0))
+    place = made.read(Columns({column.name: column}))
+    mass = np.bincount(place, weights=weight)
+    sums = np.bincount(place, weights=weight * target)
+    share = (sums + prior * np.average(target, weights=weight)) / (mass + prior)
+    order = np.argsort(share, kind="stable").tolist()
+    known = len(made.levels) - made.missing
+    commonest = float(order.index(int(np.argmax(mass[:known])))) if known else 0.0
+    levels = [made.levels[i] for i in order]
+    return replace(made, levels=levels, unseen=commonest, ends=(commonest, commonest))
 
 
 def cut_numbers(
-    codings: list[Coding], columns: Columns, missing: Callable[[Coding], float] = lambda _: np.inf
+    encodings: list[Encoding], columns: Columns, missing: Callable[[Encoding], float] = lambda _: np.inf
 ) -> list[Floats]:
     """The columns as numbers that trees cut; `missing` says what a missing one becomes."""
-    made = [(coding, coding.read(columns)) for coding in codings]
-    return [np.where(np.isnan(values), missing(coding), values) for coding, values in made]
+    made = [(each, each.read(columns)) for each in encodings]
+    return [np.where(np.isnan(values), missing(each), values) for each, values in made]
 
 
 class Tree(NamedTuple):
@@ -86,7 +83,7 @@ class Tree(NamedTuple):
 
 
 def grow(
-    sample: Sample, codings: list[Coding], *, max_depth: int, min_leaf: float, random_state: Any
+    sample: Sample, encodings: list[Encoding], *, max_depth: int, min_leaf: float, random_state: Any
 ) -> tuple[Tree, Any]:
     """Grow a classification tree (Gini) on the columns; also which nodes each row passes, (rows, nodes), sparse.
 
@@ -95,7 +92,7 @@ def grow(
     """
     from sklearn.tree import DecisionTreeClassifier
 
-    numbers = cut_numbers(codings, sample.columns)
+    numbers = cut_numbers(encodings, sample.columns)
     distinct, ranks = [], np.empty((sample.rows, len(numbers)), dtype=np.float32)
     for j, values in enumerate(numbers):
         found, place = np.unique(values, return_inverse=True)
@@ -130,7 +127,8 @@ class CutColumns(ByColumns):
 
     more_columns: ClassVar[int] = 0  # that trees cut besides
 
-    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: places of missing and unseen
+    nominal_: Array = state("bool", "any")
+    ranges_: Floats = state("float", "any", 2, low=-np.inf, high=np.inf)  # of a category: the place of what is unseen
     node_column_: Integers = state("int", "any")
     node_threshold_: Floats = state("float", "any", low=-np.inf, high=np.inf)
     node_left_: Integers = state("int", "any", low=-1)
@@ -138,19 +136,18 @@ class CutColumns(ByColumns):
 
     def check_state(self) -> None:
         """Refuse columns that differ in number, and trees that are none."""
-        self._check_columns(self.ranges_)
+        super().check_state()
         self._tree().check(len(self.names_) + self.more_columns)
 
     def _tree(self) -> Tree:
         return Tree(self.node_column_, self.node_threshold_, self.node_left_, self.node_right_)
 
-    def _keep_trees(self, codings: list[Coding], tree: Tree) -> None:
-        self._remember([c.name for c in codings], [c.nominal for c in codings], [c.levels for c in codings])
-        self.ranges_ = np.array([[coding.low, coding.high] for coding in codings], dtype=np.float64)
+    def _keep_trees(self, encodings: list[Encoding], tree: Tree) -> None:
+        self._remember(encodings)
         self.node_column_, self.node_threshold_, self.node_left_, self.node_right_ = tree
 
-    def _codings(self) -> list[Coding]:
-        return [Coding(*each, *ends) for each, ends in zip(self._described(), self.ranges_.tolist(), strict=True)]
+    def _encodings(self, **more: Any) -> list[Encoding]:
+        return [replace(each, unseen=each.ends[1]) for each in super()._encodings(**more)]
 
 
 def _of_the_score(leaf: Any) -> bool:
@@ -229,13 +226,12 @@ class VariableTree(CutColumns):
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
-        weight = np.ones(sample.rows) if sample.weight is None else sample.weight
         favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights()))
         target = (sample.outcome == favourite).astype(np.float64)
-        codings = [coded(sample.columns.find(name), target, weight) for name in names]
+        encodings = [coded(sample.columns.find(name), target, sample.weights) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, paths = grow(sample, codings, min_leaf=self.min_leaf, **options)
-        self._keep_trees(codings, tree)
+        tree, paths = grow(sample, encodings, min_leaf=self.min_leaf, **options)
+        self._keep_trees(encodings, tree)
         self.leaves_ = self._fitted_leaves(sample, tree, paths)
 
     def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
@@ -253,7 +249,7 @@ class VariableTree(CutColumns):
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        numbers = cut_numbers(self._codings(), columns)
+        numbers = cut_numbers(self._encodings(), columns)
         out = np.empty((len(probability), self.n_classes_))
         for node, rows in self._tree().parts(numbers, len(probability)):
             leaf = self.leaves_[node]
@@ -262,7 +258,7 @@ class VariableTree(CutColumns):
         return out
 
     def _formula(self) -> nodes.Formula:
-        columns = nodes.cut_columns(self._codings(), lambda _: nodes.LARGEST)
+        columns = nodes.cut_columns(self._encodings(), lambda _: nodes.LARGEST)
         leaves: Any = self.leaves_
         return nodes.tree_of([part.tolist() for part in self._tree()], 0, columns, lambda node: leaves[node].formula())
 

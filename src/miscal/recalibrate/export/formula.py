@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.errors import MiscalError, refusal
+from miscal.pooling.encoding import Encoding
 
 LOGIT_CLIP = 1e-12
 LARGEST = 1.7976931348623157e308
@@ -384,22 +385,31 @@ def softmax_of(slopes: Floats, shifts: Floats) -> Sigmoid | Softmax:
     return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
 
 
+def powers(power: float, n_classes: int) -> Softmax:
+    """Probabilities of several classes to a power, divided by their sum."""
+    return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+
+
 def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
     """The values of right-closed bins; a negative one leaves the node as it is."""
     kept = tuple(None if value < 0 else value for value in values.tolist())
     return Steps(inner, tuple(edges[1:-1].tolist()), kept)
 
 
-def cut_columns(codings: Sequence[Any], missing: Callable[[Any], float]) -> list[Node]:
+def level_of(column: Encoding, values: Iterable[float], unseen: float) -> Level:
+    """A category's number, given one for each of its levels; without a level of their own missing values are unseen."""
+    found = dict(zip(column.levels, values, strict=True))
+    return Level(column.name, found, found.pop(None, unseen), unseen)
+
+
+def cut_columns(encodings: Sequence[Encoding], missing: Callable[[Encoding], float]) -> list[Node]:
     """Each column as the number that trees cut; `missing` says what a missing number becomes."""
-    found: list[Node] = []
-    for coding in codings:
-        if coding.nominal:
-            places = {level: float(i) for i, level in enumerate(coding.levels) if level is not None}
-            found.append(Level(coding.name, places, coding.low, coding.high))
-        else:
-            found.append(Number(coding.name, coding.low, coding.high, missing(coding)))
-    return found
+    return [
+        level_of(each, map(float, range(len(each.levels))), each.unseen)
+        if each.nominal
+        else Number(each.name, each.ends[0], each.ends[1], missing(each))
+        for each in encodings
+    ]
 
 
 def tree_of(arrays: Sequence[list[Any]], root: int, columns: Sequence[Node], leaf: Callable[[int], Node]) -> Node:

@@ -5,7 +5,7 @@ Fits are made in standardised coordinates (features centred and scaled), so one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -31,7 +31,6 @@ FLAT = 1e-12  # curvature for each unit of weight below which a direction is not
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
 SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
-WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 SEPARATED = (
     "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
@@ -148,83 +147,30 @@ class Features:
         return out
 
 
-@dataclass(frozen=True)
-class Binary:
-    """The rows of a binary fit: score, outcome 0/1, weights (empty: all ones)."""
-
-    score: Floats
-    outcome: npt.NDArray[np.uint8]
-    weight: Floats
-
-    def __post_init__(self) -> None:
-        for name in ("score", "outcome", "weight"):
-            object.__setattr__(self, name, locked(getattr(self, name)))
-
-    @property
-    def weights(self) -> Floats:
-        """One weight a row."""
-        return self.weight if self.weight.size else np.ones(len(self.score))
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights."""
-        return float(self.weight.sum()) if self.weight.size else float(len(self.score))
-
-    @property
-    def rate(self) -> float:
-        """Weighted share of events."""
-        events = self.weight @ self.outcome if self.weight.size else self.outcome.sum(dtype=np.int64)
-        return float(events) / self.total
-
-    def thinned(self) -> Binary | None:
-        """Every so many rows, enough to start from; None when there are few rows or one class is left."""
-        stride = len(self.score) // WARM_ROWS
-        if stride < 4:
-            return None
-        weight = self.weight[::stride].copy() if self.weight.size else self.weight
-        thin = Binary(self.score[::stride].copy(), self.outcome[::stride].copy(), weight)
-        return thin if 0 < thin.rate < 1 else None
-
-
-def binaries(sample: Sample) -> Iterator[Binary | None]:
-    """The binary problems of a sample: one of two classes, else each class against the rest.
-
-    None for a class that does not occur, or is all there is.
-    """
-    if sample.n_classes == 2:
-        yield Binary(sample.probability, sample.outcome.astype(np.uint8, copy=False), sample.weight_or_empty)
-        return
-    found = sample.class_weights()
-    for k in range(sample.n_classes):
-        happened = (sample.outcome == k).astype(np.uint8)
-        learnable = 0 < found[k] < found.sum()
-        yield Binary(sample.probability[:, k], happened, sample.weight_or_empty) if learnable else None
-
-
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
-    def __init__(self, rows: Binary, features: Features, l2: float) -> None:
+    def __init__(self, rows: Sample, features: Features, l2: float) -> None:
         self.rows, self.features, self.l2 = rows, features, l2
         thin = rows.thinned() or rows  # enough: the coordinates need not be exact
-        made = features.rows(thin.score)
-        weight = thin.weight if thin.weight.size else None
-        self.centre = np.average(made, axis=1, weights=weight)
-        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=weight))
-        reach = np.ptp(features.rows(np.array([rows.score.min(), rows.score.max()])), axis=1)
+        made = features.rows(thin.probability)
+        self.centre = np.average(made, axis=1, weights=thin.weight)
+        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=thin.weight))
+        reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
 
-    def evaluator(self, rows: Binary) -> Evaluate:
+    def evaluator(self, rows: Sample) -> Evaluate:
         """Sum of log losses, its gradient and Hessian."""
+        weight = rows.weight_or_empty
 
         def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
             def work(start: int, stop: int) -> Floats:
-                part, y, weight = rows.score[start:stop], rows.outcome[start:stop], rows.weight[start:stop]
+                part, y = rows.probability[start:stop], rows.outcome[start:stop]
                 arguments = (*self.features.arguments, self.centre, self.scale, theta)
-                return kernels.score_pass(part, y, weight, *arguments)  # type: ignore[no-any-return]
+                return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
 
-            return unpacked(np.sum(over_blocks(len(rows.score), work), axis=0))
+            return unpacked(np.sum(over_blocks(rows.rows, work), axis=0))
 
         return evaluate
 
@@ -240,7 +186,7 @@ class LogisticFit:
             start = start if warm.separated else warm.theta
         return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free)
 
-    def thinned(self) -> Binary | None:
+    def thinned(self) -> Sample | None:
         """Rows to start from."""
         return self.rows.thinned()
 
@@ -272,7 +218,7 @@ def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
     return float(sums[0, 0]), sums[1].copy(), np.triu(upper) + np.triu(upper, 1).T
 
 
-def fit_curve(rows: Binary, features: Features, l2: float, *, positive: bool = False) -> tuple[Floats, float]:
+def fit_curve(rows: Sample, features: Features, l2: float, *, positive: bool = False) -> tuple[Floats, float]:
     """Coefficients and intercept of the penalised logistic regression; with `positive` no coefficient is below 0.
 
     When all scores are equal the slope cannot be learned: without a penalty it is that of the identity (0 for

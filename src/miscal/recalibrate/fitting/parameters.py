@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.errors import nearest, refusal
+from miscal.pooling.bins import given_edges
 
 
 def parameter(check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, **more: Any) -> Any:
@@ -69,18 +69,12 @@ def truth(name: str, value: Any) -> None:
         raise refusal("must be True or False", where=f"'{name}'", got=f"got {value!r}")
 
 
-def bins_or_edges(name: str, value: Any) -> int | npt.NDArray[np.float64]:
-    """Take a number of bins, or their increasing edges, at least two of them."""
+def bins_or_edges(name: str, value: Any) -> None:
+    """Refuse what is neither a number of bins nor their increasing edges, at least two of them."""
     if is_whole(value):
         whole(name, value, 1, 10**7)
-        return int(value)
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise refusal("must be a whole number or increasing edges", where=f"'{name}'", got=f"got {value!r}") from error
-    if array.ndim != 1 or array.size < 2 or not np.isfinite(array).all() or not (np.diff(array) > 0).all():
-        raise refusal("must be a whole number or increasing finite edges", where=f"'{name}'", got=f"got {value!r}")
-    return array
+    else:
+        given_edges(value)
 
 
 def is_whole(value: Any) -> bool:

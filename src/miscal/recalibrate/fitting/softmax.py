@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Sample, pairs
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, descended
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, descended
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 
@@ -235,12 +235,10 @@ def fitted(
     scale: Floats | float = 1.0,
 ) -> tuple[Floats, bool]:
     """The minimum of `SoftmaxFit`, and whether the classes are separated; of many rows, from that of a part of them."""
-    stride = sample.rows // WARM_ROWS
-    if stride >= 4:
-        part = sample.take(np.arange(0, sample.rows, stride))
-        if (part.class_weights() > 0).all():
-            warm, separated = SoftmaxFit(part, penalty, target, centre, scale).minimum(start)
-            start = start if separated else warm
+    part = sample.thinned()
+    if part is not None:
+        warm, separated = SoftmaxFit(part, penalty, target, centre, scale).minimum(start)
+        start = start if separated else warm
     return SoftmaxFit(sample, penalty, target, centre, scale).minimum(start)
 
 

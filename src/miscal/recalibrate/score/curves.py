@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from miscal.data.vectors import locked, sigmoid
 from miscal.kernels.logistic import score_pass
 from miscal.kernels.temperature import temperature_map, temperature_pass
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, normalised, pairs
+from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, WARM_ROWS, Binary, Features, binaries, fit_curve
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, fit_curve
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter
-from miscal.recalibrate.score.one_vs_rest import OneVsRest
 from miscal.recalibrate.state import state
 
 LOGIT = Features("logit")
@@ -94,20 +93,25 @@ class SamplingCorrection(Recalibrator):
         return [cls(rate=0.5)]
 
 
-class _Curve(OneVsRest):
+class _Curve(Recalibrator):
     """A logistic regression on features of the score."""
 
-    coefficients_: Floats = state("float", "maps", "any")
-    intercepts_: Floats = state("float", "maps")
+    against_rest: ClassVar[bool] = True
+
+    coefficients_: Floats = state("float", 1, "any")
+    intercepts_: Floats = state("float", 1)
 
     def _features(self) -> Features:
         raise NotImplementedError
 
-    def _map_one(self, score: Floats, which: int) -> Floats:
-        return self._features().map(score, self.coefficients_[which], float(self.intercepts_[which]))
+    def _keep(self, coefficients: Floats, intercept: float) -> None:
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
 
-    def _formula_of(self, which: int) -> nodes.Sigmoid:
-        return nodes.curve(self._features(), self.coefficients_[which].tolist(), float(self.intercepts_[which]))
+    def _map(self, probability: Floats) -> Floats:
+        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+
+    def _formula(self) -> nodes.Formula:
+        return nodes.curve(self._features(), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
@@ -135,8 +139,8 @@ class PlattScaling(_Curve):
 
     Attributes
     ----------
-    coefficients_ : (maps, 1) slopes
-    intercepts_ : (maps,)
+    coefficients_, intercepts_ : (1, 1) slope and (1,)
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -153,15 +157,13 @@ class PlattScaling(_Curve):
     def _features(self) -> Features:
         return Features(self.on)
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        return fit_curve(rows, self._features(), float(self.l2))
+    def _fit(self, sample: Sample) -> None:
+        self._keep(*fit_curve(sample, self._features(), float(self.l2)))
 
     def _keeps_ranking(self) -> bool:
-        return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
 
     def _summary(self) -> str:
-        if self.n_classes_ > 2:
-            return f"{self.n_classes_} curves, one a class"
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
 
 
@@ -188,8 +190,8 @@ class BetaCalibration(_Curve):
 
     Attributes
     ----------
-    coefficients_ : (maps, 2) a and b
-    intercepts_ : (maps,) c
+    coefficients_, intercepts_ : (1, 2) a and b, and (1,) c
+    each_ : of several classes, list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -207,17 +209,14 @@ class BetaCalibration(_Curve):
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
 
-    def _fit_one(self, rows: Binary) -> tuple[Any, ...]:
-        return fit_curve(rows, self._features(), float(self.l2), positive=self.constraint == "positive")
+    def _fit(self, sample: Sample) -> None:
+        positive = self.constraint == "positive"
+        self._keep(*fit_curve(sample, self._features(), float(self.l2), positive=positive))
 
     def _keeps_ranking(self) -> bool:
-        if not self.is_fitted():
-            return self.constraint == "positive"
-        return self.n_classes_ == 2 and bool((self.coefficients_ >= 0).all())
+        return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
 
     def _summary(self) -> str:
-        if self.n_classes_ > 2:
-            return f"{self.n_classes_} curves, one a class"
         (a, b), c = self.coefficients_[0], self.intercepts_[0]
         return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
 
@@ -251,10 +250,8 @@ class TemperatureScaling(Recalibrator):
         return 1.0 / self.inverse_temperature_
 
     def _fit(self, sample: Sample) -> None:
-        start = 1.0
-        stride = sample.rows // WARM_ROWS
-        if stride >= 4:
-            thin = sample.take(np.arange(0, sample.rows, stride))
+        start, thin = 1.0, sample.thinned()
+        if thin is not None:
             start, _ = _minimum(_derivatives(thin), thin.total, start)
         self.inverse_temperature_, inside = _minimum(_derivatives(sample), sample.total, start)
         if not inside:
@@ -268,9 +265,7 @@ class TemperatureScaling(Recalibrator):
 
     def _formula(self) -> nodes.Formula:
         power = float(self.inverse_temperature_)
-        if self.n_classes_ > 2:
-            return nodes.Softmax(power * np.eye(self.n_classes_), np.zeros(self.n_classes_))
-        return nodes.curve(LOGIT, [power], 0.0)
+        return nodes.powers(power, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [power], 0.0)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -291,8 +286,7 @@ def powered(probability: Floats, power: float) -> Floats:
 
 
 def _derivatives(sample: Sample) -> Derivatives:
-    weight, probability = locked(sample.weight_or_empty), locked(sample.probability)
-    outcome = locked(sample.outcome.astype(np.uint8 if sample.n_classes == 2 else np.int64, copy=False))
+    weight, probability, outcome = sample.weight_or_empty, sample.probability, sample.outcome
     nothing, one = np.zeros(1), np.ones(1)
 
     def binary(start: int, stop: int, power: float) -> tuple[float, float]:
@@ -358,7 +352,8 @@ class KernelCalibration(Recalibrator):
 
     Attributes
     ----------
-    coefficients_ : (maps, 2) slopes and intercepts; one map with a temperature, whose slope is 1 / temperature
+    coefficients_ : (1, 2) slope (1 / temperature) and intercept
+    each_ : of several classes and "platt", list of fitted recalibrators, one a class
 
     Examples
     --------
@@ -369,45 +364,33 @@ class KernelCalibration(Recalibrator):
 
     base: str = parameter(one_of, ("temperature", "platt"), default="temperature")
     weight: float = parameter(number, 0.0, default=1.0)
-    coefficients_: Floats = state("float", "any", 2)
+    coefficients_: Floats = state("float", 1, 2)
 
-    def check_state(self) -> None:
-        """Refuse a wrong number of maps."""
-        wanted = self.n_classes_ if self.base == "platt" and self.n_classes_ > 2 else 1
-        if len(self.coefficients_) != wanted:
-            raise ValueError("'coefficients_' has the wrong number of rows")
+    @property
+    def against_rest(self) -> bool:  # type: ignore[override]
+        """Whether each class has a map of its own."""
+        return self.base == "platt"
 
     def _fit(self, sample: Sample) -> None:
-        if self.base == "temperature":
-            self.coefficients_ = np.array([[_temperature(sample, float(self.weight)), 0.0]])
-            return
-        maps = [np.array([1.0, 0.0]) if rows is None else _platt(rows, float(self.weight)) for rows in binaries(sample)]
-        self.coefficients_ = np.array(maps)
+        penalty = float(self.weight)
+        found = _platt(sample, penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
+        self.coefficients_ = np.array([found])
 
     def _map(self, probability: Floats) -> Floats:
-        if probability.ndim == 1:
-            return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
-        if self.base == "temperature":
+        if probability.ndim == 2:
             return powered(probability, float(self.coefficients_[0, 0]))
-        each = zip(probability.T, self.coefficients_, strict=True)
-        return normalised(np.stack([LOGIT.map(p, at[:1], float(at[1]))[:, 1] for p, at in each], axis=1), probability)
+        return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
 
     def _keeps_ranking(self) -> bool:
-        if self.base == "temperature":
-            return True
-        return self.is_fitted() and self.n_classes_ == 2 and bool(self.coefficients_[0, 0] >= 0)
+        return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
 
     def _formula(self) -> nodes.Formula:
-        if self.n_classes_ > 2 and self.base == "temperature":
-            return nodes.Softmax(self.coefficients_[0, 0] * np.eye(self.n_classes_), np.zeros(self.n_classes_))
-        maps = tuple(nodes.curve(LOGIT, [slope], start) for slope, start in self.coefficients_.tolist())
-        return maps[0] if self.n_classes_ == 2 else nodes.Each(maps)
+        slope, start = self.coefficients_[0].tolist()
+        return nodes.powers(slope, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [slope], start)
 
     def _summary(self) -> str:
         if self.base == "temperature":
             return f"temperature {1.0 / self.coefficients_[0, 0]:.3g}"
-        if len(self.coefficients_) > 1:
-            return f"{len(self.coefficients_)} curves, one a class"
         return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
 
 
@@ -425,7 +408,7 @@ def _temperature(sample: Sample, penalty: float) -> float:
     from scipy.optimize import minimize_scalar
 
     rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
-    weight = np.ones(sample.rows) if sample.weight is None else sample.weight
+    weight = sample.weights
     label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
     right = (outcome == label).astype(np.float64)
 
@@ -444,7 +427,7 @@ def _temperature(sample: Sample, penalty: float) -> float:
     return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
 
 
-def _platt(rows: Binary, penalty: float) -> Floats:
+def _platt(rows: Sample, penalty: float) -> Floats:
     """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
     from scipy.optimize import minimize
 
@@ -452,12 +435,12 @@ def _platt(rows: Binary, penalty: float) -> Floats:
     start = np.array([slope[0], intercept])
     if not penalty:
         return start
-    x, y = LOGIT.rows(rows.score)[0], rows.outcome.astype(np.float64)
+    x, y, weights = LOGIT.rows(rows.probability)[0], rows.outcome.astype(np.float64), rows.weights
 
     def objective(theta: Floats) -> float:
         z = theta[0] * x + theta[1]
-        loss = float(rows.weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
-        return loss + penalty * kernel_error(sigmoid(z), y, rows.weights)
+        loss = float(weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, weights)
 
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
     best = minimize(objective, start, method="Nelder-Mead", options=options).x
