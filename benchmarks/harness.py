@@ -25,7 +25,7 @@ for _name in ("MISCAL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_
 Shown = Callable[[list[dict[str, Any]]], str]
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
-    "miscal", "numpy", "scipy", "numba", "scikit-learn", "relplot", "netcal", "mcgrad", "mapie", "torchmetrics",
+    "miscal", "numpy", "scipy", "scikit-learn", "relplot", "netcal", "mcgrad", "mapie", "torchmetrics",
     "betacal", "fairlearn", "probmetrics", "scikit-misc", "statsmodels", "polars", "duckdb", "torch",
 )  # fmt: skip
 

@@ -143,7 +143,7 @@ def caught(fault: tuple[str, str, str, str]) -> bool:
             raise SystemExit(f"{file} no longer says: {old}")
         path.write_text(text.replace(old, new), encoding="utf-8")
         options = ["-q", "-x", "-p", "no:cacheprovider"]
-        environment = {**os.environ, "PYTHONPATH": str(source), "MISCAL_QUIET": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(source)}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *tests.split()],
             cwd=ROOT,

@@ -67,7 +67,6 @@ def spark_session() -> Any:
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("miscal-equality")
     for name, value in {
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-        "spark.executorEnv.MISCAL_QUIET": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():

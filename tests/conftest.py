@@ -25,9 +25,6 @@ settings.register_profile("quick", max_examples=10, **_COMMON)
 settings.register_profile("deep", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# A first run would announce on the standard error that kernels are compiled; what is printed is tested elsewhere.
-os.environ.setdefault("MISCAL_QUIET", "1")
-
 # A local Spark talks to itself; without this it asks the machine's name and waits where that name does not resolve.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

@@ -34,7 +34,6 @@ def spark(java):
 
     settings = {
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-        "spark.executorEnv.MISCAL_QUIET": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "4",

@@ -25,8 +25,7 @@ from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.compose.choose import choose
-from miscal.recalibrate.compose.cross_fit import difference
+from miscal.recalibrate.compose.choose import choose, difference
 from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.state import label_array
 

@@ -53,7 +53,7 @@ class OneLine(click.Group):
             click.echo(f"miscal: {_as_options(' '.join(str(error).split()))}", err=True)
             context.exit(2)
         except KeyboardInterrupt:
-            # An interrupt inside exec(text), as dataclasses and numba call it, leaves a mark on the interpreter
+            # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
             click.echo("miscal: interrupted; nothing was written", err=True)

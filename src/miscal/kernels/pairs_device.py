@@ -16,7 +16,7 @@ from triton import language as tl
 
 Array = np.ndarray[Any, Any]
 
-FAR = 1e300  # as in `pairs`, which would bring numba along
+FAR = 1e300  # as in `pairs`
 FAR32 = tl.constexpr(3.0e38)
 LOG2E = 1.4426950408889634
 STEEPEST = 1e30  # scales beyond it are held there: the nearest source is all that counts
