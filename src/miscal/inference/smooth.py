@@ -81,5 +81,5 @@ def fixed_point(spectrum: np.ndarray, tolerance: float = EXACT, near: float | No
 
     It lies between any bandwidth, such as one that is `near`, and the error at it.
     """
-    ends = (0.0, 1.0) if near is None else sorted((near, smooth_error_at(spectrum, near)))
-    return root(lambda bandwidth: smooth_error_at(spectrum, bandwidth) - bandwidth, *ends, tolerance)
+    low, high = (0.0, 1.0) if near is None else sorted((near, smooth_error_at(spectrum, near)))
+    return root(lambda bandwidth: smooth_error_at(spectrum, bandwidth) - bandwidth, low, high, tolerance)
