@@ -28,7 +28,7 @@ flights = miscal.datasets.flights()
 rows = numpy.linspace(0, flights.num_rows - 1, {ROWS}).astype(int)
 pyarrow.parquet.write_table(flights.take(rows), "flights.parquet")
 """
-FIRST = "import numpy as np; r = np.random.default_rng(0); p = r.random(1000); y = (r.random(1000) < p).astype('u1'); "
+FIRST = f"import numpy as np; p, q = np.random.default_rng(0).random((2, {ROWS})); y = (q < p).astype('u1'); "
 # What is run, and at most how many CPU seconds it may take the first time.
 OURS = {
     "import": (["-c", "import miscal"], 0.1),
