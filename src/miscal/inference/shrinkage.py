@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from miscal.inference.aggregates import root
 from miscal.inference.sums import Floats, Integers, Sums
 
 NORMAL_95 = 1.959963984540054
@@ -127,6 +128,4 @@ def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:
 
     if excess(0.0) <= 0.0:
         return 0.0
-    from scipy.optimize import brentq
-
-    return float(brentq(excess, 0.0, 8.0 * float(np.max(np.abs(value - np.median(value)))) ** 2, rtol=1e-10))
+    return root(excess, 0.0, 8.0 * float(np.max(np.abs(value - np.median(value)))) ** 2, 1e-10)

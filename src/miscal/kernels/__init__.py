@@ -2,7 +2,8 @@
 
 Files that start with `import cython` are kernels: Python that Cython compiles (`meson.build` lists them). Each is built
 for any processor of its kind and once more for x86-64-v3; here the quicker one that this processor can run takes the
-module's name (MISCAL_KERNELS=any asks for the other). Both give the same bits. The other files are the Python that calls them.
+module's name, or the one that MISCAL_KERNELS names. Both give the same bits. The other files are the Python that calls
+them.
 """
 
 import importlib.util
