@@ -1,4 +1,4 @@
-"""Translate the kernels, Python that Cython can compile, to C: all in one process, which is much quicker.
+"""Translate the kernels, Python that Cython can compile, to C, a few at a time.
 
 python scripts/translate_kernels.py (quick | checked) SOURCES FOLDER KERNEL.py ...
 """
@@ -6,6 +6,7 @@ python scripts/translate_kernels.py (quick | checked) SOURCES FOLDER KERNEL.py .
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from Cython.Compiler.Main import main as cython
@@ -28,15 +29,25 @@ def translate(*arguments: str) -> None:
     cython(command_line=1)
 
 
+def translate_one(kernel: Path, folder: Path, options: list[str]) -> None:
+    """Write FOLDER/KERNEL.c; where it would not change it keeps its date, so that it is not compiled again."""
+    made, fresh = folder / f"{kernel.stem}.c", folder / f"{kernel.stem}.new.c"
+    translate(*options, "--module-name", f"{PACKAGE}.{kernel.stem}", str(kernel), "-o", str(fresh))
+    if not made.exists() or made.read_bytes() != fresh.read_bytes():
+        fresh.replace(made)
+    fresh.unlink(missing_ok=True)
+
+
 def main(kind: str, sources: str, folder: str, *kernels: str) -> None:
-    """Write FOLDER/KERNEL.c for each kernel, and _shared.c with what they have in common."""
+    """Translate each kernel, and write _shared.c with what they have in common."""
     directives = DIRECTIVES | (CHECKED if kind == "checked" else {})
     settings = [part for name, value in directives.items() for part in ("-X", f"{name}={value}")]
-    translate("generate-shared", str(Path(folder) / "_shared.c"))
-    for kernel in map(Path, kernels):
-        names = ["--module-name", f"{PACKAGE}.{kernel.stem}", f"--shared={PACKAGE}._shared"]
-        output = str(Path(folder) / f"{kernel.stem}.c")
-        translate("-3", *settings, "-I", sources, *names, str(kernel), "-o", output)
+    options = ["-3", *settings, "-I", sources, f"--shared={PACKAGE}._shared"]
+    with ProcessPoolExecutor() as pool:
+        made = [pool.submit(translate_one, Path(kernel), Path(folder), options) for kernel in kernels]
+        translate("generate-shared", str(Path(folder) / "_shared.c"))
+        for one in made:
+            one.result()
 
 
 if __name__ == "__main__":

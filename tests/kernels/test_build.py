@@ -72,23 +72,23 @@ def installed(tmp_path_factory) -> Path:
 
 
 def test_a_stranger_in_a_read_only_container_gets_an_answer(installed, tmp_path):
-    """User 65534, no home, nothing to write to: import, check and their answer, and not a word on the way."""
+    """Nothing may be written, there is no home, and no user where Python lies open to all: an answer all the same."""
     table = tmp_path / "table.csv"
-    rows = "".join(f"{int(k % 10 < k // 100)},{k // 100 / 10}\n" for k in range(1000))
-    table.write_text("y,p\n" + rows)
-    for place in (tmp_path, *tmp_path.parents):
-        if place.stat().st_uid == os.getuid() and str(place).startswith(("/tmp/", str(tmp_path.parents[2]))):
-            place.chmod(place.stat().st_mode | 0o055)
+    table.write_text("y,p\n" + "".join(f"{int(k % 10 < k // 100)},{k // 100 / 10}\n" for k in range(1000)))
     for place in (installed, *installed.rglob("*")):
         place.chmod(0o555 if place.is_dir() else 0o444)
+    needed = [Path(sys.executable), Path(sys.executable).resolve(), table, installed]
+    folders = {folder for place in needed for folder in place.parents}
+    open_to_all = all(folder.stat().st_mode & 0o001 for folder in folders)
 
     def stranger() -> None:
-        """Without the rights of an administrator, who may write anywhere; PR_CAPBSET_DROP of CAP_DAC_OVERRIDE."""
+        """Without the rights of an administrator, who may write anywhere: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE."""
         if os.getuid() == 0:
             if ctypes.CDLL(None).prctl(24, 1, 0, 0, 0):
                 raise PermissionError("the right to write anywhere cannot be dropped")
-            os.setgid(65534)
-            os.setuid(65534)
+            if open_to_all:
+                os.setgid(65534)
+                os.setuid(65534)
 
     # Without `site` no editable installation is seen; the packages of the environment are named instead.
     paths = [installed, *(path for path in sys.path if path.endswith("site-packages"))]
