@@ -77,9 +77,12 @@ class Audit:
         return to_markdown(self.shown().document)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
+        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
+
+        Of an audit that hides small cells the file keeps them: only its owner may read it.
+        """
         text = dumps({"document": self.document, "cells": self.carriers})
-        save_arrays(Path(path), FILE, {"text": text}, {})
+        save_arrays(Path(path), FILE, {"text": text}, {}, mode=0o600 if self.hidden_below else None)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
