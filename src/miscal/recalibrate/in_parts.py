@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.files import TypesChanged
 from miscal.data.outputs import writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
