@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal
+from miscal.data.outputs import check_file
 from miscal.page import words
 from miscal.page.json import floats
 from miscal.page.records import Document, read_document
@@ -69,6 +70,7 @@ def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
     for candidate in [path] if path else [folder / name for name in FILES]:
         if path is None and not candidate.is_file():
             continue
+        check_file(candidate)
         try:
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         except OSError as error:

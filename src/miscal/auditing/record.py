@@ -13,7 +13,7 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal
-from miscal.data.outputs import load_arrays, save_arrays
+from miscal.data.outputs import check_file, load_arrays, save_arrays
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -151,6 +151,7 @@ def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _is_json(path: Path) -> bool:
     """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    check_file(path)
     try:
         content = path.read_bytes()
     except OSError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from miscal.data.csv_files import CsvFile, TypesChanged
 from miscal.data.errors import MiscalError, nearest, refusal
+from miscal.data.outputs import check_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +135,7 @@ def kind_of(arrow_type: Any) -> str:
 
 def _form(path: Path, where: str) -> str:
     """Tell the format of a file, and refuse what is no readable file."""
+    check_file(path)
     try:
         if path.is_dir():
             raise refusal("must be a file", where=where, got="it is a directory", hint="name one file in it")

@@ -74,6 +74,19 @@ def _made(path: Path) -> None:
         raise refusal("cannot be written", where=f"'{path}'", got=f"the folder '{path.parent}' takes no files")
 
 
+def check_file(path: str | PathLike[str]) -> None:
+    """Refuse to read a pipe or a device, which may have no end and can be read but once, and a name no system takes."""
+    try:
+        node = _is_node(Path(path)) and not Path(path).is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte in it
+        got = str(getattr(error, "strerror", None) or error)
+        raise refusal("cannot be opened", where=f"'{os.fspath(path)!s:.80}'", got=got) from error
+    if node:
+        kind = "pipe" if Path(path).is_fifo() else "device or socket"
+        hint = "write what it gives to a file, and read that"
+        raise refusal("must be a file", where=f"'{path}'", got=f"it is a {kind}", hint=hint)
+
+
 def write_whole(path: str | PathLike[str], content: bytes, mode: int | None = None) -> None:
     """Write under another name and rename: no reader sees half a file, a killed process leaves the old or the new one.
 
@@ -208,6 +221,7 @@ def load_arrays(
 
     what, hint : what the file should be, and how one is made, for the refusal
     """
+    check_file(path)
     where, kind = f"'{path}'", f"is not {what}, or is damaged"
     try:
         # Opened here, so that it is closed also when what it holds is no archive.

@@ -14,6 +14,7 @@ from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.files import SUFFIXES, TableFile, kind_of
 from miscal.data.frames import frame_of, names_of, unique
+from miscal.data.outputs import check_file
 from miscal.data.vectors import library_of
 from miscal.engines.source import Source, joined
 
@@ -38,6 +39,7 @@ def source_of(data: Any) -> Source:
 def paths_of(source: str) -> list[Path]:
     """The files that a path, a folder or a pattern names, in order."""
     path = Path(source)
+    check_file(path)
     if path.is_dir():
         found = sorted(
             item

@@ -17,7 +17,7 @@ import numpy as np
 
 from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.outputs import writing
+from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
 from miscal.engines.adding import SCORE, RangeCells, add_up
@@ -117,6 +117,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
+    check_file(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
