@@ -57,7 +57,8 @@ def test_one_heavy_weight_is_no_overflow() -> None:
 def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     for name in ("t.csv", "t.parquet", "t.tally", "a.miscal"):
         os.mkfifo(tmp_path / name)
-    code = "import miscal, sys\ntry: miscal.audit(sys.argv[1], outcome='y', probability='p')\nexcept miscal.MiscalError as e: print(e)"
+    code = "import miscal, sys\ntry: miscal.audit(sys.argv[1], outcome='y', probability='p')\n"
+    code += "except miscal.MiscalError as e: print(e)"
     for name in ("t.csv", "t.parquet", "t.tally"):
         began = time.monotonic()
         done = subprocess.run(
