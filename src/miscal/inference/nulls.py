@@ -171,13 +171,13 @@ def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
 
 def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
     equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
-    live = (sums.weight > 0.0) & (sums.variance > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
+        live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)  # else certain, but for digits
         spread = sums.variance / (sums.weight * rate * (1.0 - rate))
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
-        mean, variance = sums.predicted / scale, np.maximum(sums.variance / scale**2, 0.0)
+        mean, variance = sums.predicted / scale, np.where(live, sums.variance / scale**2, 0.0)
         fit = match(mean, variance, size)
     trials = np.where(equal & np.isfinite(fit.trials), fit.trials, size)
     # Just beside a whole number is that number: rounding must not send a cell to a mixture.
