@@ -16,7 +16,12 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, f
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
-_LISTED = ("code", "kind", "where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+MOST_SQL = 6000  # characters of a clause written into the page; the JSON has them all
+_WORDS = ("code", "kind", "form", "where", "parent")
+_LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+_SAID = {"sqlite": "SQLite", "duckdb": "DuckDB and PostgreSQL"}
+_EVERY = "DuckDB, PostgreSQL and SQLite"
+_CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
 
 def findings(document: Document) -> Safe:
@@ -96,6 +101,7 @@ def _card(
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),
+        _rows(finding),
         _alike(family[1:]),
         _explained(explained, sum(head.explains for head in family), many=len(family) > 1),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
@@ -164,8 +170,26 @@ def _rest(title: str, rest: Sequence[Finding]) -> Safe:
 
 
 def _download(every: Sequence[Finding]) -> Safe:
-    table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+    table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
     table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
     table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
+    table |= {key: [clause(f, dialect) for f in every] for key, dialect in _CLAUSES.items()}
     button = tag("button", "All findings as CSV", type="button", class_="csv")
-    return tag("div", button, data_block("findings", table), class_="tools")
+    return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")
+
+
+def clause(finding: Finding, dialect: str) -> str:
+    """The clause that picks its rows; empty where it is too long for a page."""
+    text = finding.to_sql(dialect)
+    return text if len(text) <= MOST_SQL else ""
+
+
+def _rows(finding: Finding) -> Safe:
+    """Which rows they are, to be counted again."""
+    known = {clause(finding, dialect): said for dialect, said in _SAID.items()}
+    blocks = [
+        tag("div", tag("h4", said if len(known) > 1 else _EVERY), tag("pre", tag("code", text)), class_="clause")
+        for text, said in reversed(known.items())
+        if text
+    ]
+    return folded("Its rows as SQL", blocks)
