@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ CODES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One place where predicted and observed differ.
 
@@ -125,6 +126,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
+
+    def __repr__(self) -> str:
+        return f"<{self.code or 'finding'} {self}>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("miscal.page.notebook").finding_html(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:

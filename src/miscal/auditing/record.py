@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ class Audit:
     def too_small(self) -> list[dict[str, Any]]:
         """Places too small to judge, and columns set aside."""
         return list(self.document["too_small"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about the table, a sentence each."""
+        return list(self.document.get("notes", []))
 
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page, whole or not at all."""
@@ -131,10 +137,15 @@ class Audit:
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        return self.to_markdown()
+        return _shown("audit_text", self.shown().document)
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
+    def _repr_html_(self) -> str:
+        return _shown("audit_html", self.shown().document)
+
+
+def _shown(how: str, *what: Any) -> str:
+    """What a notebook or a prompt shows."""
+    return str(getattr(import_module("miscal.page.notebook"), how)(*what))
 
 
 def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

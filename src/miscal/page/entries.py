@@ -162,7 +162,8 @@ class Entry:
     @property
     def column(self) -> str:
         given = (self.extra.get("column"), *(self.settings.get(key) for key in ("column", "variable", "field")))
-        named = next((value for value in given if value is not None), None) or " × ".join(self.columns)
+        named = next((value for value in given if value is not None), None) or self.columns
+        named = " × ".join(map(str, named)) if isinstance(named, (list, tuple)) else named
         return ellipsis(named or self.name, LONGEST_NAME)
 
     @property

@@ -24,22 +24,22 @@ _EVERY = "DuckDB, PostgreSQL and SQLite"
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
 
-def findings(document: Document) -> Safe:
-    """The section of findings; when there are none it says what that means."""
+def findings(document: Document, most: int = MOST_CARDS) -> Safe:
+    """The section of findings, at most so many as cards; when there are none it says what that means."""
     families = _families([finding for finding in document.real if not _parent(finding, document)])
     body = quiet("Nothing that was looked at is off beyond noise.")
     if families:
-        shown = families[:MOST_CARDS]
+        shown = families[:most]
         domain = _shared_domain([family[0] for family in shown])
         spans = _spans(len(shown))
-        cards = [_card(n, family, domain, spans[n - 1], document) for n, family in enumerate(shown, 1)]
+        cards = [card(n, family, domain, spans[n - 1], document) for n, family in enumerate(shown, 1)]
         body = tag("ol", cards, class_="cards", data_fold=4)
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
         _legend() if families else None,
         body,
-        _rest("Further findings", [f for family in families[MOST_CARDS:] for f in family]),
+        _rest("Further findings", [f for family in families[most:] for f in family]),
         _unlisted(document.unlisted),
         [tag("p", name(note, 600), class_="note") for note in document.notes],
         _rest("Largest gaps within noise", [finding for finding in document.findings if not finding.real]),
@@ -89,9 +89,10 @@ def _legend() -> Safe:
     return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
 
 
-def _card(
+def card(
     number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, document: Document
 ) -> Safe:
+    """The card of the first of some findings of the same columns, the others listed on it."""
     finding = family[0]
     explained = [f for f in document.real if any(_parent(f, document) is head for head in family)]
     return tag(
