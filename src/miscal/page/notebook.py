@@ -23,6 +23,7 @@ from miscal.page.markup import Child, Safe, asset, tag
 from miscal.page.records import Document, read_document
 from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import HEADINGS, columns_of, figure, quiet, sheet
+from miscal.page.sections.closer import Closer
 from miscal.page.verdict import verdict
 
 MOST = 4  # cards, and figures of columns
@@ -72,7 +73,7 @@ def comparison_html(comparison: Mapping[str, Any]) -> str:
 def finding_html(finding: Finding) -> str:
     """One finding as its card."""
     audit = read_document({"schema": SCHEMA, "findings": [finding.to_dict() | {"parent": None}]})
-    return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", audit), class_="cards"))
+    return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
 
 
 def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:
