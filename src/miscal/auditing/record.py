@@ -82,6 +82,20 @@ class Audit:
 
         return to_markdown(self.shown().document)
 
+    def to_model_card(self) -> str:
+        """A section of markdown for a model card: verdict, numbers, worst places, clean columns, how it was measured.
+
+        Examples
+        --------
+        >>> import miscal
+        >>> found = miscal.audit({"y": [0, 1] * 50, "p": [0.4, 0.6] * 50}, outcome="y", probability="p")
+        >>> found.to_model_card().splitlines()[0]
+        '## Calibration'
+        """
+        from miscal.page.markdown import to_model_card
+
+        return to_model_card(self.shown().document)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
         text = dumps({"document": self.document, "cells": self.carriers})
