@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal, warn
+from miscal.data.errors import MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
@@ -241,7 +241,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return not self.several() and self._keeps_ranking()
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = str(super().__repr__(*arguments, **options))
+        text = unboxed(str(super().__repr__(*arguments, **options)))
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"
