@@ -270,7 +270,7 @@ def choose(
     fitted = winner.recalibrator.quietly_fitted_on(sample)
     if winner.weights:
         members = [named[name].quietly_fitted_on(sample) for name in winner.weights]
-        fitted = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
+        fitted = Blend.of(members, np.array(list(winner.weights.values())), rows.rows, sample)
     return _told(fitted, winner.name, table, reason)
 
 
