@@ -26,7 +26,14 @@ LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
 INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
 
-LATER = {"keep_certain", "smooth", "start", "towards"}  # parameters that files of version 1.0 and before lack
+LATER = {
+    "judges",
+    "keep_certain",
+    "rescale",
+    "smooth",
+    "start",
+    "towards",
+}  # parameters that files of version 1.0 and before lack
 
 Array = npt.NDArray[Any]
 Kind = Literal["float", "int", "bool", "labels", "levels", "inner"]
