@@ -75,7 +75,8 @@ class Sample:
     @property
     def rate(self) -> float:
         """Of two classes: the weighted share of events."""
-        return float(self.class_weights()[1]) / self.total
+        rate = float(self.class_weights()[1]) / self.total
+        return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
 
     def class_weights(self) -> Floats:
         """Weight of each class."""
