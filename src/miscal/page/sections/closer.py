@@ -80,9 +80,10 @@ def _neighbours(entry: Entry, condition: Mapping[str, Any]) -> Safe:
     """The cells of one column that the condition picks, and those beside them."""
     cells = entry.cells
     own, shown = (_ranges if entry.kind == "variable" else _levels)(cells, condition)
-    if not own.any():
+    known = cells.table()
+    if not own.any() or not set(RATES) <= set(known):  # suppressed
         return Safe("")
-    listed = columns_of(cells.table(), *RATES)
+    listed = columns_of(known, *RATES)
     head = [tag("th", heading, scope="col") for heading in (name(entry.column, 40), *(c.heading for c in listed))]
     body = [
         tag("tr", tag("th", name(cells.label[i], 40), _HERE if own[i] else None, scope="row"),
