@@ -188,7 +188,7 @@ class Hidden:
     """The places of an audit that may not be named: small ones, and those that would give them away."""
 
     def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
-        below = shown["settings"].get("suppress_below", 0)
+        below = shown.get("settings", {}).get("suppress_below", 0)
         self.word = f"of fewer than {below} rows, or beside such"
         kept = {finding["where"] for finding in shown["findings"]}
         self.findings = {finding["where"] for finding in document["findings"]} - kept

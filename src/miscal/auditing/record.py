@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,11 @@ class Audit:
         """Places too small to judge, and columns set aside."""
         return list(self.document["too_small"])
 
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about the table, a sentence each."""
+        return list(self.document.get("notes", []))
+
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page, whole or not at all."""
         from miscal.page.html import write_html
@@ -76,6 +82,20 @@ class Audit:
         from miscal.page.markdown import to_markdown
 
         return to_markdown(self.shown().document)
+
+    def to_model_card(self) -> str:
+        """A section of markdown for a model card: verdict, numbers, worst places, clean columns, how it was measured.
+
+        Examples
+        --------
+        >>> import miscal
+        >>> found = miscal.audit({"y": [0, 1] * 50, "p": [0.4, 0.6] * 50}, outcome="y", probability="p")
+        >>> found.to_model_card().splitlines()[0]
+        '## Calibration'
+        """
+        from miscal.page.markdown import to_model_card
+
+        return to_model_card(self.shown().document)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
@@ -138,10 +158,15 @@ class Audit:
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        return self.to_markdown()
+        return _shown("audit_text", self.shown().document)
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
+    def _repr_html_(self) -> str:
+        return _shown("audit_html", self.shown().document)
+
+
+def _shown(how: str, *what: Any) -> str:
+    """What a notebook or a prompt shows."""
+    return str(getattr(import_module("miscal.page.notebook"), how)(*what))
 
 
 def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

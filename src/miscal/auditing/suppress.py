@@ -29,7 +29,8 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     """
     if not isinstance(below, (int, np.integer)) or isinstance(below, bool) or below < 1:
         raise refusal("must be a whole number of at least 1", where="'suppress_below'", got=f"it is {below!r}")
-    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key != "sections"})
+    apart = ("sections", "along_score")  # the curves of findings show bins that no rule below looks at
+    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in apart})
     sections, places = document["sections"], Places(document)
     shown = Shown(int(below), places.levels, places.named)
     shown.show(EVERYTHING, places.rows)

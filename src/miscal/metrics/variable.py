@@ -21,6 +21,7 @@ from miscal.metrics.arrays import Given, Norm, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, p_floor, pooled, walk_summary, with_missing, worst_cell
 from miscal.metrics.score.binned import tally_error
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
 from miscal.pooling.cells import Pooling, Ranges
@@ -96,6 +97,7 @@ CURVE_POINTS = 100
 BARS = 40
 
 
+@also_of_tables
 def by_variable(
     p: Predictions,
     variable: str | Sequence[str],

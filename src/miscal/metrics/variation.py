@@ -27,6 +27,7 @@ from miscal.metrics.rank_sums import (
     rank_sums,
     ranked,
 )
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
@@ -157,6 +158,7 @@ def uncertainty_gaps(sums: RankSums) -> np.ndarray:
 NO_INTERVAL = "No interval: the error is not a norm of the residuals."
 
 
+@also_of_tables
 def by_variation(
     p: Predictions,
     *,
@@ -179,7 +181,7 @@ def by_variation(
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     variation, bins, strategy, range, norm, bias_correction : as in `variation_calibration_error`
     target : "auto"
         The ranks of all classes are compared: there is no other target.

@@ -27,7 +27,7 @@ from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
-from miscal.recalibrate.score.shapes import EMPTY_BIN, HistogramBinning
+from miscal.recalibrate.score.shapes import HistogramBinning
 
 DEFAULT = "1GB"
 FROM = "fitted_from_"
@@ -105,8 +105,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         if not model.identity_:
             tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
-            total = tally.weight
-            model.values_ = np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)
+            model.values_ = model.rates(tally.observed, tally.weight, float(tally.rows.sum()))
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.

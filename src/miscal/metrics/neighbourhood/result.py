@@ -33,6 +33,7 @@ from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.binned import score_bins
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
@@ -78,6 +79,7 @@ class NeighbourhoodResult(Result):
         return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({said})."
 
 
+@also_of_tables
 def by_neighbourhood(
     p: Predictions,
     columns: str | Sequence[str] | np.ndarray | None = None,
@@ -109,7 +111,7 @@ def by_neighbourhood(
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     columns : names (None: all), or (n, d) numbers
         What makes rows near each other. Numbers are standardised, two levels of a category are as far apart as one
         standard deviation, a missing value is a level; the kernel's d is the number of columns. An array is used as

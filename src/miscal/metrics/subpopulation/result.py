@@ -18,6 +18,7 @@ from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.result import POINTS, cumulative_curve
 from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
@@ -98,6 +99,7 @@ def excess(worst: dict[str, Any]) -> str:
     return f"{amount} {direction}{weighted} among its rows {place}"
 
 
+@also_of_tables
 def by_subpopulation(
     p: Predictions,
     columns: str | Sequence[str] | None = None,
