@@ -66,7 +66,7 @@ def main() -> None:
     (RESULTS / "damaged_parquet.json").write_text(json.dumps(record, indent=1) + "\n")
     lines = [f"| page checksums | single-bit flips | {' | '.join(record['with'])} |", "|---|---|---|---|---|"]
     for word in ("without", "with"):
-        lines.append(f"| {word} | {flips} | {' | '.join(str(n) for n in record[word].values())} |")
+        lines += [f"| {word} | {flips} | {' | '.join(str(n) for n in record[word].values())} |"]
     (RESULTS / "damaged_parquet.md").write_text("\n".join([*lines, ""]))
     print("\n".join(lines))
 

@@ -138,9 +138,8 @@ def cell_draws(
         if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
             weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
             codes, repeats = rows.codes(), rows.repeats()
-            order = np.lexsort(
-                (repeats, weight, rows.probability, codes)
-            )  # by content: the order of the table moves no draw
+            # By content: the order of the table moves no draw.
+            order = np.lexsort((repeats, weight, rows.probability, codes))
             inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
             return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
