@@ -28,7 +28,8 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
         if path is None:
             continue
         place = os.path.realpath(path)
-        name = next((read[each] for each in (place, os.path.dirname(place)) if each in read), None)  # noqa: PTH120
+        folder = os.path.dirname(place)  # noqa: PTH120
+        name = read.get(place) or (read.get(folder) if Path(folder).is_dir() else None)
         if name is not None or _same_file(path, read):
             got = f"'{path}' is {'in ' if place not in read and name else ''}the {name or 'file that is read'}"
             raise refusal("would write over what is read", where=option, got=got, hint="give another name")
