@@ -161,3 +161,20 @@ def test_json_has_the_clauses_and_the_whole_table_is_every_row(
     assert [finding.sql for finding in whole] == ["TRUE"]
     assert audit.rows_of(whole[0], frame).all()
     assert Finding.from_dict({"where": "nowhere"}).sql == ""  # of an earlier version: nobody knows which rows
+
+
+def test_the_curve_of_a_finding_is_that_of_its_rows(audited: tuple[pd.DataFrame, miscal.Audit]) -> None:
+    frame, audit = audited
+    curves = {curve["where"]: curve["table"] for curve in audit.document["along_score"]}
+    finding = next(finding for finding in audit.findings if finding.real and finding.columns == (NAME,))
+    own, table = frame[audit.rows_of(finding, frame)], curves[finding.where]
+    assert sum(table["rows"]) == finding.rows
+    for low, high, rows, predicted, observed in zip(*(table[key] for key in COUNTED), strict=True):
+        inside = own[(own.p > low) & (own.p <= high) | (own.p == low) & (low == table["low"][0])]
+        assert len(inside) == rows
+        assert predicted == pytest.approx(inside.p.mean(), abs=1e-12)
+        assert observed == pytest.approx(inside.y.mean(), abs=1e-12)
+    assert "along_score" not in audit.suppressed(20).document
+
+
+COUNTED = ("low", "high", "rows", "predicted", "observed")

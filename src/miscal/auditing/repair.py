@@ -17,7 +17,7 @@ from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.findings import Finding, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
@@ -94,7 +94,7 @@ class Repair:
         """The sentence and a line a place, at most so many: what a repair leaves or makes before what it mends."""
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
         lines = [
-            f"  {place['verdict']:<9} {place['where']}: {points(place['before']['gap'])} before, "
+            f"  {place['verdict']:<9} {visible(place['where'])}: {points(place['before']['gap'])} before, "
             f"{points(place['after']['gap'])} after"
             for place in places[:most]
         ]
