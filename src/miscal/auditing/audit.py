@@ -196,11 +196,12 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     roles = Roles(**options)
     source = opened(data, memory, steps.progress)
     known = [name for name in source.kinds if name not in roles.names]
-    check_named([*(wanted.by or ()), *wanted.ignore], known, "the data", known)
+    source.check([name for name, _ in source.aside if name in (wanted.by or ())])
+    check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
     give_back(rows.predictions.rows)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside]
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
     if rows.complete:
         return _look_at_rows(rows.predictions, wanted, steps, unread)
     return _look_at_sample(rows, source, roles, wanted, steps, unread)

@@ -14,7 +14,7 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal
-from miscal.data.outputs import load_arrays, save_arrays
+from miscal.data.outputs import check_file, load_arrays, save_arrays
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -97,9 +97,12 @@ class Audit:
         return to_model_card(self.shown().document)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
+        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
+
+        Of an audit that hides small cells the file keeps them: only its owner may read it.
+        """
         text = dumps({"document": self.document, "cells": self.carriers})
-        save_arrays(Path(path), FILE, {"text": text}, {})
+        save_arrays(Path(path), FILE, {"text": text}, {}, mode=0o600 if self.hidden_below else None)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
@@ -173,6 +176,7 @@ def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _is_json(path: Path) -> bool:
     """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    check_file(path)
     try:
         content = path.read_bytes()
     except OSError:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
@@ -221,6 +222,7 @@ def by_field(
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """
+    check_seed(random_state)
     compared = pair(p, target)
     levels = _levels(p, field, parent, bins)
     draws = draws_for(levels.pooling.cells.count)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
@@ -203,6 +204,7 @@ def by_variation(
     >>> result.p_value > 0.05, result.table["predicted_ranks"][5].round(2).tolist()
     (True, [0.78, 0.18, 0.04])
     """
+    check_seed(random_state)
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
     if target != "auto":

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
@@ -149,6 +150,7 @@ def by_neighbourhood(
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
+    check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
     made = feature_map(

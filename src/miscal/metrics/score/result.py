@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.walk import Walk
+from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.smooth import smooth_noise
@@ -65,6 +66,7 @@ def by_score(
     >>> result.p_value > 0.05
     True
     """
+    check_seed(random_state)
     compared = pair(p, target)
     pooling = score_bins(compared, bins, strategy)
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)

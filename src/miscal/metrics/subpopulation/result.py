@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
@@ -155,6 +156,7 @@ def by_subpopulation(
     >>> result.table["label"][0], result.p_value
     ('age < 50 and state = CA', 0.005)
     """
+    check_seed(random_state)
     draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
     if statistic not in ("range", "mean"):
         raise refusal("must be 'range' or 'mean'", where="'statistic'", got=f"got {statistic!r}")
