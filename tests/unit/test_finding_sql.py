@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,30 +60,34 @@ def in_sqlite(frame: pd.DataFrame) -> Callable[[str], list[int]]:
 
 
 @pytest.fixture(scope="module")
-def psql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def psql() -> Iterator[Callable[[str], str]]:
     """A PostgreSQL of our own behind a socket; it refuses to run as root, so nobody runs it there."""
     folders = sorted(SERVER.glob("*/bin/initdb"))
     if not folders or shutil.which("psql") is None:
         pytest.skip("no PostgreSQL on this machine: apt-get install postgresql")
-    bin_, home = folders[-1].parent, tmp_path_factory.mktemp("postgres")
-    as_nobody: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        as_nobody = {"user": "nobody", "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}}
-        shutil.chown(home, "nobody")
-        for parent in [home, *home.parents][:3]:
-            parent.chmod(parent.stat().st_mode | 0o055)
-    here: dict[str, Any] = {"check": True, "cwd": home, "capture_output": True, "text": True, **as_nobody}
-    data = ["-D", str(home / "data")]
-    subprocess.run([bin_ / "initdb", *data, "-U", "test", "--auth=trust", "-E", "UTF8", "--no-sync"], **here)
-    start = [bin_ / "pg_ctl", *data, "-w", "-l", "log", "-o", f"-k {home} -c listen_addresses='' -c fsync=off", "start"]
-    subprocess.run(start, **{**here, "capture_output": False})
+    with tempfile.TemporaryDirectory(prefix="miscal-postgres-", ignore_cleanup_errors=True) as made:
+        bin_, home = folders[-1].parent, Path(made)
+        as_nobody: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            as_nobody = {"user": "nobody", "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}}
+            shutil.chown(home, "nobody")
+        here: dict[str, Any] = {"cwd": home, "capture_output": True, "text": True, **as_nobody}
+        data = ["-D", str(home / "data")]
+        run([bin_ / "initdb", *data, "-U", "test", "--auth=trust", "-E", "UTF8", "--no-sync"], **here)
+        options = f"-k {home} -c listen_addresses='' -c fsync=off"
+        started = {**here, "capture_output": False, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        run([bin_ / "pg_ctl", *data, "-w", "-t", "120", "-l", "log", "-o", options, "start"], **started)
+        words = ["psql", "-h", made, "-U", "test", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1"]
+        yield lambda text: run(words, input=text, **here)
+        run([bin_ / "pg_ctl", *data, "-m", "immediate", "stop"], **here)
 
-    def ask(text: str) -> str:
-        words = ["psql", "-h", str(home), "-U", "test", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1"]
-        return subprocess.run(words, input=text, **here).stdout
 
-    yield ask
-    subprocess.run([bin_ / "pg_ctl", *data, "-m", "immediate", "stop"], **here)
+def run(words: list[Any], **options: Any) -> str:
+    """What a command says; a failure with what it and the server said."""
+    done = subprocess.run(words, check=False, **options)
+    log = Path(options["cwd"]) / "log"
+    assert done.returncode == 0, f"{words[0]}: {done.stderr}\n{log.read_text()[-2000:] if log.exists() else ''}"
+    return str(done.stdout or "")
 
 
 def in_postgres(frame: pd.DataFrame, psql: Callable[[str], str]) -> Callable[[str], list[int]]:
