@@ -33,7 +33,8 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         looked, where = named.get(finding.scope, looks[0]), Conjunction.from_dict(finding.condition)
         if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
             continue
-        made.append(_curve(finding, looked, np.flatnonzero(where.rows(columns))))
+        rows = np.flatnonzero(where.rows(columns))
+        made += [_curve(finding, looked, rows)] if rows.size else []
     return made
 
 
