@@ -62,6 +62,10 @@ class VectorScaling(Recalibrator):
     def _formula(self) -> Formula:
         return softmax_of(np.diag(self.slopes_), self.shifts_)
 
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if n_classes > 2 else {}
+
     def _summary(self) -> str:
         return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"
 
