@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -70,6 +71,9 @@ class Repair:
         from miscal.page.json import write_json
 
         write_json(self.document, path)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("miscal.page.notebook").audit_html(self.document))
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"

@@ -198,7 +198,7 @@ def _table_bytes(table: pa.Table, path: Path) -> bytes:
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(table, sink)
+        pq.write_table(table, sink, write_page_checksum=True)
     elif path.suffix.lower() == ".csv":
         import pyarrow.csv as pc
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal, warn
+from miscal.data.errors import MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
@@ -75,7 +75,8 @@ class Sample:
     @property
     def rate(self) -> float:
         """Of two classes: the weighted share of events."""
-        return float(self.class_weights()[1]) / self.total
+        rate = float(self.class_weights()[1]) / self.total
+        return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
 
     def class_weights(self) -> Floats:
         """Weight of each class."""
@@ -270,7 +271,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return not self.several() and self._keeps_ranking()
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = str(super().__repr__(*arguments, **options))
+        text = unboxed(str(super().__repr__(*arguments, **options)))
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"

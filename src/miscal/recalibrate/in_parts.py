@@ -8,7 +8,6 @@ within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.files import TypesChanged
+from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
 from miscal.engines.adding import SCORE, RangeCells, add_up
@@ -116,6 +116,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
+    check_file(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -186,28 +187,17 @@ def _written(
     model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     rows = 0
-
     chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
-    try:
-        first = next(tables, None)
-        if first is None:
-            raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
-        schema = _plain_schema(first.schema)
-        with _writer(temporary, out.suffix.lower(), schema) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table.cast(schema))
-                rows += table.num_rows
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(out)
-    except OSError as error:
-        got = str(error.strerror or error).splitlines()[0]
-        raise refusal("cannot be written", where=f"'{out}'", got=got) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    first = next(tables, None)
+    if first is None:
+        raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
+    schema = _plain_schema(first.schema)
+    with writing([out]) as (temporary,), _writer(temporary, out.suffix.lower(), schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(schema))
+            rows += table.num_rows
     return rows
 
 
