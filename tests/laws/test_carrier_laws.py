@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from miscal.carriers.tally import ALL_COLUMNS, Tally
 from miscal.carriers.walk import Walk
+from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import MiscalError
-from miscal.data.outputs import load_arrays, save_arrays
 from miscal.engines.memory import mean_tally, tally
 from miscal.engines.walks import walk
 from miscal.pairs import Pair

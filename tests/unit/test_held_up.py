@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import miscal
+from miscal.data.archives import load_arrays
 from miscal.data.errors import MiscalError
-from miscal.data.outputs import load_arrays
 
 ROWS = 300
 

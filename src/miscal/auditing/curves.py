@@ -34,7 +34,8 @@ def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[st
         if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
             continue
         rows = np.flatnonzero(where.rows(columns))
-        made += [_curve(finding, looked, rows)] if rows.size else []
+        if rows.size:  # a tally has none
+            made.append(_curve(finding, looked, rows))
     return made
 
 

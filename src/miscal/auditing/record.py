@@ -13,8 +13,9 @@ import numpy as np
 
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
+from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import refusal
-from miscal.data.outputs import check_file, load_arrays, save_arrays
+from miscal.data.outputs import check_file
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -113,7 +114,10 @@ class Audit:
         from miscal.page.records import read_document
 
         document, carriers = _load(path)
-        return cls(document, read_document(document).findings, [], carriers)
+        try:
+            return cls(document, read_document(document).findings, [], carriers)
+        except Exception as error:  # JSON that was changed by hand may fail anywhere
+            raise refusal("is damaged", where=f"'{path}'", got=f"{type(error).__name__}: {error}") from error
 
     def compare(self, other: Audit) -> Comparison:
         """Say what got better and what got worse in `other`, a later audit: of another model, or of another period.
@@ -185,7 +189,9 @@ def _is_json(path: Path) -> bool:
 
 
 def _load_saved(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    header, _ = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
+    header, arrays = load_arrays(Path(path), FILE, what=WHAT, hint=HINT)
+    if arrays:
+        raise refusal("is damaged", where=f"'{path}'", got=f"it holds {min(arrays)!r:.80}, which no saved audit has")
     try:
         content = json.loads(header["text"])
         cells = {str(name): read_cells(each) for name, each in content.get("cells", {}).items()}

@@ -16,6 +16,20 @@ from miscal.page.words import KIND, finite, plural
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 KEPT = {"label", "level", "low", "high"}
+LOOKED_AT = {
+    "schema",
+    "version",
+    "versions",
+    "data",
+    "settings",
+    "score",
+    "findings",
+    "unlisted",
+    "notes",
+    "clean",
+    "too_small",
+    "comparison",
+}  # beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out
 FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table
 
 
@@ -29,8 +43,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     """
     if not isinstance(below, (int, np.integer)) or isinstance(below, bool) or below < 1:
         raise refusal("must be a whole number of at least 1", where="'suppress_below'", got=f"it is {below!r}")
-    apart = ("sections", "along_score")  # the curves of findings show bins that no rule below looks at
-    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in apart})
+    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key in LOOKED_AT})
     sections, places = document["sections"], Places(document)
     shown = Shown(int(below), places.levels, places.named)
     shown.show(EVERYTHING, places.rows)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
+from miscal.data.archives import load_arrays, save_arrays
 from miscal.data.errors import MiscalError, refusal
-from miscal.data.outputs import load_arrays, save_arrays
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Ranges, fingerprint
 
@@ -136,20 +136,24 @@ class Summary:
             found += [(f"field{place}:{word}", getattr(each_field, word)) for word in ("tally", "beyond")]
         return found
 
+    def arrays(self) -> dict[str, np.ndarray | None]:
+        """The sums and edges, by the names under which they are saved."""
+        made: dict[str, np.ndarray | None] = {}
+        for name, tally in self._tallies():
+            made |= tally.arrays(f"{name}/")
+        for place, each in enumerate(self.variables.values()):
+            made |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
+        return made
+
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all."""
-        arrays: dict[str, np.ndarray | None] = {}
-        for name, tally in self._tallies():
-            arrays |= tally.arrays(f"{name}/")
-        for place, each in enumerate(self.variables.values()):
-            arrays |= {f"variable{place}/bins": each.bins, f"variable{place}/fine": each.fine}
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
             "variables": {name: each.kind for name, each in self.variables.items()},
             "fields": list(self.fields),
             "tallies": {name: tally.described() for name, tally in self._tallies()},
         }
-        save_arrays(path, SCHEMA, header, arrays)
+        save_arrays(path, SCHEMA, header, self.arrays())
 
     @classmethod
     def load(cls, path: str | Path) -> Summary:
@@ -157,11 +161,14 @@ class Summary:
         header, arrays = load_arrays(path, SCHEMA)
         try:
             made = _rebuilt(header, arrays)
+            unknown = sorted(set(arrays) - set(made.arrays()))
             same = made.fingerprint == header["fingerprint"] and made.rule == header["rule"]
         except MiscalError:
             raise
         except Exception as error:  # a header of this schema that was tampered with may fail anywhere
             raise refusal("is damaged", where=f"'{path}'", got=f"{type(error).__name__}: {error}") from error
+        if unknown:
+            raise refusal("is damaged", where=f"'{path}'", got=f"it holds {unknown[0]!r:.80}, which no tally has")
         if not same:
             raise refusal("is damaged", where=f"'{path}'", got="its sums do not match its fingerprint")
         return made

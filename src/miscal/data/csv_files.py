@@ -9,7 +9,6 @@ last digits, are text.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, MiscalWarning, refusal
+from miscal.data.errors import MiscalError, refusal, warn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -291,7 +290,7 @@ class Watch:
             raise refusal("must be whole", where=self.where, got="it ends within a quoted field", hint=hint)
         if not self.last.endswith((b"\n", b"\r")):
             said = f"{self.where} ends without a line end: if it was cut off, so may be the last value of its last row"
-            warnings.warn(said, MiscalWarning, stacklevel=2)
+            warn(said)
 
 
 def empty_text_is_missing(table: pa.Table) -> pa.Table:

@@ -1,11 +1,9 @@
-"""Files that are written: looked at before the work begins, and written whole or not at all; and arrays read back."""
+"""Files that are written: looked at before the work begins, and written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
-import io
-import json
 import os
 import platform
 import shutil
@@ -16,11 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from miscal.data.errors import MiscalError, refusal
-
-ARCHIVE = b"PK"  # the first bytes of every file of arrays
+from miscal.data.errors import refusal
 
 
 def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
@@ -34,7 +28,8 @@ def prepared(outputs: Mapping[str, Path | None], **inputs: Any) -> None:
         if path is None:
             continue
         place = os.path.realpath(path)
-        name = next((read[each] for each in (place, os.path.dirname(place)) if each in read), None)  # noqa: PTH120
+        folder = os.path.dirname(place)  # noqa: PTH120
+        name = read.get(place) or (read.get(folder) if Path(folder).is_dir() else None)
         if name is not None or _same_file(path, read):
             got = f"'{path}' is {'in ' if place not in read and name else ''}the {name or 'file that is read'}"
             raise refusal("would write over what is read", where=option, got=got, hint="give another name")
@@ -197,61 +192,3 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-def save_arrays(
-    path: str | Path,
-    schema: str,
-    header: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray | None],
-    mode: int | None = None,
-) -> None:
-    """Write arrays (None ones are left out) and a JSON header that names the schema; `mode`: the file's permissions."""
-    text = json.dumps({"schema": schema, **header})
-    buffer = io.BytesIO()
-    kept = {name: array for name, array in arrays.items() if array is not None}
-    np.savez_compressed(buffer, header=np.frombuffer(text.encode(), np.uint8), **kept)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue(), mode)
-
-
-def load_arrays(
-    path: str | Path, schema: str, *, what: str = "a file of this library", hint: str = ""
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what `save_arrays` wrote, refusing another schema or a damaged file.
-
-    what, hint : what the file should be, and how one is made, for the refusal
-    """
-    check_file(path)
-    where, kind = f"'{path}'", f"is not {what}, or is damaged"
-    try:
-        # Opened here, so that it is closed also when what it holds is no archive.
-        with Path(path).open("rb") as stream:
-            if stream.read(2) != ARCHIVE:
-                raise refusal(f"is not {what}", where=where, got=_looks(Path(path)), hint=hint)  # noqa: TRY301
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes())
-    except MiscalError:
-        raise
-    except FileNotFoundError as error:
-        raise refusal("does not exist", where=where, hint=hint) from error
-    except Exception as error:  # bytes that were changed or cut off may make the reader fail in any way
-        got = (str(error).splitlines() or [type(error).__name__])[0]
-        raise refusal(kind, where=where, got=got, hint=hint) from error
-    if not isinstance(header, dict):
-        raise refusal(kind, where=where, got="its header is no object", hint=hint)
-    if header.get("schema") != schema:
-        got = f"it has {header.get('schema')!r}"
-        raise refusal(f"must have the schema '{schema}' of {what}", where=where, got=got, hint=hint)
-    return header, arrays
-
-
-def _looks(path: Path) -> str:
-    """What a file that is no archive seems to be, by its name."""
-    kinds = {
-        ".csv": "a table", ".parquet": "a table", ".feather": "a table", ".arrow": "a table", ".html": "a page",
-        ".json": "JSON", "": "",
-    }  # fmt: skip
-    word = kinds.get(path.suffix.lower(), "")
-    return f"it looks like {word}" if word else "its first bytes are those of something else"

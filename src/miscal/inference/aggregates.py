@@ -58,7 +58,8 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
     """
     if math.isnan(value) or draws.size == 0:
         return NullSummary.unknown(value, method)
-    exceedances = int(np.count_nonzero(draws >= value - 1e-12 * abs(value)))
+    # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
+    exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
     # The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw.
     rank = min(draws.size, math.ceil(level * (draws.size + 1)))
     quantile = float(np.partition(draws, rank - 1)[rank - 1])
@@ -104,7 +105,7 @@ def max_statistic_p(
         values = np.asarray(simulate_block(total, count), dtype=np.float64)
         made.append(values)
         total += count
-        hits += int(np.count_nonzero(values >= observed - 1e-12 * abs(observed)))
+        hits += int(np.count_nonzero(~(values < observed - 1e-12 * abs(observed))))
     return summary_of_draws(float(observed), np.concatenate(made), method=method)
 
 

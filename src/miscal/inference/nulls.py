@@ -137,7 +137,10 @@ def cell_draws(
     if null == "bernoulli":
         if weighted and rows is not None and rows.probability.size * draws <= ROW_DRAWS:
             weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-            inputs = (rows.cells, rows.codes(), rows.probability, weight, rows.repeats())
+            codes, repeats = rows.codes(), rows.repeats()
+            # By content: the order of the table moves no draw.
+            order = np.lexsort((repeats, weight, rows.probability, codes))
+            inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
             return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
     blocks = None if rows is None else cluster_blocks(rows)
@@ -171,13 +174,13 @@ def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
 
 def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
     equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
-    live = (sums.weight > 0.0) & (sums.variance > 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
+        live = (sums.weight > 0.0) & (sums.variance > 0.0) & (rate > 0.0) & (rate < 1.0)  # else certain, but for digits
         spread = sums.variance / (sums.weight * rate * (1.0 - rate))
         scale = np.where(live, np.where(equal, sums.weight2 / sums.weight, spread), 1.0)
         size = np.where(equal, np.rint(sums.weight / scale), sums.weight / scale)
-        mean, variance = sums.predicted / scale, np.maximum(sums.variance / scale**2, 0.0)
+        mean, variance = sums.predicted / scale, np.where(live, sums.variance / scale**2, 0.0)
         fit = match(mean, variance, size)
     trials = np.where(equal & np.isfinite(fit.trials), fit.trials, size)
     # Just beside a whole number is that number: rounding must not send a cell to a mixture.

@@ -178,7 +178,8 @@ def variable_result(
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:
     """Share of weight in equally wide bars over the middle 98% of the values: what the plot shows beneath."""
     known = ~np.isnan(values)
-    low, high = np.quantile(values[known], [0.01, 0.99])
+    with np.errstate(over="ignore", invalid="ignore"):  # of values as far apart as numbers get
+        low, high = np.quantile(values[known], [0.01, 0.99])
     weight = None if compared.first is None else compared.first[known]
     bars: int | np.ndarray = BARS
     if integer and high - low < 2 * BARS:  # a bar a value: wider bars would hold now one value, now two

@@ -1,0 +1,108 @@
+"""Files of arrays: a JSON header and arrays without code, a fingerprint over all, sizes looked at before loading."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miscal.data.errors import MiscalError, refusal
+from miscal.data.outputs import check_file, write_whole
+
+ARCHIVE = b"PK"  # the first bytes of every file of arrays
+HEADER = "header"
+LARGEST = 256 << 20  # bytes that a small file may unpack to
+PACKED = 40  # times that a large one may grow: sums of empty cells pack well
+
+
+def save_arrays(
+    path: str | Path,
+    schema: str,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray | None],
+    mode: int | None = None,
+) -> None:
+    """Write arrays (None ones are left out) and a JSON header that names the schema; `mode`: the file's permissions."""
+    kept = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    content = {"schema": schema, **header}
+    text = json.dumps({**content, "digest": _digest(content, kept)})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, header=np.frombuffer(text.encode(), np.uint8), **kept)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue(), mode)
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """A fingerprint of the header and of every array with its name, type and shape."""
+    made = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        made.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        made.update(np.ascontiguousarray(arrays[name]).data)
+    return made.hexdigest()
+
+
+def load_arrays(
+    path: str | Path, schema: str, *, what: str = "a file of this library", hint: str = ""
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read what `save_arrays` wrote, refusing another schema, what unpacks to too much, and a file that was changed.
+
+    what, hint : what the file should be, and how one is made, for the refusal
+    """
+    check_file(path)
+    where, kind = f"'{path}'", f"is not {what}, or is damaged"
+    try:
+        # Opened here, so that it is closed also when what it holds is no archive.
+        with Path(path).open("rb") as stream:
+            if stream.read(2) != ARCHIVE:
+                raise refusal(f"is not {what}", where=where, got=_looks(Path(path)), hint=hint)  # noqa: TRY301
+            _check_sizes(stream, where, Path(path).stat().st_size)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                header = json.loads(file[HEADER].tobytes())
+                arrays = {name: file[name] for name in file.files if name != HEADER}
+        digest = header.pop("digest", None) if isinstance(header, dict) else None
+        whole = digest is None or digest == _digest(header, arrays)
+    except MiscalError:
+        raise
+    except FileNotFoundError as error:
+        raise refusal("does not exist", where=where, hint=hint) from error
+    except Exception as error:  # bytes that were changed or cut off may make the reader fail in any way
+        got = (str(error).splitlines() or [type(error).__name__])[0]
+        raise refusal(kind, where=where, got=got, hint=hint) from error
+    if not isinstance(header, dict):
+        raise refusal(kind, where=where, got="its header is no object", hint=hint)
+    if header.get("schema") != schema:
+        got = f"it has {header.get('schema')!r}"
+        raise refusal(f"must have the schema '{schema}' of {what}", where=where, got=got, hint=hint)
+    if digest is None or not whole:
+        raise refusal("is damaged", where=where, got="its content does not match its fingerprint", hint=hint)
+    return header, arrays
+
+
+def _check_sizes(stream: Any, where: str, size: int) -> None:
+    """Refuse an archive that unpacks to far more than its size, or holds what is no array."""
+    with zipfile.ZipFile(stream) as archive:
+        entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    odd = next((name for name in names if not name.endswith(".npy") or names.count(name) > 1), None)
+    if odd is not None:
+        raise refusal("is damaged", where=where, got=f"it holds {odd!r:.80}, which is no array of its own")
+    total = sum(entry.file_size for entry in entries)
+    if total > max(LARGEST, PACKED * size):
+        got = f"{size:,} bytes unpack to {total:,}"
+        raise refusal("would take too much memory", where=where, got=got, hint="it is not a file of this library")
+
+
+def _looks(path: Path) -> str:
+    """What a file that is no archive seems to be, by its name."""
+    kinds = {
+        ".csv": "a table", ".parquet": "a table", ".feather": "a table", ".arrow": "a table", ".html": "a page",
+        ".json": "JSON", "": "",
+    }  # fmt: skip
+    word = kinds.get(path.suffix.lower(), "")
+    return f"it looks like {word}" if word else "its first bytes are those of something else"

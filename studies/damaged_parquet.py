@@ -1,0 +1,75 @@
+"""Flip single bits of Parquet files: how many are refused, how many change nothing, how many are read wrongly.
+
+    python -m studies.damaged_parquet --flips 450
+
+Files with and without page checksums (`write_page_checksum`), each in several codecs. What is read is compared with
+what was written, value by value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from miscal.data.errors import MiscalError
+from miscal.data.files import TableFile
+
+RESULTS = Path(__file__).parent / "results"
+CODECS = ("none", "snappy", "zstd")
+
+
+def table(rows: int = 2000) -> pa.Table:
+    rng = np.random.default_rng(0)
+    p = rng.random(rows)
+    level = pa.array([f"s{i}" for i in range(30)]).take(pa.array(rng.integers(0, 30, rows)))
+    return pa.table({"y": (rng.random(rows) < p).astype(np.int64), "p": p, "x": rng.normal(size=rows), "g": level})
+
+
+def flipped(content: bytes, chance: random.Random) -> bytes:
+    made = bytearray(content)
+    made[chance.randrange(4, len(made) - 4)] ^= 1 << chance.randrange(8)
+    return bytes(made)
+
+
+def count(flips: int, checksum: bool, folder: Path) -> dict[str, int]:
+    whole, counted = table(), {"refused": 0, "nothing changed": 0, "read wrongly": 0}
+    for place, codec in enumerate(CODECS):
+        path = folder / "t.parquet"
+        pq.write_table(whole, path, compression=codec, write_page_checksum=checksum, row_group_size=500)
+        content, chance = path.read_bytes(), random.Random(place)
+        for _ in range(flips // len(CODECS)):
+            path.write_bytes(flipped(content, chance))
+            try:
+                found = TableFile(path).load()
+                same = found.equals(whole)
+            except MiscalError:
+                counted["refused"] += 1
+            else:
+                counted["nothing changed" if same else "read wrongly"] += 1
+    return counted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--flips", type=int, default=450)
+    flips = parser.parse_args().flips
+    with tempfile.TemporaryDirectory() as name:
+        record = {word: count(flips, checksum, Path(name)) for word, checksum in (("without", False), ("with", True))}
+    record["flips"] = flips
+    (RESULTS / "damaged_parquet.json").write_text(json.dumps(record, indent=1) + "\n")
+    lines = [f"| page checksums | single-bit flips | {' | '.join(record['with'])} |", "|---|---|---|---|---|"]
+    for word in ("without", "with"):
+        lines += [f"| {word} | {flips} | {' | '.join(str(n) for n in record[word].values())} |"]
+    (RESULTS / "damaged_parquet.md").write_text("\n".join([*lines, ""]))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
