@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import nearest, refusal, visible
 
 if TYPE_CHECKING:
     import pandas
@@ -100,7 +100,7 @@ class Table(Mapping[str, np.ndarray]):
 
     def __repr__(self) -> str:
         shown = self.take(slice(0, SHOWN))
-        cells = [[name, *(_text(value) for value in values)] for name, values in shown.items()]
+        cells = [[visible(name), *(_text(value) for value in values)] for name, values in shown.items()]
         sides = [">" if values.dtype.kind in "fiu" else "<" for values in shown.values()]
         widths = [max(len(text) for text in column) for column in cells]
         lines = []
@@ -145,7 +145,7 @@ def _text(value: Any) -> str:
         return "" if math.isnan(value) else f"{value:.4g}"
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return f"[{' '.join(_text(part) for part in value[:ARRAY_SHOWN])}{' ...' if len(value) > ARRAY_SHOWN else ''}]"
-    return str(value)
+    return visible(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ class Result:
     def __repr__(self) -> str:
         low, high = self.interval
         known = f"95% interval {low:.4g} to {high:.4g}. " if np.isfinite(low + high) else ""
-        return f"{self.sentence()}\n{known}{self.method}\n\n{self.table!r}"
+        return f"{visible(self.sentence())}\n{known}{visible(self.method)}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
         return str(import_module("miscal.page.notebook").result_html(self.to_dict(), self.sentence()))

@@ -115,7 +115,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_hostile_names_stay_text_in_xml() -> None:
     made = junit([Outcome("max-field </failure>\x00", False, "]]> & \ud800 <b>")])
     root = ElementTree.fromstring(made)
-    assert root.find("testcase/failure").get("message") == "]]> &  <b>"  # type: ignore[union-attr]
+    assert root.find("testcase/failure").get("message") == r"]]> & \ud800 <b>"  # type: ignore[union-attr]
 
 
 def test_the_multicalibration_gate_reads_the_worst_subpopulation() -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,30 +60,34 @@ def in_sqlite(frame: pd.DataFrame) -> Callable[[str], list[int]]:
 
 
 @pytest.fixture(scope="module")
-def psql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def psql() -> Iterator[Callable[[str], str]]:
     """A PostgreSQL of our own behind a socket; it refuses to run as root, so nobody runs it there."""
     folders = sorted(SERVER.glob("*/bin/initdb"))
     if not folders or shutil.which("psql") is None:
         pytest.skip("no PostgreSQL on this machine: apt-get install postgresql")
-    bin_, home = folders[-1].parent, tmp_path_factory.mktemp("postgres")
-    as_nobody: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        as_nobody = {"user": "nobody", "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}}
-        shutil.chown(home, "nobody")
-        for parent in [home, *home.parents][:3]:
-            parent.chmod(parent.stat().st_mode | 0o055)
-    here: dict[str, Any] = {"check": True, "cwd": home, "capture_output": True, "text": True, **as_nobody}
-    data = ["-D", str(home / "data")]
-    subprocess.run([bin_ / "initdb", *data, "-U", "test", "--auth=trust", "-E", "UTF8", "--no-sync"], **here)
-    start = [bin_ / "pg_ctl", *data, "-w", "-l", "log", "-o", f"-k {home} -c listen_addresses='' -c fsync=off", "start"]
-    subprocess.run(start, **{**here, "capture_output": False})
+    with tempfile.TemporaryDirectory(prefix="miscal-postgres-", ignore_cleanup_errors=True) as made:
+        bin_, home = folders[-1].parent, Path(made)
+        as_nobody: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            as_nobody = {"user": "nobody", "env": {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}}
+            shutil.chown(home, "nobody")
+        here: dict[str, Any] = {"cwd": home, "capture_output": True, "text": True, **as_nobody}
+        data = ["-D", str(home / "data")]
+        run([bin_ / "initdb", *data, "-U", "test", "--auth=trust", "-E", "UTF8", "--no-sync"], **here)
+        options = f"-k {home} -c listen_addresses='' -c fsync=off"
+        started = {**here, "capture_output": False, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        run([bin_ / "pg_ctl", *data, "-w", "-t", "120", "-l", "log", "-o", options, "start"], **started)
+        words = ["psql", "-h", made, "-U", "test", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1"]
+        yield lambda text: run(words, input=text, **here)
+        run([bin_ / "pg_ctl", *data, "-m", "immediate", "stop"], **here)
 
-    def ask(text: str) -> str:
-        words = ["psql", "-h", str(home), "-U", "test", "-d", "postgres", "-qAtX", "-v", "ON_ERROR_STOP=1"]
-        return subprocess.run(words, input=text, **here).stdout
 
-    yield ask
-    subprocess.run([bin_ / "pg_ctl", *data, "-m", "immediate", "stop"], **here)
+def run(words: list[Any], **options: Any) -> str:
+    """What a command says; a failure with what it and the server said."""
+    done = subprocess.run(words, check=False, **options)
+    log = Path(options["cwd"]) / "log"
+    assert done.returncode == 0, f"{words[0]}: {done.stderr}\n{log.read_text()[-2000:] if log.exists() else ''}"
+    return str(done.stdout or "")
 
 
 def in_postgres(frame: pd.DataFrame, psql: Callable[[str], str]) -> Callable[[str], list[int]]:
@@ -161,3 +166,20 @@ def test_json_has_the_clauses_and_the_whole_table_is_every_row(
     assert [finding.sql for finding in whole] == ["TRUE"]
     assert audit.rows_of(whole[0], frame).all()
     assert Finding.from_dict({"where": "nowhere"}).sql == ""  # of an earlier version: nobody knows which rows
+
+
+def test_the_curve_of_a_finding_is_that_of_its_rows(audited: tuple[pd.DataFrame, miscal.Audit]) -> None:
+    frame, audit = audited
+    curves = {curve["where"]: curve["table"] for curve in audit.document["along_score"]}
+    finding = next(finding for finding in audit.findings if finding.real and finding.columns == (NAME,))
+    own, table = frame[audit.rows_of(finding, frame)], curves[finding.where]
+    assert sum(table["rows"]) == finding.rows
+    for low, high, rows, predicted, observed in zip(*(table[key] for key in COUNTED), strict=True):
+        inside = own[(own.p > low) & (own.p <= high) | (own.p == low) & (low == table["low"][0])]
+        assert len(inside) == rows
+        assert predicted == pytest.approx(inside.p.mean(), abs=1e-12)
+        assert observed == pytest.approx(inside.y.mean(), abs=1e-12)
+    assert "along_score" not in audit.suppressed(20).document
+
+
+COUNTED = ("low", "high", "rows", "predicted", "observed")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import known
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats
@@ -76,12 +76,13 @@ class Comparison:
         for verdict in ("worse", "better"):
             chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted")
             lines += [
-                f"  {verdict}: {where}: gap {words.points(before)} before, {words.points(after)} after"
+                f"  {verdict}: {visible(where)}: gap {words.points(before)} before, {words.points(after)} after"
                 for where, before, after in zip(
                     chosen["where"][:8], chosen["gap_before"], chosen["gap_after"], strict=False
                 )
             ]
-        lines += [f"  new: {where}" for where in self.new[:8]] + [f"  gone: {where}" for where in self.gone[:8]]
+        lines += [f"  new: {visible(where)}" for where in self.new[:8]]
+        lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
         return "\n".join(lines)
 
 

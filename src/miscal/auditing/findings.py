@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.page import words
@@ -81,6 +81,11 @@ class Finding:
     explains: int = 0
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
+
+    def __post_init__(self) -> None:
+        # Words leave for terminals, logs and annotations; condition and columns stay as the data have them.
+        parent = None if self.parent is None else visible(self.parent)
+        self.__dict__.update(where=visible(self.where), parent=parent)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

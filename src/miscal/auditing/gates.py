@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
 from miscal.page import words
 from miscal.page.json import floats
@@ -60,6 +60,9 @@ class Outcome:
     name: str
     passed: bool
     line: str
+
+    def __post_init__(self) -> None:
+        self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
 def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
@@ -205,15 +208,10 @@ def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
     failed = sum(not outcome.passed for outcome in outcomes)
     root = ElementTree.Element("testsuite", name=suite, tests=str(len(outcomes)), failures=str(failed), errors="0")
     for outcome in outcomes:
-        case = ElementTree.SubElement(root, "testcase", classname=suite, name=_harmless(outcome.name))
+        case = ElementTree.SubElement(root, "testcase", classname=suite, name=outcome.name)
         if not outcome.passed:
-            ElementTree.SubElement(case, "failure", message=_harmless(outcome.line))
+            ElementTree.SubElement(case, "failure", message=outcome.line)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _harmless(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
-    return "".join(c for c in text if c in "\t\n" or (ord(c) >= 32 and not 0xD800 <= ord(c) <= 0xDFFF))
 
 
 def annotation(outcome: Outcome, path: str) -> str:
@@ -222,9 +220,9 @@ def annotation(outcome: Outcome, path: str) -> str:
     >>> annotation(Outcome("max-gap", False, "the gap is 5%, at most 1% allowed"), "data.csv")
     '::error file=data.csv,title=miscal max-gap::the gap is 5%25, at most 1%25 allowed'
     """
-    body = outcome.line.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    body = outcome.line.replace("%", "%25")
     title, file = (
-        text.replace("%", "%25").replace(",", "%2C").replace(":", "%3A").replace("\n", "%0A")
+        visible(text).replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
         for text in (f"miscal {outcome.name}", path)
     )
     return f"::error file={file},title={title}::{body}"

@@ -14,7 +14,7 @@ import numpy as np
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points
@@ -82,7 +82,7 @@ class Repair:
         """The sentence and a line a place, at most so many: what a repair leaves or makes before what it mends."""
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
         lines = [
-            f"  {place['verdict']:<9} {place['where']}: {points(place['before']['gap'])} before, "
+            f"  {place['verdict']:<9} {visible(place['where'])}: {points(place['before']['gap'])} before, "
             f"{points(place['after']['gap'])} after"
             for place in places[:most]
         ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from miscal.data.errors import MiscalError, MiscalWarning
+from miscal.data.errors import MiscalError, MiscalWarning, visible
 
 __all__ = ["OneLine", "main"]
 
@@ -50,7 +50,7 @@ class OneLine(click.Group):
             with _plain_warnings():
                 return super().invoke(context)
         except MiscalError as error:
-            click.echo(f"miscal: {_as_options(' '.join(str(error).split()))}", err=True)
+            click.echo(f"miscal: {_as_options(visible(' '.join(str(error).split())))}", err=True)
             context.exit(2)
         except KeyboardInterrupt:
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter

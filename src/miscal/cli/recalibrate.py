@@ -10,7 +10,7 @@ import click
 
 from miscal.cli import options as common
 from miscal.cli.terminal import waiting, written
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.outputs import prepared
 
 __all__ = ["apply", "fit", "recalibrate"]
@@ -62,11 +62,11 @@ def recalibrate(
 
         done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
     done.write(table=out, model=model, page=page, json=json_path)
-    click.echo(f"{done.record.about['reason']}\n{done.record.told(SHOWN)}")
+    click.echo(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}")
     click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))
     named = [word for name in options["probability"] for word in ("--probability", name)]
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
-    click.echo(f"Repair new rows: {again}")
+    click.echo(f"Repair new rows: {visible(again)}")
 
 
 def _beside(file: Path, suffix: str) -> Path:

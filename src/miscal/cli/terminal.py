@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from miscal.data.errors import visible
+
 SHOWN = 12  # findings, clean columns and changes that are listed
 
 
@@ -27,7 +29,7 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
 
 def written(**files: Path | None) -> str:
     """Where the files are that were written, in one line."""
-    return "   ".join(f"{what}: {path}" for what, path in files.items() if path)
+    return "   ".join(f"{what}: {visible(path)}" for what, path in files.items() if path)
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     parts = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
 
 
 def waiting(text: str) -> AbstractContextManager[Any]:
@@ -54,6 +56,11 @@ def waiting(text: str) -> AbstractContextManager[Any]:
 
     console = Console(stderr=True)
     return console.status(text) if console.is_terminal else nullcontext()
+
+
+def inert(text: str) -> str:
+    """Text of which no line begins a command of a workflow, wherever a table breaks it; on a terminal as it is."""
+    return text if sys.stdout.isatty() else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
 
 
 def show(found: Any) -> None:
@@ -81,7 +88,7 @@ def show(found: Any) -> None:
         for column in columns:
             table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
         for i in range(len(heads[:SHOWN])):
-            table.add_row(*(escape(column.text(i)) for column in columns))
+            table.add_row(*(escape(inert(column.text(i))) for column in columns))
         console.print(table)
     if len(heads) > SHOWN:
         console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal.data.checks import is_missing, numbers, refuse_rows
-from miscal.data.errors import MixedTypes, nearest, refusal, warn
+from miscal.data.errors import MixedTypes, nearest, refusal, visible, warn
 from miscal.data.vectors import Vector, factorise, flat, locked
 
 Kind = Literal["numeric", "category", "boolean", "date"]
@@ -248,7 +248,7 @@ class Columns(Mapping[str, Column]):
         return len(self._raw)
 
     def __repr__(self) -> str:
-        return f"Columns({', '.join(self._raw)})"
+        return f"Columns({', '.join(map(visible, self._raw))})"
 
     def take(self, rows: Array) -> Columns:
         """Return the columns at some rows; levels and codes stay those of all rows."""

@@ -13,11 +13,16 @@ import warnings
 from collections.abc import Container, Iterable
 from types import TracebackType
 
+#: Controls of both sets, ends of lines and paragraphs, overrides of direction, halves of characters.
+_ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOXED = re.compile(r"np\.(?:float|u?int|str)\d*_?\(([^()]*)\)|np\.(True|False)_")
 
 
 class MiscalError(ValueError):
     """Base of every refusal: the input, a parameter or a file is not what it must be."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(visible(text, keep="\n"))
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints in place of its own traceback: the user's lines, down to the call that was refused."""
@@ -47,7 +52,8 @@ class MixedTypes(MiscalError):
 
     def __init__(self, where: str, above: str, row: int, value: object) -> None:
         got = f"row {row} has {value!r} ({type(value).__name__}) after {above}"
-        super().__init__(f"{where} must hold values of one type; {got}.\nHint: convert it to numbers or to text first")
+        held = visible(f"{where} must hold values of one type; {got}.")
+        super().__init__(f"{held}\nHint: convert it to numbers or to text first")
 
 
 class MiscalWarning(UserWarning):
@@ -61,13 +67,24 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
     'y_prob' must lie in [0, 1]; row 3 has 1.2.
     Hint: logits? pass logit=True
     """
-    text = f"{where} {what}".strip()
+    text = visible(f"{where} {what}".strip())
     if got:
-        text += f"; {unboxed(got)}"
+        text += f"; {visible(unboxed(got))}"
     text += "."
     if hint:
-        text += f"\nHint: {hint}"
+        text += f"\nHint: {visible(hint)}"
     return MiscalError(text)
+
+
+def visible(text: object, keep: str = "") -> str:
+    r"""Text in one line, what a terminal or a log would act on spelt: controls, escapes, ends of lines, overrides.
+
+    keep : controls that are ours and stay
+
+    >>> print(visible("a\nb\x1b[31m \u202ec"))
+    a\nb\x1b[31m \u202ec
+    """
+    return _ACTING.sub(lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], str(text))
 
 
 def unboxed(text: str) -> str:
@@ -109,4 +126,4 @@ def warn(text: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "miscal":
         level += 1
         frame = frame.f_back  # type: ignore[assignment]
-    warnings.warn(text, MiscalWarning, stacklevel=level + 1)
+    warnings.warn(visible(text), MiscalWarning, stacklevel=level + 1)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from miscal.data import checks, outcomes
 from miscal.data.columns import Columns
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of, to_arrow
 from miscal.data.vectors import Vector, encoded, flat, locked
 
@@ -186,7 +186,7 @@ class Predictions:
             parts.append(f"{self.ignored:,} ignored")
         if self.columns:
             names = list(self.columns)
-            parts.append(f"columns: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}")
+            parts.append(f"columns: {', '.join(map(visible, names[:8]))}{', ...' if len(names) > 8 else ''}")
         return f"Predictions({', '.join(parts)})"
 
     @cached_property

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, visible
 from miscal.data.outputs import check_file, write_whole
 from miscal.page.words import finite
 
@@ -53,7 +53,12 @@ def items(value: object) -> list[Any]:
 
 
 def text(value: object) -> str:
-    """The value as text, nothing for None."""
+    """The value as text in one line, nothing for None."""
+    return "" if value is None else visible(value)
+
+
+def raw(value: object) -> str:
+    """The value as text, to the letter: a name that is looked up, an expression that is read again."""
     return "" if value is None else str(value)
 
 
@@ -119,10 +124,10 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "float": finite,
     "int": whole,
     "bool": bool,
-    "str | None": lambda value: text(value) or None,
+    "str | None": lambda value: raw(value) or None,
     "float | None": lambda value: None if math.isnan(finite(value)) else finite(value),
     "list[str]": lambda value: [text(item) for item in items(value)],
-    "tuple[str, ...]": lambda value: tuple(text(item) for item in items(value)),
+    "tuple[str, ...]": lambda value: tuple(raw(item) for item in items(value)),
     "tuple[float, float]": ends,
     "Mapping[str, Any]": mapping,
     "Columns": Columns,

@@ -33,6 +33,7 @@ _KINDS = {
     "NeuralCalibration": "by_columns.neural",
     "Chain": "compose.combined",
     "Blend": "compose.combined",
+    "Choose": "compose.chooser",
 }
 _HOMES = _KINDS | {
     "Recalibrator": "base",

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from miscal.data.errors import refusal
+from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.score.curves import PlattScaling
 
@@ -129,6 +129,9 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         given = {name: value for name, value in params.items() if name != "groups"}
         if sample_weight is not None and has_fit_parameter(estimator, "sample_weight"):
             given["sample_weight"] = sample_weight
+        elif sample_weight is not None and not self._prefit(estimator):
+            what = f"{type(estimator).__name__} does not take sample_weight, so the weights count in the recalibration"
+            warn(f"{what} only. With sklearn.set_config(enable_metadata_routing=True) pipelines pass them on")
         return given, {"groups": params["groups"]} if "groups" in params else {}
 
     def _held_out(

@@ -309,10 +309,14 @@ Node = (
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """Of several classes: P = softmax(slopes @ ln p + shifts), p held at 1e-12 or more."""
+    """Of several classes: P = softmax(slopes @ ln p + shifts), p held at 1e-12 or more.
+
+    With a power, from ln p the logarithm of sum p^power, over the power, is taken off.
+    """
 
     slopes: Floats  # (K, K)
     shifts: Floats  # (K,)
+    power: float | None = None
 
 
 @dataclass(frozen=True)
@@ -376,13 +380,26 @@ def logs_of_classes(event: Node) -> tuple[Log, Log]:
     return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
 
 
-def softmax_of(slopes: Floats, shifts: Floats) -> Sigmoid | Softmax:
+def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Sigmoid | Softmax:
     """Softmax of slopes @ ln p + shifts; of two classes (ln(1 - p), ln p) one sigmoid."""
     if len(shifts) > 2:
-        return Softmax(slopes, shifts)
+        return Softmax(slopes, shifts, power)
     rest, event = (slopes[1] - slopes[0]).tolist()
     own, other = logs_of_classes(Probability())
-    return Sigmoid(Linear(((float(rest), other), (float(event), own)), float(shifts[1] - shifts[0])))
+    terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
+    if power is not None:
+        terms += ((-(rest + event) / power, _log_of_powers(own, other, power)),)
+    return Sigmoid(Linear(terms, float(shifts[1] - shifts[0])))
+
+
+def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
+    """Ln(p^power + (1 - p)^power), the larger taken out."""
+
+    def beyond(larger: Node, smaller: Node) -> Linear:
+        share = Log(Sigmoid(Linear(((power, larger), (-power, smaller)), 0.0)))
+        return Linear(((power, larger), (-1.0, share)), 0.0)
+
+    return Cut(Probability(), 0.5, beyond(other, own), beyond(own, other))
 
 
 def powers(power: float, n_classes: int) -> Softmax:

@@ -58,6 +58,9 @@ def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
     if isinstance(found, nodes.Softmax):
         low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
         logs = graph.add("Log", [graph.add("Clip", [p, low, high])])
+        if found.power is not None:
+            heated = graph.add("LogSoftmax", [graph.add("Mul", [logs, found.power])], axis=1)
+            logs = graph.add("Div", [heated, found.power])
         scores = graph.add("MatMul", [logs, np.ascontiguousarray(found.slopes.T)])
         return graph.add("Softmax", [graph.add("Add", [scores, found.shifts])], axis=1)
     if isinstance(found, nodes.Each):

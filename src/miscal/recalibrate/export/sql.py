@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from miscal.data.errors import refusal
 from miscal.recalibrate.export import formula as nodes
 
@@ -184,11 +186,16 @@ def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
 def _softmax(parts: nodes.Softmax, writers: Sequence[Writer]) -> Iterator[str]:
     """One expression a class."""
     logs = [f"LN({writer.greatest}({writer.column}, {digits(nodes.LOGIT_CLIP)}))" for writer in writers]
+    slopes = parts.slopes
+    if parts.power is not None:
+        heated = " + ".join(f"EXP({digits(parts.power)} * {log})" for log in logs)
+        logs = [*logs, f"LN({heated})"]
+        slopes = np.column_stack([slopes, -slopes.sum(axis=1) / parts.power])
     for k, writer in enumerate(writers):
         rest = []
         for j in range(len(writers)):
             if j != k:
-                off = parts.slopes[j] - parts.slopes[k]
+                off = slopes[j] - slopes[k]
                 terms = [f"{digits(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
                 shift = digits(parts.shifts[j] - parts.shifts[k])
                 rest.append(writer.exp(" + ".join([shift, *terms])))

@@ -43,12 +43,14 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
     return scores, (np.log(sums) + highest).squeeze(classes)
 
 
-def softmax_map(probability: Floats, slopes: Floats, shifts: Floats) -> Floats:
-    """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K)."""
+def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
+    """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K); with `power`, ln p less ln(sum p^power) / power."""
     matrix = pairs(probability) if probability.ndim == 1 else probability
     out = np.empty(matrix.shape)
     for start in range(0, len(matrix), BLOCK):
         logs = logs_of(matrix[start : start + BLOCK])
+        if power is not None:
+            logs -= softmax(power * logs)[1][:, None] / power
         out[start : start + BLOCK] = softmax((logs * slopes if slopes.ndim == 1 else logs @ slopes.T) + shifts)[0]
     return out
 
@@ -75,9 +77,15 @@ class SoftmaxFit:
     """
 
     def __init__(
-        self, sample: Sample, penalty: Floats, target: Floats, centre: Floats | float = 0.0, scale: Floats | float = 1.0
+        self,
+        sample: Sample,
+        penalty: Floats,
+        target: Floats,
+        centre: Floats | float = 0.0,
+        scale: Floats | float = 1.0,
+        normal: bool = False,
     ) -> None:
-        self.sample, self.penalty, self.target = sample, penalty, target
+        self.sample, self.penalty, self.target, self.normal = sample, penalty, target, normal
         self.centre, self.scale = np.reshape(centre, (-1, 1)), np.reshape(scale, (-1, 1))
         self.free, width = penalty.shape
         self.diagonal = width == 2
@@ -92,6 +100,8 @@ class SoftmaxFit:
         part = self.sample.probability[start:stop]
         matrix = np.ascontiguousarray((pairs(part) if part.ndim == 1 else part).T)
         made: Floats = (logs_of(matrix) - self.centre) * self.scale
+        if self.normal:  # logarithms of probabilities that sum to 1
+            made -= softmax(made, 0)[1]
         if self.keeping:
             self.known[start] = made
         return made
@@ -233,13 +243,14 @@ def fitted(
     target: Floats,
     centre: Floats | float = 0.0,
     scale: Floats | float = 1.0,
+    normal: bool = False,
 ) -> tuple[Floats, bool]:
     """The minimum of `SoftmaxFit`, and whether the classes are separated; of many rows, from that of a part of them."""
     part = sample.thinned()
     if part is not None:
-        warm, separated = SoftmaxFit(part, penalty, target, centre, scale).minimum(start)
+        warm, separated = SoftmaxFit(part, penalty, target, centre, scale, normal).minimum(start)
         start = start if separated else warm
-    return SoftmaxFit(sample, penalty, target, centre, scale).minimum(start)
+    return SoftmaxFit(sample, penalty, target, centre, scale, normal).minimum(start)
 
 
 def moments(sample: Sample) -> tuple[Floats, Floats]:

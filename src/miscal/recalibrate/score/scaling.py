@@ -62,6 +62,10 @@ class VectorScaling(Recalibrator):
     def _formula(self) -> Formula:
         return softmax_of(np.diag(self.slopes_), self.shifts_)
 
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()} if n_classes > 2 else {}
+
     def _summary(self) -> str:
         return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"
 
@@ -69,8 +73,9 @@ class VectorScaling(Recalibrator):
 class StructuredScaling(Recalibrator):
     """Vector or matrix scaling with ridge penalties that shrink it towards temperature scaling (Berta et al. 2026).
 
-    P = softmax((I + diag(v) + M) z + b), z = ln(p) / temperature, p held at 1e-12 or more. The temperature is that of
-    `TemperatureScaling`; then v, b and, with ``structure="matrix"``, M (0 on its diagonal) minimise
+    P = softmax((I + diag(v) + M) z + b), z the logarithms of the probabilities after `TemperatureScaling` (they sum to
+    1; p is held at 1e-12 or more), as its authors' package has it. The temperature is found first; then v, b and, with
+    ``structure="matrix"``, M (0 on its diagonal) minimise
 
         sum of log losses + strength (K (sum v² + sum b²) + K (K - 1) sum M²)
 
@@ -90,7 +95,8 @@ class StructuredScaling(Recalibrator):
     ----------
     temperature_ : float
     coefficients_ : (1, K) or (K, K)
-        The factors of ln p, the temperature included: the diagonal only, or the whole matrix.
+        The factors of ln p, less ln(sum p^(1/temperature)) temperature, the temperature included: the diagonal only, or
+        the whole matrix.
     intercepts_ : (K,) b
 
     Examples
@@ -125,18 +131,18 @@ class StructuredScaling(Recalibrator):
         if self.structure == "vector":
             target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
         penalty[:, -1] = own
-        found, _ = fitted(sample, target, penalty, target, scale=power)
+        found, _ = fitted(sample, target, penalty, target, scale=power, normal=True)
         self.temperature_ = heat.temperature_
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
 
     def _map(self, probability: Floats) -> Floats:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
-        return softmax_map(probability, slopes, self.intercepts_)
+        return softmax_map(probability, slopes, self.intercepts_, 1.0 / self.temperature_)
 
     def _formula(self) -> Formula:
         full = np.diag(self.coefficients_[0]) if self.structure == "vector" else self.coefficients_
-        return softmax_of(full, self.intercepts_)
+        return softmax_of(full, self.intercepts_, 1.0 / self.temperature_)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
