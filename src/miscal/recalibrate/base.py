@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal, warn
+from miscal.data.errors import MiscalError, MiscalWarning, refusal, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
@@ -25,6 +26,10 @@ from miscal.recalibrate.state import Field, dumps, label_array, loads, state, st
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
+
+
+class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
+    """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +328,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_fitted(self) -> None:
         """Refuse unless `fit` was called."""
         if not self.is_fitted():
-            raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+            raise NotFitted(str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")))
 
     def formula(self) -> Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
