@@ -136,3 +136,25 @@ def test_the_page_of_commands_has_every_command() -> None:
     )  # fmt: skip
     for name in main.list_commands(None):
         assert f"Usage: miscal {name}" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+def test_a_pattern_names_the_probabilities_of_many_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(12), 600)
+    y = (p.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1).clip(0, 11)
+    pq.write_table(pa.table({"y": y} | {f"p_{k}": p[:, k] for k in range(12)}), "t.parquet")  # p_2 before p_10
+    gate = ["check", "t.parquet", "--outcome", "y", "--max-expected", "1.0", "--json"]
+    pattern = CliRunner().invoke(main, [*gate, "a.json", "--probability", "p_*"])
+    assert pattern.exit_code == 0, pattern.output
+    named = [word for k in range(12) for word in ("--probability", f"p_{k}")]
+    assert CliRunner().invoke(main, [*gate, "b.json", *named]).exit_code == 0
+    first, second = (Path(name).read_text(encoding="utf-8") for name in ("a.json", "b.json"))
+    assert first == second
+    wrong = CliRunner().invoke(main, [*gate, "c.json", "--probability", "q_*"])
+    assert wrong.exit_code == 2
+    assert "no column like 'q_*'" in wrong.output
