@@ -1,6 +1,6 @@
-"""An evaluator for MLflow.
+"""An evaluator for MLflow, `evaluators=["miscal"]` of `mlflow.models.evaluate`.
 
-``mlflow.models.evaluate(data=frame, targets="late", predictions="score", evaluators=["miscal"])``. The predictions are probabilities: a column of the data, or what the model gives. Metrics and the page are logged to the
+The predictions are probabilities: a column of the data, or what the model gives. Metrics and the page are logged to the
 run. `evaluator_config` goes to `miscal.audit`.
 """
 

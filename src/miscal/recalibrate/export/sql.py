@@ -174,7 +174,8 @@ class Writer:
         if isinstance(node.first, nodes.Probability):
             return self.write(node.second)
         first = self.write(node.first)
-        if not self.dialect.let:
+        short = isinstance(node.first, nodes.Held) and isinstance(node.first.inner, nodes.Probability)
+        if short or not self.dialect.let:
             return replace(self, column=_short(first)).write(node.second)
         name = self.fresh("step")
         return self.let(name, first, replace(self, column=name).write(node.second))
