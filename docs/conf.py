@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the extension mathml besid
 project = "miscal"
 author = "The miscal developers"
 copyright = "2026, The miscal developers"
-release = getattr(miscal, "__version__", "0.1.0")
+release = miscal.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "how-to/shipping.md"]
+exclude_patterns = ["_build", "how-to/shipping.md", "how-to/run.md"]
 html_theme = "furo"
 html_title = "miscal"
 napoleon_google_docstring = False
@@ -75,8 +75,25 @@ def reference_pages() -> dict[str, str]:
         if names:
             entries = "\n".join(entry(module, name) for name in names)
             pages[module] = f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n"
+    pages["command-line"] = command_page()
     listing = "```{toctree}\n" + "".join(f"{page}\n" for page in pages) + "```\n" if pages else ""
     return pages | {"index": f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}"}
+
+
+def command_page() -> str:
+    """Every command with its help, as the command prints it."""
+    import click
+
+    from miscal.cli import main
+
+    parts = ["# The command line\n\nAlso as `python -m miscal`.\n"]
+    with click.Context(main, info_name="miscal") as outer:
+        for name in main.list_commands(outer):
+            command = main.get_command(outer, name)
+            assert command is not None
+            with click.Context(command, parent=outer, info_name=name) as context:
+                parts.append(f"## miscal {name}\n\n```text\n{command.get_help(context)}\n```\n")
+    return "\n".join(parts)
 
 
 def write_reference(_app: object) -> None:

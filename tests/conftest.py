@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import databases
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -63,3 +66,17 @@ def java() -> str:
     if found is None:
         pytest.skip("no java on this machine: apt-get install openjdk-17-jre-headless")
     return found
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[databases.Run]:
+    """A PostgreSQL of the tests' own."""
+    with databases.postgres() as run:
+        yield run
+
+
+@pytest.fixture(scope="session", params=databases.DATABASES)
+def database(request: pytest.FixtureRequest) -> tuple[str, databases.Run]:
+    """The name of a dialect, and what runs it."""
+    made = {"duckdb": databases.in_duckdb, "sqlite": databases.in_sqlite}
+    return request.param, made.get(request.param) or request.getfixturevalue("postgres")

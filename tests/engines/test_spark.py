@@ -219,3 +219,33 @@ def test_a_recalibrator_within_groups_is_fitted_to_a_frame_and_applied_as_a_colu
     assert model.to_json() == memory.to_json()
     rows = recalibrated(frame, model, "p").select("p", "flag", "recalibrated").toArrow()
     assert np.array_equal(rows["recalibrated"].to_numpy(), memory.predict_proba(rows["p"], rows.select(["flag"]))[:, 1])
+
+
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+def test_maps_in_spark_sql(spark, made):
+    """NULL and NaN, unseen levels, quotes and backslashes in names and levels, values under names."""
+    from miscal import recalibrate
+
+    rng = np.random.default_rng(0)
+    p, odd = rng.beta(2, 2, 1500), "the `state` it's"
+    X = {odd: rng.choice(["a'b", "c\\d", "e\n"], 1500), "floor": rng.integers(0, 3, 1500).astype(float)}
+    y = (rng.random(1500) < np.where(X[odd] == "a'b", p**3, p)).astype(int)
+    groups = recalibrate.GroupWise(recalibrate.PlattScaling(), columns=[odd, "floor"], min_rows=20)
+    models = [
+        recalibrate.BetaCalibration(), recalibrate.IsotonicCalibration(), recalibrate.VariableTree(),
+        recalibrate.Chain([recalibrate.HistogramBinning(bins=9), groups, recalibrate.TemperatureScaling()]),
+        recalibrate.MulticalibrationBoost(rounds=2), recalibrate.AugmentedBeta(),
+    ]  # fmt: skip
+    expressions = [model.fit(p, y, X).to_sql("p", dialect="spark") for model in models]
+    asked = [0.0, 1.0, 1e-310, 0.3, 0.7, None, float("nan"), 1.5]
+    levels = ["a'b", "c\\d", "e\n", None, "new", "a'b", "a'b", "a'b"]
+    floors = [0.0, 1.0, np.nan, 2.0, 9.0, 0.0, 0.0, 0.0]
+    schema = f"row int, p double, `{odd.replace('`', '``')}` string, floor double"
+    frame = spark.createDataFrame(list(zip(range(8), asked, levels, floors, strict=True)), schema)
+    listed = [f"{text} AS q{i}" for i, text in enumerate(expressions)]
+    rows = frame.selectExpr("row", *listed).orderBy("row").collect()
+    found = np.array([[np.nan if cell is None else cell for cell in row[1:]] for row in rows])
+    assert np.isnan(found[5:]).all()
+    for i, model in enumerate(models):
+        expected = model.predict_proba(asked[:5], {odd: levels[:5], "floor": floors[:5]})[:, 1]
+        np.testing.assert_allclose(found[:5, i], expected, rtol=0, atol=1e-12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import math
 from typing import Any
 
 import duckdb
@@ -17,20 +17,21 @@ from miscal.recalibrate import GroupWise, PlattScaling, Recalibrator, SamplingCo
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
+STATE = "state it's"
 BESIDE = {
     "tree": recalibrate.VariableTree(min_leaf=0.03, max_depth=4),
-    "tree of words": recalibrate.VariableTree(columns=["state", "member"], leaf=recalibrate.IsotonicCalibration()),
+    "tree of words": recalibrate.VariableTree(columns=[STATE, "member"], leaf=recalibrate.IsotonicCalibration()),
     "augmented": recalibrate.AugmentedLogistic(degree=3),
     "augmented on probability": recalibrate.AugmentedLogistic(on="probability", l2=1.0),
     "augmented beta": recalibrate.AugmentedBeta(degree=2),
     "boosting": recalibrate.MulticalibrationBoost(rounds=3),
     "boosting, no round": recalibrate.MulticalibrationBoost(rounds=0),
-    "groups": GroupWise(PlattScaling(), columns=["state"]),
+    "groups": GroupWise(PlattScaling(), columns=[STATE]),
     "groups of truth values": GroupWise(PlattScaling(), columns=["member"], pooling=False),
-    "groups in groups": GroupWise(recalibrate.BetaCalibration(), columns=["state", "floor", "member"], min_rows=30),
-    "groups, global": GroupWise(PlattScaling(), columns=["state", "floor"], handle_unknown="global"),
-    "groups, identity": GroupWise(PlattScaling(), columns=["state", "floor"], handle_unknown="identity", min_rows=150),
-    "groups, error": GroupWise(recalibrate.HistogramBinning(), columns=["state", "floor"], handle_unknown="error"),
+    "groups in groups": GroupWise(recalibrate.BetaCalibration(), columns=[STATE, "floor", "member"], min_rows=30),
+    "groups, global": GroupWise(PlattScaling(), columns=[STATE, "floor"], handle_unknown="global"),
+    "groups, identity": GroupWise(PlattScaling(), columns=[STATE, "floor"], handle_unknown="identity", min_rows=150),
+    "groups, error": GroupWise(recalibrate.HistogramBinning(), columns=[STATE, "floor"], handle_unknown="error"),
     "chain": recalibrate.Chain(
         [SamplingCorrection(rate=0.4), recalibrate.MulticalibrationBoost(rounds=1), recalibrate.BetaCalibration()]
     ),
@@ -42,10 +43,9 @@ def table(size: int, seed: int, states: list[Any], floors: int) -> dict[str, Any
     rng = np.random.default_rng(seed)
     return {
         "age": np.where(rng.random(size) < 0.07, np.nan, rng.uniform(20, 80, size).round(1)),
-        "state": rng.choice(np.array(states, dtype=object), size),
+        STATE: rng.choice(np.array(states, dtype=object), size),
         "floor": rng.integers(0, floors, size).astype(np.float64),
         "member": rng.random(size) < 0.4,
-        "the row's number": np.arange(size),
     }
 
 
@@ -55,7 +55,6 @@ def fitted(request: pytest.FixtureRequest) -> Recalibrator:
     p = rng.beta(1, 3, 3000)
     X = table(3000, 1, ["a", "it's", "c", None], 4)
     X["floor"][rng.random(3000) < 0.05] = np.nan
-    X.pop("the row's number")
     y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
     return clone(BESIDE[request.param]).fit(p, np.ones(3000, int) if request.param == "one class" else y, X)
 
@@ -73,42 +72,15 @@ def asked() -> tuple[np.ndarray, dict[str, Any]]:
 def refused(fitted: Recalibrator, X: dict[str, Any]) -> np.ndarray:
     """Rows that the policy "error" refuses."""
     if getattr(fitted, "handle_unknown", "") != "error":
-        return np.zeros(len(X["state"]), bool)
-    return np.array([state == "never seen" for state in X["state"]]) | (X["floor"] > 3)
+        return np.zeros(len(X[STATE]), bool)
+    return np.array([state == "never seen" for state in X[STATE]]) | (X["floor"] > 3)
 
 
-def test_sql(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+def test_sql(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]], database: tuple[str, Any]) -> None:
+    """NULL and NaN, unseen levels, quotes in names and levels."""
     p, X = asked
-    data = {name: pa.array(values, from_pandas=False) for name, values in X.items()}
-    connection = duckdb.connect()
-    connection.register("t", pa.table(data | {"p": p}))
-    expression = fitted.to_sql("p")
-    answer = connection.execute(f'SELECT {expression} AS q FROM t ORDER BY "the row\'s number"').fetchnumpy()["q"]
-    found, out = np.ma.filled(np.ma.asarray(answer).astype(float), np.nan), refused(fitted, X)
-    assert np.isnan(found[out]).all()
-    expected = fitted.predict_proba(p[~out], {name: values[~out] for name, values in X.items()})[:, 1]
-    np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-12)
-
-
-def test_sql_in_sqlite(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) -> None:
-    p, X = asked
-    names = list(X)
-    connection = sqlite3.connect(":memory:")
-    listed = ", ".join(f'"{name}"' for name in [*names, "p"])
-    connection.execute(f"CREATE TABLE t ({listed})")
-    table = [
-        [None if value != value else getattr(value, "item", lambda v=value: v)() for value in X[name]] for name in names
-    ]
-    connection.executemany(
-        f"INSERT INTO t VALUES ({', '.join('?' * (len(names) + 1))})", list(zip(*table, p.tolist(), strict=True))
-    )
-    expression = fitted.to_sql("p", dialect="sqlite")
-    try:
-        answer = connection.execute(f'SELECT {expression} FROM t ORDER BY "the row\'s number"').fetchall()
-    except sqlite3.OperationalError as error:
-        assert "no such function" in str(error)  # noqa: PT017
-        pytest.skip("this SQLite has no mathematical functions")
-    found, out = np.array([np.nan if row[0] is None else row[0] for row in answer]), refused(fitted, X)
+    dialect, run = database
+    found, out = run({**X, "p": p}, [fitted.to_sql("p", dialect=dialect)])[:, 0], refused(fitted, X)
     assert np.isnan(found[out]).all()
     expected = fitted.predict_proba(p[~out], {name: values[~out] for name, values in X.items()})[:, 1]
     np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-12)
@@ -117,15 +89,14 @@ def test_sql_in_sqlite(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, 
 def test_onnx(fitted: Recalibrator, asked: tuple[np.ndarray, dict[str, Any]]) -> None:
     runtime = pytest.importorskip("onnxruntime")
     p, X = asked
-    single = p.astype(np.float32)
     session = runtime.InferenceSession(fitted.to_onnx(), providers=["CPUExecutionProvider"])
-    words = np.array(["" if state is None else state for state in X["state"]], dtype=object)
-    given = {"probability": single} | X | {"state": words}
+    words = np.array(["" if state is None else state for state in X[STATE]], dtype=object)
+    given = {"probability": p} | X | {STATE: words}
     (found,) = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})
     out = refused(fitted, X)
     assert np.isnan(found[out]).all()
-    expected = fitted.predict_proba(single[~out].astype(np.float64), {name: values[~out] for name, values in X.items()})
-    np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-6)
+    expected = fitted.predict_proba(p[~out], {name: values[~out] for name, values in X.items()})
+    np.testing.assert_allclose(found[~out], expected, rtol=0, atol=1e-12)
 
 
 def test_a_network_in_onnx(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
@@ -134,32 +105,26 @@ def test_a_network_in_onnx(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
     rng = np.random.default_rng(3)
     q = rng.beta(1, 3, 1000)
     X = table(1000, 1, ["a", "it's", "c", None], 4)
-    X.pop("the row's number")
     made = recalibrate.NeuralCalibration(hidden=(8,), epochs=2, nominal=["floor"], progress=False)
     made.fit(q, (rng.random(1000) < q).astype(int), X)
     p, Z = asked
-    single = p.astype(np.float32)
     session = runtime.InferenceSession(made.to_onnx(), providers=["CPUExecutionProvider"])
-    given = {"probability": single} | Z | {"state": np.array([s or "" for s in Z["state"]], dtype=object)}
+    given = {"probability": p} | Z | {STATE: np.array([s or "" for s in Z[STATE]], dtype=object)}
     (found,) = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})
-    np.testing.assert_allclose(found, made.predict_proba(single.astype(np.float64), Z), rtol=0, atol=1e-6)
-    with pytest.raises(MiscalError, match="holds a network"):
-        made.to_sql()
+    np.testing.assert_allclose(found, made.predict_proba(p, Z), rtol=0, atol=1e-6)
 
 
-def test_a_blend(asked: tuple[np.ndarray, dict[str, Any]]) -> None:
+def test_a_blend(asked: tuple[np.ndarray, dict[str, Any]], database: tuple[str, Any]) -> None:
     """To 1e-12 for scores away from 0 and 1; at them 1 - p has few digits, and so has the mean of logits."""
     rng = np.random.default_rng(3)
     p, X = rng.beta(1, 3, 3000), table(3000, 1, ["a", "it's", "c", None], 4)
     y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
     members = [PlattScaling(), recalibrate.MulticalibrationBoost(rounds=1), recalibrate.AugmentedBeta(l2=1.0)]
-    made = recalibrate.Blend(members).fit(p, y, {name: X[name] for name in ("age", "state", "member")})
+    made = recalibrate.Blend(members).fit(p, y, {name: X[name] for name in ("age", STATE, "member")})
     assert len(made.members_) > 1
     p, X = asked
-    data = {name: pa.array(values, from_pandas=False) for name, values in X.items()}
-    connection = duckdb.connect()
-    connection.register("t", pa.table(data | {"p": p}))
-    answer = connection.execute(f'SELECT {made.to_sql("p")} AS q FROM t ORDER BY "the row\'s number"').fetchnumpy()["q"]
+    dialect, run = database
+    answer = run({**X, "p": p}, [made.to_sql("p", dialect=dialect)])[:, 0]
     expected = made.predict_proba(p, X)[:, 1]
     inside = (p > 1e-4) & (p < 1.0 - 1e-4)
     np.testing.assert_allclose(answer[inside], expected[inside], rtol=0, atol=1e-12)
@@ -186,30 +151,35 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("made", CLASSES, ids=repr)
-def test_several_classes(made: Recalibrator) -> None:
+def test_several_classes(made: Recalibrator, database: tuple[str, Any]) -> None:
     runtime = pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(4), 1000)
     y = (p.cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1) % 3  # the last class never happens
     fitted = clone(made).fit(p, y)
-    asked = np.concatenate([np.eye(4), p[:300] ** 4 / (p[:300] ** 4).sum(axis=1, keepdims=True)]).astype(np.float32)
-    wide = asked.astype(np.float64)
-    expected = fitted.predict_proba(wide)
+    asked = np.concatenate([np.eye(4), p[:300] ** 4 / (p[:300] ** 4).sum(axis=1, keepdims=True)])
+    expected = fitted.predict_proba(asked)
     names = [f"class {k}" for k in range(4)]
-    connection = duckdb.connect()
-    connection.register("t", pa.table(dict(zip(names, wide.T, strict=True)) | {"row": np.arange(len(wide))}))
-    listed = ", ".join(f"{text} AS q{k}" for k, text in enumerate(fitted.to_sql(names)))
-    answer = connection.execute(f'SELECT {listed} FROM t ORDER BY "row"').fetchnumpy()
-    np.testing.assert_allclose(np.stack([answer[f"q{k}"] for k in range(4)], axis=1), expected, rtol=0, atol=1e-12)
+    dialect, run = database
+    wrong = [[None, 0.5, 0.5, 0.0], [math.nan, 0.5, 0.5, 0.0], [0.5, 0.5, 0.5, 0.5], [-0.1, 0.5, 0.6, 0.0]]
+    given = dict(zip(names, np.concatenate([asked, np.array(wrong, object)]).T, strict=True))
+    found = run(given, fitted.to_sql(names, dialect=dialect))
+    assert np.isnan(found[-4:]).all()
+    np.testing.assert_allclose(found[:-4], expected, rtol=0, atol=1e-12)
     session = runtime.InferenceSession(fitted.to_onnx(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, {"probability": asked})[0], expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(session.run(None, {"probability": asked})[0], expected, rtol=0, atol=1e-12)
+    assert np.isnan(session.run(None, {"probability": np.array(wrong, float)})[0]).all()
 
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     rng = np.random.default_rng(0)
     p = rng.random(600)
-    return p, (rng.random(600) < p).astype(int), {"age": rng.uniform(20, 80, 600), "state": rng.choice(["a", ""], 600)}
+    return (
+        p,
+        (rng.random(600) < p).astype(int),
+        {"age": rng.uniform(20, 80, 600), STATE: rng.choice(["a", ""], 600)},
+    )
 
 
 @pytest.mark.parametrize("write", ["to_sql", "to_onnx"])
@@ -218,7 +188,7 @@ def test_what_cannot_be_written_says_why(write: str, rows: tuple[Any, ...]) -> N
     cases = [
         (recalibrate.LocalRecalibration(), "compares a row with the rows", "apply_one"),
         (recalibrate.Augmentation(), "classifiers of another library", "MulticalibrationBoost"),
-        (GroupWise(recalibrate.AugmentedLogistic(columns=["age"]), columns=["state"]), "its groups hold", ""),
+        (GroupWise(recalibrate.AugmentedLogistic(columns=["age"]), columns=[STATE]), "its groups hold", ""),
         (recalibrate.IsotonicCalibration(out_of_bounds="raise"), "out_of_bounds", "clip"),
     ]
     for made, why, instead in cases:
@@ -232,7 +202,7 @@ def test_what_cannot_be_written_says_why(write: str, rows: tuple[Any, ...]) -> N
 def test_names_and_levels_that_do_not_fit(rows: tuple[Any, ...]) -> None:
     p, y, X = rows
     with pytest.raises(MiscalError, match="empty string"):
-        GroupWise(PlattScaling(), columns=["state"]).fit(p, y, X).to_onnx()
+        GroupWise(PlattScaling(), columns=[STATE]).fit(p, y, X).to_onnx()
     with pytest.raises(MiscalError, match="rename"):
         recalibrate.VariableTree().fit(p, y, {"probability": X["age"]}).to_onnx()
     several = np.stack([p / 2, 1 - p, p / 2], axis=1)

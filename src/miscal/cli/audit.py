@@ -16,7 +16,7 @@ __all__ = ["audit", "demo", "merge", "page", "tally"]
 
 
 @click.command()
-@click.argument("file", type=common.PATH)
+@click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
 @common.TIME
 @common.EVERY
@@ -102,7 +102,7 @@ def demo(out: Path, effort: str, seed: int) -> None:
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", is_eager=True)
 @click.option("--out", required=True, type=common.PATH, help="File to write, such as day1.tally.")
 @click.option("--like", type=common.PATH, help="Tally whose edges are used, so that both can be added.")
 @common.outcome(required=True)

@@ -17,7 +17,7 @@ GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", 
 
 
 @click.command()
-@click.argument("file", type=common.PATH)
+@click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
 @common.TIME
 @common.EVERY

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import click
 
-from miscal.data.errors import refusal
+from miscal.data.errors import nearest, refusal
 
 Option = Callable[[Any], Any]
 PATH = click.Path(path_type=Path)
@@ -47,7 +48,25 @@ def outcome(*, required: bool = False) -> Option:
 
 def probability(*, required: bool = False) -> Option:
     """The columns of the probability."""
-    return click.option("--probability", required=required, multiple=True, help="Column of the probability; repeat.")
+    text = "Column of the probability; repeat, or a pattern such as 'p_*'."
+    return click.option("--probability", required=required, multiple=True, callback=_matched, help=text)
+
+
+def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with each pattern replaced by the columns that match it, in the order of the table."""
+    file = context.params.get("file")  # an argument that is read before all options
+    if file is None or not any("*" in name for name in names):
+        return names
+    from miscal.engines.source import opened
+
+    known = opened(str(file)).names
+    found: list[str] = []
+    for name in names:
+        matching = [name] if name in known or "*" not in name else [each for each in known if fnmatchcase(each, name)]
+        if not matching:
+            raise refusal(f"has no column like '{name}'", where=f"'{file}'", hint=nearest(name, known))
+        found += matching
+    return tuple(dict.fromkeys(found))
 
 
 def suppress_below(default: int | None = 0, said: str = "", *, hidden: bool = False) -> Option:

@@ -22,7 +22,7 @@ METHODS = {
 
 
 @click.command()
-@click.argument("file", type=common.PATH)
+@click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options(suppressing=False)
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
@@ -83,7 +83,7 @@ def _columns(file: Path) -> str:
 
 @click.command()
 @click.argument("model", type=common.PATH)
-@click.argument("file")
+@click.argument("file", is_eager=True)
 @common.probability(required=True)
 @common.LOGIT
 @click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
@@ -102,7 +102,7 @@ def apply(
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", is_eager=True)
 @click.option("--method", required=True, type=click.Choice(list(METHODS)), help="What is fitted.")
 @click.option("--bins", type=int, help="Number of bins, of histogram and scaling-binning.")
 @click.option("--group", multiple=True, help="Column within whose levels it is fitted; repeat, coarsest first.")

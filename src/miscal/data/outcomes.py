@@ -86,19 +86,27 @@ def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
     elif len(labels) > 2:
         hint = "only two classes are possible with one column of probabilities"
     else:
-        hint = "name the event: positive=LABEL"
+        hint = _event_hint(labels, where)
     return f"{hint}; labels found: {_listed(labels)}"
 
 
+def _event_hint(labels: list[Any], where: str) -> str:
+    """How the event is named: a table has `positive=`, a function of arrays has not."""
+    if not where.startswith("'y"):
+        return "name the event: positive=LABEL, or give 0 and 1"
+    return f"give truth values, such as y == {labels[-1]!r}, or Predictions(..., positive={labels[-1]!r})"
+
+
 def _refuse_words(vector: Vector, n_classes: int, where: str) -> None:
-    named, hint = "event", "pass positive=LABEL, or give 0 and 1"
+    labels = factorise(vector, where=where)[1]
+    named, hint = "event", _event_hint(labels, where)
     if n_classes > 2:
         named = "classes"
         hint = (
             "give the number of each row's column of probabilities, such as numpy.searchsorted(model.classes_, y), or "
             "name the columns with Predictions(..., classes=[...])"
         )
-    hint += f"; labels found: {_listed(factorise(vector, where=where)[1])}"
+    hint += f"; labels found: {_listed(labels)}"
     value = vector[0] if isinstance(vector, np.ndarray) else vector[0].as_py()
     raise refusal(f"holds words, so the {named} must be named", where=where, got=f"row 0 has {value!r}", hint=hint)
 

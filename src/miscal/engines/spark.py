@@ -7,13 +7,14 @@ A task that is lost with its executor is run again by Spark and sends the same b
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import MiscalError, MissingExtra, check_named
+from miscal.data.errors import MiscalError, MissingExtra, check_named, refusal
 from miscal.engines.roles import Chunk
 from miscal.engines.source import Job, Packed, Source
 
@@ -72,6 +73,24 @@ def _states(rows: Iterable[Mapping[str, Any]]) -> Iterator[Packed]:
         if row["problem"] is not None:
             raise MiscalError(row["problem"])
         yield unpacked(row["state"])
+
+
+# What Spark's workers say if they run another Python than the driver, or one without this library.
+OTHER_PYTHON = ("PYTHON_VERSION_MISMATCH", "different version in worker", "No module named 'miscal'")
+
+
+def _collected(states: Any) -> Any:
+    """The rows that tasks sent; a worker with the wrong Python is refused in words."""
+    try:
+        return states.collect()
+    except Exception as error:
+        if not any(words in str(error) for words in OTHER_PYTHON):
+            raise
+        got = f"the driver runs {sys.executable} (Python {sys.version_info.major}.{sys.version_info.minor})"
+        hint = "set PYSPARK_PYTHON, before the session starts, to an interpreter that has miscal on every worker"
+        raise refusal(
+            "must run the driver's Python, with miscal", where="Spark's workers", got=got, hint=hint
+        ) from error
 
 
 def _task(job: Job, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -135,7 +154,7 @@ class SparkSource(Source):
         if self.parts > STATES:
             states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_task(job, joins=True), SCHEMA)
         total = job.start()
-        for state in _states(states.collect()):
+        for state in _states(_collected(states)):
             total.merge(state)
         return total
 

@@ -215,6 +215,10 @@ class VariableCurve:
         names = [f"{name}{end}" for name in ("observed", "predicted", "gap") for end in ("", "_low", "_high")]
         return Table({"value": self.grid, **{name: getattr(self, name) for name in names}})
 
+    def __repr__(self) -> str:
+        worst = f"largest gap {self.worst_gap:+.3g} at {self.worst_value:.4g}, p = {self.p_value:.2g} of the walk"
+        return f"VariableCurve: {worst}\n{self.frame()!r}"
+
 
 def variable_calibration_curve(
     y_true: Any,

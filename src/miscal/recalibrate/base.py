@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal, unboxed, warn
+from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
@@ -25,6 +26,7 @@ from miscal.recalibrate.export.formula import (
     Softmax,
     Then,
     no_formula,
+    settled,
     untouched,
 )
 from miscal.recalibrate.fitting.certain import limits
@@ -35,6 +37,10 @@ from miscal.recalibrate.state import Field, dumps, label_array, loads, state, st
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
+
+
+class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
+    """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
 
 
 @dataclass(frozen=True)
@@ -229,39 +235,46 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def to_sql(self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb") -> str | list[str]:
         """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
 
-        Plain SQL (CASE, LN, EXP, LEAST, GREATEST); numbers keep all their digits. Maps that look at columns name them
-        as fit did; missing is NULL (of numbers NaN too). Rounds of trees are nested in a scalar subquery. Where
-        `handle_unknown="error"` would raise, the expression is NULL. Refuses where there is no formula.
+        Plain SQL (CASE, LN, EXP, LEAST, GREATEST) in doubles; numbers keep all their digits. A score that
+        `predict_proba` would refuse (NULL, NaN, outside [0, 1]) gives NULL, and so does a level where
+        `handle_unknown="error"` would raise. Maps that look at columns name them as fit did; missing is NULL (of
+        numbers NaN too). Rounds of trees and steps of a chain are nested in a scalar subquery, or what the database
+        has for it. Refuses where there is no formula, and names that the database would take for one.
 
         Parameters
         ----------
         column : name of the column of probabilities, or of several classes one name each; they are quoted
-        dialect : {"duckdb", "postgres", "sqlite"}
+        dialect : {"duckdb", "postgres", "sqlite", "spark", "bigquery", "snowflake"}
             SQLite needs its mathematical functions (3.35, compiled in).
 
         Examples
         --------
         >>> from miscal.recalibrate import HistogramBinning
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.8], [0, 1, 1]).to_sql("p")
-        '(CASE WHEN "p" <= 0.5 THEN 0.5 ELSE 0.75 END)'
+        '(CASE WHEN "p" >= 0 AND "p" <= 1 THEN (CASE WHEN CAST("p" AS DOUBLE) <= 0.5e0 THEN 0.5e0 ELSE 0.75e0 END) END)'
         """
         from miscal.recalibrate.export.sql import to_sql
 
         return to_sql(self, column, dialect)
 
-    def to_onnx(self) -> bytes:
-        """The map as a serialised ONNX model: input `probability` (n,) float32, output `recalibrated` (n, 2) float32.
+    def to_onnx(self, *, dtype: str = "float64") -> bytes:
+        """The map as a serialised ONNX model: input `probability` (n,), output `recalibrated` (n, 2).
 
         Of several classes both are (n, K).
 
         Maps that look at columns have one more input (n,) a column, under its name: numbers as float64 (NaN missing),
-        words as strings (the empty string missing), truth values as booleans. Where `handle_unknown="error"` would
-        raise, the output is NaN. Needs the onnx extra. The arithmetic inside is double, so only the rounding of
-        probabilities to single precision remains. Refuses where there is no formula.
+        whole numbers of which some are 2**53 or more as int64 (none missing), words as strings (the empty string
+        missing), truth values as booleans. Where `predict_proba` would refuse the score, or `handle_unknown="error"`
+        the level, the output is NaN. Needs the onnx extra. Refuses where there is no formula.
+
+        Parameters
+        ----------
+        dtype : {"float64", "float32"}
+            Of the scores in and out. Single precision cannot tell 1 - 1e-9 from 1; inside all is double.
         """
         from miscal.recalibrate.export.onnx import to_onnx
 
-        return to_onnx(self)
+        return to_onnx(self, dtype)
 
     @property
     def keeps_ranking(self) -> bool:
@@ -348,7 +361,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def check_fitted(self) -> None:
         """Refuse unless `fit` was called."""
         if not self.is_fitted():
-            raise refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")
+            raise NotFitted(str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")))
 
     def formula(self) -> Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
@@ -390,7 +403,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
         columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
         p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns, names=METRIC))
-        return Sample(p.probability, p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
+        return Sample(settled(p.probability), p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
@@ -419,7 +432,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def checked(self, y_prob: Any) -> Floats:
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
-        probability = checks.probability_matrix(y_prob, "'y_prob'")[0]
+        probability = settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
         found = 2 if probability.ndim == 1 else probability.shape[1]
         if found != self.n_classes_:
             got = f"it has {found}, fit had {self.n_classes_}"

@@ -24,7 +24,7 @@ from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Samp
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.blas import one_thread
-from miscal.recalibrate.fitting.logistic import SEPARATED, Evaluate, Features, LogisticFit
+from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
 from miscal.recalibrate.state import state
@@ -333,7 +333,7 @@ class AugmentedBeta(_Augmented):
     l2 : float
         Penalty; scikit-learn's C is 1 / l2.
     clip : float
-        By how much probabilities of exactly 0 and 1 are moved inwards; no others are moved.
+        Probabilities are held within [clip, 1 - clip]: one nearer to 0 or 1 counts as that.
 
     Attributes
     ----------
@@ -356,7 +356,7 @@ class AugmentedBeta(_Augmented):
 
     constraint: str = parameter(one_of, ("positive", "none"), default="none")
     l2: float = parameter(number, 0.0, default=0.0)
-    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))

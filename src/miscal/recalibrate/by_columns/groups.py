@@ -185,6 +185,7 @@ class GroupWise(ByColumns):
             got = f"its groups hold {type(self.recalibrator).__name__}"
             raise refusal("has a formula if its groups' maps are of the score", where="GroupWise", got=got)
         names, width = tuple(str(name) for name in self.names_), len(self.names_)
+        kinds = tuple(nodes.kind_of(levels) for levels in self.levels_)
         keys, shares = self.keys_.reshape(-1, width).tolist(), self.sizes_ / (self.sizes_ + self.strength_)
         identity = self.handle_unknown == "identity"  # which has one depth only
         out: nodes.Node = self.whole_[0].formula()
@@ -195,7 +196,7 @@ class GroupWise(ByColumns):
                 terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
                 own[tuple(self.levels_[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
-                inside = nodes.Match(names[:depth], own, nodes.Probability() if identity else parent)
+                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.Probability() if identity else parent)
                 out = nodes.Named(parent.name, out, inside)
             elif identity:
                 out = nodes.Probability()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,8 @@ from miscal.pooling.encoding import Encoding
 
 LOGIT_CLIP = 1e-12
 LARGEST = 1.7976931348623157e308
+LEAST_SCORE = 1e-280
+EXACT = 1 << 53  # whole numbers from here on merge as floats
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,9 +37,36 @@ class General(Exception):
 
 
 def kind_of(levels: Iterable[Any]) -> type | None:
-    """The one type that levels have in a row: str, bool or float; None where they are of none or of several."""
-    kinds = {float if type(level) is int else type(level) for level in levels if level is not None}
-    return kinds.pop() if len(kinds) == 1 else None
+    """The one type that levels have in a row: str, bool, float, or int where they are beyond what a float tells apart.
+
+    Without levels float: a column that is missing throughout counts as numbers. None where they are of several types.
+    """
+    kinds = {float if type(each) is int and abs(each) < EXACT else type(each) for each in levels if each is not None}
+    if kinds == {float, int}:
+        return int
+    return (kinds or {float}).pop() if len(kinds) <= 1 else None
+
+
+def settled(probability: Floats) -> Floats:
+    """Scores with those below 1e-280 at 0: there databases and runtimes lose digits, and slopes overflow."""
+    small = (probability < LEAST_SCORE) & (probability > 0.0)
+    return np.where(small, 0.0, probability) if small.any() else probability
+
+
+def columns_of(part: Any) -> Iterator[str]:
+    """The names of the columns that a formula looks at, each as often as it does."""
+    waiting = [part]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (Number, Level)):
+            yield node.name
+        elif isinstance(node, Match):
+            yield from node.names
+            waiting += [*node.cases.values(), node.otherwise]
+        elif isinstance(node, tuple):
+            waiting += node
+        elif isinstance(node, NODES):
+            waiting += vars(node).values()
 
 
 @dataclass(frozen=True)
@@ -230,6 +259,7 @@ class Match:
     """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
 
     names: tuple[str, ...]
+    kinds: tuple[type | None, ...]  # the type that the levels of each column have in a row
     cases: Mapping[tuple[Any, ...], Node]
     otherwise: Node
 
@@ -239,11 +269,6 @@ class Match:
             if given is not None and type(given) is not kind:
                 raise General
         return self.cases.get(key, self.otherwise)(p, row, at)
-
-    @cached_property
-    def kinds(self) -> list[type | None]:
-        """The type that the levels of each column have in a row."""
-        return [kind_of(levels) for levels in zip(*self.cases, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -305,6 +330,7 @@ Node = (
     Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
     | Number | Level | Cut | Polynomial | Match | Refused | Network | Named | Name
 )  # fmt: skip
+NODES = (*Node.__args__,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,20 +367,14 @@ def no_formula(name: str, why: str, instead: str) -> MiscalError:
 
 
 # ------------------------------------------------------------------------------------------------ parts of formulas
-def held_score() -> Held:
-    """The probability held within [1e-12, 1 - 1e-12]."""
-    return Held(Probability(), LOGIT_CLIP, 1.0 - LOGIT_CLIP)
+def held_score(clip: float = LOGIT_CLIP) -> Held:
+    """The probability held within [clip, 1 - clip]."""
+    return Held(Probability(), clip, min(1.0 - clip, math.nextafter(1.0, 0.0)))
 
 
 def logit() -> Linear:
     """Ln p - ln(1 - p) of the held probability."""
     return Linear(log_terms(held_score(), 1.0, 1.0), 0.0)
-
-
-def _off_the_ends(clip: float) -> Cut:
-    """The probability, exactly 0 and 1 moved inwards by `clip` and nothing else."""
-    below_one = Cut(Probability(), math.nextafter(1.0, 0.0), Probability(), Linear((), 1.0 - clip))
-    return Cut(Probability(), 0.0, Linear((), clip), below_one)
 
 
 def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
@@ -368,7 +388,7 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
     if features.kind == "logit":
         terms = log_terms(held_score(), factors[0], factors[0])
     elif features.kind == "beta":
-        terms = log_terms(_off_the_ends(features.clip), factors[0], factors[1])
+        terms = log_terms(held_score(features.clip), factors[0], factors[1])
     else:
         terms = ((factors[0], Probability()),)
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from miscal.data.errors import MiscalError, refusal
-from miscal.recalibrate.export.formula import Floats, General, Row
+from miscal.recalibrate.export.formula import LEAST_SCORE, Floats, General, Row, settled
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -35,12 +35,13 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            event = formula(float(y_prob), {name: _plain(value) for name, value in (x or {}).items()}, {})
+            score = float(y_prob) if y_prob >= LEAST_SCORE else 0.0
+            event = formula(score, {name: _plain(value) for name, value in (x or {}).items()}, {})
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
             return 1.0 - event, event
-    return _general(recalibrator, np.array([float(y_prob)]), x)
+    return _general(recalibrator, settled(np.array([float(y_prob)])), x)
 
 
 def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:

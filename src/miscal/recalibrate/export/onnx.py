@@ -1,15 +1,17 @@
-"""A fitted map as an ONNX model: single-precision in and out, double precision inside."""
+"""A fitted map as an ONNX model: double precision inside, double or single in and out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from miscal.data.checks import SUM_TOLERANCE
 from miscal.data.errors import MissingExtra, refusal
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.export.dialects import WHOLE
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -18,20 +20,26 @@ OPSET = 17
 MOST_KEYS = 1_000_000  # combinations of levels
 UNSEEN, MISSING, FIRST = 0, 1, 2  # codes of levels in a graph
 FLOAT, INT64, STRING, BOOL, DOUBLE = 1, 7, 8, 9, 11  # kinds of tensors, as ONNX counts them
+DROPPED = 1e-4  # onnxruntime takes a factor of 1 + 1e-6 for 1, and a summand of 1e-9 for 0
+LARGE = 2.0**40
 COLUMNS = np.array([1], dtype=np.int64)  # the second axis
 
 
-def to_onnx(recalibrator: Recalibrator) -> bytes:
+def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
     """The model of `Recalibrator.to_onnx`."""
+    if dtype not in (known := {"float64": DOUBLE, "float32": FLOAT}):
+        raise refusal("must be 'float64' or 'float32'", where="'dtype'", got=f"it is {dtype!r}")
     try:
         from onnx import checker, helper
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
-    found = recalibrator.formula()
-    graph = Graph()
+    found, outside = recalibrator.formula(), known[dtype]
+    graph = Graph(nodes.columns_of(found))
     wide = graph.add("Cast", ["probability"], to=DOUBLE)
-    made = _written(graph, found, wide)
-    graph.nodes.append(helper.make_node("Cast", [made], ["recalibrated"], to=FLOAT))
+    score = graph.add("Where", [graph.add("Less", [wide, nodes.LEAST_SCORE]), 0.0, wide])
+    valid, made = _valid(graph, wide, recalibrator.n_classes_), _written(graph, found, score)
+    kept = graph.add("Where", [valid, made, math.nan])
+    graph.nodes.append(helper.make_node("Cast", [kept], ["recalibrated"], to=outside))
     classes = recalibrator.n_classes_
     rows = ["rows", classes] if classes > 2 else ["rows"]
     model = helper.make_model(
@@ -39,10 +47,10 @@ def to_onnx(recalibrator: Recalibrator) -> bytes:
             graph.nodes,
             "recalibrator",
             [
-                helper.make_tensor_value_info("probability", FLOAT, rows),
+                helper.make_tensor_value_info("probability", outside, rows),
                 *(helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in graph.inputs.items()),
             ],
-            [helper.make_tensor_value_info("recalibrated", FLOAT, ["rows", classes])],
+            [helper.make_tensor_value_info("recalibrated", outside, ["rows", classes])],
             graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)],
@@ -51,6 +59,16 @@ def to_onnx(recalibrator: Recalibrator) -> bytes:
     )
     checker.check_model(model)
     return bytes(model.SerializeToString())
+
+
+def _valid(graph: Graph, p: str, classes: int) -> str:
+    """Whether `predict_proba` takes a row, (rows, 1): within [0, 1], and of several classes with the sum 1."""
+    inside = graph.add("And", [graph.add("GreaterOrEqual", [p, 0.0]), graph.add("LessOrEqual", [p, 1.0])])
+    if classes == 2:
+        return graph.add("Unsqueeze", [inside, COLUMNS])
+    fewest = graph.add("ReduceMin", [graph.add("Cast", [inside], to=INT64)], axes=[1])
+    off = graph.add("Abs", [graph.add("Sub", [graph.add("ReduceSum", [p, COLUMNS]), 1.0])])
+    return graph.add("And", [graph.add("Cast", [fewest], to=BOOL), graph.add("LessOrEqual", [off, SUM_TOLERANCE])])
 
 
 def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
@@ -85,8 +103,11 @@ class Graph:
     Each kind of node of a formula has a method of its name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Iterable[str]) -> None:
         self.nodes: list[Any] = []
+        self.own = "miscal."  # how names begin that are not a column's
+        while any(name.startswith(self.own) for name in columns):
+            self.own = f"_{self.own}"
         self.constants: list[Any] = []
         self.inputs: dict[str, int] = {}  # columns, and the kind of each
         self.made: dict[Any, str] = {}  # parts that several others use
@@ -95,10 +116,25 @@ class Graph:
         """One more step; inputs are names, or numbers that become constants."""
         from onnx import helper
 
-        name = f"miscal.v{len(self.nodes)}"  # a name that no column has
+        kept = self._kept(kind, inputs)
+        if kept:
+            return kept
+        name = f"{self.own}v{len(self.nodes)}"
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         self.nodes.append(helper.make_node(kind, names, [name], **attributes))
         return name
+
+    def _kept(self, kind: str, inputs: list[Any]) -> str:
+        """A step with a constant so near to 0 or 1 that onnxruntime would drop it, through powers of two; else none."""
+        neutral = {"Mul": 1.0, "Div": 1.0, "Add": 0.0, "Sub": 0.0}.get(kind, math.nan)
+        near = [i for i, each in enumerate(inputs) if isinstance(each, float) and 0 < abs(each - neutral) <= DROPPED]
+        if not near:
+            return ""
+        if kind in ("Mul", "Div"):
+            doubled = [2.0 * each if i == near[0] else each for i, each in enumerate(inputs)]
+            return self.add("Mul", [self.add(kind, doubled), 2.0 if kind == "Div" else 0.5])
+        large = [each * LARGE if isinstance(each, float) else self.add("Mul", [each, LARGE]) for each in inputs]
+        return self.add("Mul", [self.add(kind, large), 1.0 / LARGE])
 
     def constant(self, value: Any) -> str:
         from onnx import numpy_helper
@@ -106,7 +142,7 @@ class Graph:
         array = np.asarray(value)
         if array.dtype.kind == "f":
             array = array.astype(np.float64)
-        name = f"miscal.c{len(self.constants)}"
+        name = f"{self.own}c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
@@ -116,7 +152,7 @@ class Graph:
 
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
-        if name in ("probability", "recalibrated") or self.inputs.setdefault(name, kind) != kind:
+        if name in ("", "probability", "recalibrated") or self.inputs.setdefault(name, kind) != kind:
             raise refusal("cannot be an input beside the probability", where=f"the column '{name}'", hint="rename it")
         return name
 
@@ -151,10 +187,12 @@ class Graph:
         return self.add("Log", [self.add("Sub", [1.0, inner]) if node.of_rest else inner])
 
     def _linear(self, node: nodes.Linear, p: str) -> str:
-        total = self.constant(node.intercept)
+        if not node.terms:
+            return self.constant(node.intercept)
+        total: Any = float(node.intercept)
         for factor, inner in node.terms:
-            total = self.add("Add", [total, self.add("Mul", [factor, self.write(inner, p)])])
-        return total
+            total = self.add("Add", [total, self.add("Mul", [float(factor), self.write(inner, p)])])
+        return str(total)
 
     def _sigmoid(self, node: nodes.Sigmoid, p: str) -> str:
         return self.add("Sigmoid", [self.write(node.inner, p)])
@@ -197,7 +235,7 @@ class Graph:
 
     def _level(self, node: nodes.Level, p: str) -> str:  # noqa: ARG002
         def write() -> str:
-            codes = _codes(self, node.name, list(node.values))
+            codes = _codes(self, node.name, node.kind, list(node.values))
             table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
             return self.looked_up(table, codes)
 
@@ -219,7 +257,7 @@ class Graph:
     def _match(self, node: nodes.Match, p: str) -> str:
         """The place of each row's key among the cases, then the value of that case."""
         keys = list(node.cases)
-        place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node.names, keys))
+        place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node, keys))
         values = [node.otherwise, *node.cases.values()]
         wide = [self.add("Unsqueeze", [_each_row(self, value, p), COLUMNS]) for value in values]
         all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, COLUMNS])
@@ -230,7 +268,10 @@ class Graph:
 
     def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
         parts = [
-            self.add("Gather", [np.asarray(table, dtype=np.float64), _codes(self, level.name, list(level.values))])
+            self.add(
+                "Gather",
+                [np.asarray(table, dtype=np.float64), _codes(self, level.name, level.kind, list(level.values))],
+            )
             for level, table in node.embedded
         ]
         values, flags = [], []
@@ -270,37 +311,55 @@ def _each_row(graph: Graph, node: Any, p: str) -> str:
     return graph.add("Expand", [graph.write(node, p), shape])
 
 
-def _codes(graph: Graph, name: str, levels: Sequence[Any]) -> str:
+def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
     levels = [level for level in levels if level is not None]
-    return graph.once(("codes", name, tuple(levels)), lambda: _written_codes(graph, name, levels))
-
-
-def _written_codes(graph: Graph, name: str, levels: list[Any]) -> str:
-    if levels and all(isinstance(level, bool) for level in levels):
-        table = np.full(2, UNSEEN, dtype=np.int64)
-        for i, level in enumerate(levels):
-            table[int(level)] = FIRST + i
-        return graph.looked_up(table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64))
-    if all(isinstance(level, str) for level in levels):
-        if "" in levels:
-            got = "the empty string, which stands for missing in ONNX, is a level"
-            raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got)
-        keys, values = ["", *levels], [MISSING, *range(FIRST, FIRST + len(levels))]
-        options = {"keys_strings": keys, "values_int64s": values, "default_int64": UNSEEN, "domain": "ai.onnx.ml"}
-        return graph.add("LabelEncoder", [graph.input(name, STRING)], **options)
-    if not all(isinstance(level, (int, float)) and math.isfinite(level) for level in levels):
+    write: dict[type | None, Any] = {bool: _truth_codes, str: _word_codes, float: _number_codes, int: _whole_codes}
+    if kind not in write:
         raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got="its levels are of mixed types")
+    return graph.once(("codes", name, tuple(levels)), lambda: str(write[kind](graph, name, levels)))
+
+
+def _truth_codes(graph: Graph, name: str, levels: list[bool]) -> str:
+    table = np.full(2, UNSEEN, dtype=np.int64)
+    for i, level in enumerate(levels):
+        table[int(level)] = FIRST + i
+    return graph.looked_up(table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64))
+
+
+def _word_codes(graph: Graph, name: str, levels: list[str]) -> str:
+    if "" in levels:
+        got = "the empty string, which stands for missing in ONNX, is a level"
+        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got)
+    keys, values = ["", *levels], [MISSING, *range(FIRST, FIRST + len(levels))]
+    options = {"keys_strings": keys, "values_int64s": values, "default_int64": UNSEEN, "domain": "ai.onnx.ml"}
+    return graph.add("LabelEncoder", [graph.input(name, STRING)], **options)
+
+
+def _number_codes(graph: Graph, name: str, levels: list[float]) -> str:
     column = graph.input(name, DOUBLE)
-    equal = graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), np.array(levels, dtype=float)])
-    places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
-    coded = graph.add("Mul", [graph.add("Cast", [equal], to=INT64), places])
-    code = graph.add("ReduceSum", [coded, COLUMNS], keepdims=0)
+    code = _equal_codes(graph, column, np.array(levels, dtype=np.float64))
     return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
 
 
-def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) -> str:
+def _whole_codes(graph: Graph, name: str, levels: list[int]) -> str:
+    """Of whole numbers that doubles would merge: an input that has no missing values."""
+    if any(not isinstance(level, int) or not -WHOLE <= level < WHOLE for level in levels):
+        got = "its levels are not all 64-bit integers"
+        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint="fit it as text")
+    return _equal_codes(graph, graph.input(name, INT64), np.array(levels, dtype=np.int64))
+
+
+def _equal_codes(graph: Graph, column: str, levels: np.ndarray) -> str:
+    equal = graph.add("Equal", [graph.add("Unsqueeze", [column, COLUMNS]), levels])
+    places = np.arange(FIRST, FIRST + len(levels), dtype=np.int64)
+    coded = graph.add("Mul", [graph.add("Cast", [equal], to=INT64), places])
+    return graph.add("ReduceSum", [coded, COLUMNS], keepdims=0)
+
+
+def _place(graph: Graph, node: nodes.Match, keys: list[tuple[Any, ...]]) -> str:
     """1 + the place of each row's key, 0 where it is none of them."""
+    names = node.names
     levels = [list(dict.fromkeys(key[j] for key in keys if key[j] is not None)) for j in range(len(names))]
     sizes = [FIRST + len(each) for each in levels]
     if math.prod(sizes) > MOST_KEYS:
@@ -312,7 +371,7 @@ def _place(graph: Graph, names: tuple[str, ...], keys: list[tuple[Any, ...]]) ->
         table[tuple(codes[j][level] for j, level in enumerate(key))] = i + 1
     place = ""
     for j, name in enumerate(names):
-        code = _codes(graph, name, levels[j])
+        code = _codes(graph, name, node.kinds[j], levels[j])
         if j:
             code = graph.add("Add", [graph.add("Mul", [place, np.int64(sizes[j])]), code])
         place = code

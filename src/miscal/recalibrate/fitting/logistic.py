@@ -30,6 +30,7 @@ FLAT = 1e-12  # curvature for each unit of weight below which a direction is not
 
 KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
 LOGIT_CLIP = 1e-12
+BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
 SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
 
 SEPARATED = (
@@ -121,10 +122,10 @@ def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_],
 
 @dataclass(frozen=True)
 class Features:
-    """How features are made from a score: their kind, the range logits are held in, what exact 0 and 1 become."""
+    """How features are made from a score: their kind, and the distance from 0 and 1 that logarithms are held at."""
 
     kind: str
-    clip: float = 0.0
+    clip: float = LOGIT_CLIP
 
     @property
     def count(self) -> int:
@@ -134,8 +135,10 @@ class Features:
     @property
     def arguments(self) -> tuple[int, float, float, float]:
         """What the kernels take: kind, low, high, clip."""
-        low = LOGIT_CLIP if self.kind == "logit" else SMALLEST
-        return KINDS[self.kind], low, 1.0 - low, self.clip
+        if self.kind == "probability":
+            return KINDS[self.kind], SMALLEST, 1.0, 0.0
+        low = max(self.clip, SMALLEST)
+        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE), 0.0
 
     def rows(self, score: Floats) -> Floats:
         """Features of a few rows, (count, rows)."""

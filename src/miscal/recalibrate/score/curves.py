@@ -177,8 +177,7 @@ class BetaCalibration(_Curve):
     P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
     each against the rest, rows divided by their sums. ``constraint="positive"`` finds the optimum with a, b >= 0 (not
     the usual refit without the negative coefficient, which can miss it) and so keeps the ranking of binary
-    probabilities; ``"none"`` keeps it when both come out positive. (Exactly 0 and 1 take their place at `clip` and
-    1 - `clip`, wherever the others are.)
+    probabilities; ``"none"`` keeps it when both come out positive.
 
     With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
     three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
@@ -190,7 +189,7 @@ class BetaCalibration(_Curve):
     l2 : float
         Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
     clip : float
-        By how much probabilities of exactly 0 and 1 are moved inwards; no others are moved.
+        Probabilities are held within [clip, 1 - clip]: one nearer to 0 or 1 counts as that.
     towards : {"zero", "identity"}
         What the penalty draws to: no use of the score, or the score as it is: l2/2 ((a - 1)² + (b - 1)² + c²).
 
@@ -210,7 +209,7 @@ class BetaCalibration(_Curve):
 
     constraint: str = parameter(one_of, ("positive", "none"), default="positive")
     l2: float = parameter(number, 0.0, default=0.0)
-    clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
     def _features(self) -> Features:

@@ -1,0 +1,31 @@
+# Written by scripts/stubs.py from the tables in __init__.py; do not edit.
+
+from miscal.metrics.curves import variable_calibration_curve as variable_calibration_curve
+from miscal.metrics.field import field_calibration_error as field_calibration_error
+from miscal.metrics.field import field_relative_calibration_error as field_relative_calibration_error
+from miscal.metrics.field import probability_calibration_error as probability_calibration_error
+from miscal.metrics.neighbourhood.errors import average_local_calibration_error as average_local_calibration_error
+from miscal.metrics.neighbourhood.errors import local_calibration_error as local_calibration_error
+from miscal.metrics.neighbourhood.errors import maximum_local_calibration_error as maximum_local_calibration_error
+from miscal.metrics.score.binned import classwise_calibration_error as classwise_calibration_error
+from miscal.metrics.score.binned import expected_calibration_error as expected_calibration_error
+from miscal.metrics.score.binned import groupwise_expected_calibration_error as groupwise_expected_calibration_error
+from miscal.metrics.score.binned import groupwise_maximum_calibration_error as groupwise_maximum_calibration_error
+from miscal.metrics.score.binned import maximum_calibration_error as maximum_calibration_error
+from miscal.metrics.score.losses import abstention_reward as abstention_reward
+from miscal.metrics.score.losses import brier_score as brier_score
+from miscal.metrics.score.losses import log_loss as log_loss
+from miscal.metrics.score.losses import prediction_rejection_ratio as prediction_rejection_ratio
+from miscal.metrics.score.losses import score_decomposition as score_decomposition
+from miscal.metrics.score.regression import calibration_slope_intercept as calibration_slope_intercept
+from miscal.metrics.score.regression import integrated_calibration_index as integrated_calibration_index
+from miscal.metrics.score.smooth import kuiper_calibration_error as kuiper_calibration_error
+from miscal.metrics.score.smooth import mean_kernel_calibration_error as mean_kernel_calibration_error
+from miscal.metrics.score.smooth import smooth_calibration_error as smooth_calibration_error
+from miscal.metrics.subpopulation.error import low_prevalence_weights as low_prevalence_weights
+from miscal.metrics.subpopulation.error import multicalibration_error as multicalibration_error
+from miscal.metrics.subpopulation.error import proportional_weights as proportional_weights
+from miscal.metrics.variable import rank_variables as rank_variables
+from miscal.metrics.variable import variable_calibration_error as variable_calibration_error
+from miscal.metrics.variation import uncertainty_calibration_error as uncertainty_calibration_error
+from miscal.metrics.variation import variation_calibration_error as variation_calibration_error

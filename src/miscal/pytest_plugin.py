@@ -1,0 +1,45 @@
+"""A fixture for tests of a model: `assert_calibrated(frame, outcome=..., probability=..., max_expected=0.02)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+
+def check_calibrated(data: Any, **options: Any) -> None:
+    """Audit a table and fail with one line for each gate that does not hold.
+
+    Parameters
+    ----------
+    data : as in `miscal.audit`
+    options
+        Gates by name (`max_expected`, `max_findings`, `max_field={"state": 0.03}`, ...), over those of `miscal.toml` or
+        `pyproject.toml` in the folder; all others go to `miscal.audit`.
+
+    Examples
+    --------
+    >>> table = {"late": [0, 1] * 50, "score": [0.2, 0.9] * 50}
+    >>> check_calibrated(table, outcome="late", probability="score", max_expected=0.2)
+    """
+    from miscal import Audit, audit
+    from miscal.auditing.gates import Gates, gate_value, judge, read_gates
+    from miscal.data.errors import refusal
+
+    known = {each.name for each in fields(Gates)}
+    asked = {name: gate_value(name, options.pop(name), f"'{name}'") for name in known & options.keys()}
+    gates = Gates(**{**read_gates(None), **asked})
+    if gates == Gates():
+        raise refusal("has no gate to check", where="assert_calibrated", hint="give max_expected=0.02, or miscal.toml")
+    baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
+    failed = [each.line for each in judge(audit(data, **options).document, gates, baseline) if not each.passed]
+    if failed:
+        pytest.fail("not calibrated:\n" + "\n".join(f"  {line}" for line in failed), pytrace=False)
+
+
+@pytest.fixture
+def assert_calibrated() -> Callable[..., None]:
+    """Fail the test unless the gates hold for a table of predictions (see `check_calibrated`)."""
+    return check_calibrated

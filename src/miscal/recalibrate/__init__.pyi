@@ -1,0 +1,30 @@
+# Written by scripts/stubs.py from the tables in __init__.py; do not edit.
+
+from miscal.recalibrate.base import Recalibrator as Recalibrator
+from miscal.recalibrate.by_columns.beside import Augmentation as Augmentation
+from miscal.recalibrate.by_columns.beside import AugmentedBeta as AugmentedBeta
+from miscal.recalibrate.by_columns.beside import AugmentedLogistic as AugmentedLogistic
+from miscal.recalibrate.by_columns.boosting import MulticalibrationBoost as MulticalibrationBoost
+from miscal.recalibrate.by_columns.groups import GroupWise as GroupWise
+from miscal.recalibrate.by_columns.local import LocalRecalibration as LocalRecalibration
+from miscal.recalibrate.by_columns.neural import NeuralCalibration as NeuralCalibration
+from miscal.recalibrate.by_columns.variable_tree import VariableTree as VariableTree
+from miscal.recalibrate.classifier import RecalibratedClassifier as RecalibratedClassifier
+from miscal.recalibrate.compose.choose import choose as choose
+from miscal.recalibrate.compose.combined import Blend as Blend
+from miscal.recalibrate.compose.combined import Chain as Chain
+from miscal.recalibrate.score.curves import BetaCalibration as BetaCalibration
+from miscal.recalibrate.score.curves import Identity as Identity
+from miscal.recalibrate.score.curves import KernelCalibration as KernelCalibration
+from miscal.recalibrate.score.curves import PlattScaling as PlattScaling
+from miscal.recalibrate.score.curves import SamplingCorrection as SamplingCorrection
+from miscal.recalibrate.score.curves import TemperatureScaling as TemperatureScaling
+from miscal.recalibrate.score.scaling import DirichletCalibration as DirichletCalibration
+from miscal.recalibrate.score.scaling import StructuredScaling as StructuredScaling
+from miscal.recalibrate.score.scaling import VectorScaling as VectorScaling
+from miscal.recalibrate.score.shapes import HistogramBinning as HistogramBinning
+from miscal.recalibrate.score.shapes import IsotonicCalibration as IsotonicCalibration
+from miscal.recalibrate.score.shapes import IsotonicLinePlotScaling as IsotonicLinePlotScaling
+from miscal.recalibrate.score.shapes import ScalingBinning as ScalingBinning
+
+def kinds() -> tuple[str, ...]: ...
