@@ -112,7 +112,8 @@ def audit(
     check_seed(random_state)
     check_every(every, time)
     by, ignore = asked_columns(by, ignore, time, outcome=outcome, probability=probability, weight=weight, count=count)
-    wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
+    score = probability if isinstance(probability, str) and not read_options.get("logit") else None
+    wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels, score)
     roles: dict[str, Any] = {
         "outcome": outcome, "probability": probability, "weight": weight, "count": count, "cluster": cluster,
     }  # fmt: skip

@@ -18,6 +18,7 @@ from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.page import words
 from miscal.page.json import READERS, items, mapping, read_record
+from miscal.pairs import pair
 from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
@@ -83,6 +84,11 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about all rows of the table or class, along the score."""
+        return self.kind == "score" and not self.levels
 
     @property
     def at_least(self) -> float:
@@ -183,8 +189,12 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
         frame = frame_of(data, "'data'")
         named = [name for name in finding.columns if name in frame]
         rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
-    if finding.kind == "score":
+    if finding.whole:
         return np.ones(rows, bool)
-    if not finding.condition:
+    if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
+        classes = {f"class {name}": k for k, name in enumerate(data.classes)}
+        score = pair(data, classes.get(finding.scope, "auto")).predicted
+        columns = Columns({finding.condition[0]["column"]: score})
+    if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
         raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
     return Conjunction.from_dict(finding.condition).rows(columns)

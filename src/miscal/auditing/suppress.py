@@ -14,6 +14,7 @@ from miscal.data.errors import refusal
 from miscal.page.words import KIND, finite, plural
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
+INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
 
 
@@ -42,7 +43,8 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         small.append(left_out(plural(left, "finding"), None, f"suppressed: fewer than {below} rows"))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
-    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
+    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
+    made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
     return made
 
@@ -84,6 +86,7 @@ def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
             _hide_steps(table, hidden)
         for name in ("worst", "differences", "curve"):
             made["extra"].pop(name, None)
+    made["extra"].pop("certain", None)
     for name in ("histogram", "density"):
         bars = made["extra"].get(name)
         if bars:

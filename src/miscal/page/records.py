@@ -188,7 +188,8 @@ def _measure(value: object) -> Measure:
     """A number: plain, or a mapping with its value, noise and interval."""
     about = value if isinstance(value, Mapping) else {"value": value}
     low, high = ends(about.get("interval"))
-    return read_record(Measure, about, low=low, high=high)
+    made = read_record(Measure, about, low=low, high=high)
+    return replace(made, value=math.inf) if about.get("infinite") is True else made
 
 
 def _measures(score: object) -> dict[str, Measure]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.records import Document, Measure
 
@@ -52,14 +53,25 @@ def _verdict(document: Document) -> Verdict:
             return Verdict("shape", f"{shape[0].upper()}{shape[1:]}: {rates} overall.", support)
         way: Direction = "over" if gap.value > 0 else "under"
         return Verdict(way, f"Predictions are too {'high' if way == 'over' else 'low'}: {rates}.", support)
-    places = [finding for finding in document.heads if finding.kind != "score"]
+    places = [finding for finding in document.heads if not finding.whole]
     if places:
         how_many = "one place" if len(places) == 1 else words.plural(len(places), "place")
+        if all(place.kind == "score" for place in places):
+            said = "; ".join(_of_those(place) for place in places)
+            opening = "" if beyond else "Right on average, but "
+            return Verdict("places", f"{opening}{said}: {rates} overall.", support)
         opening = f"Wrong in {how_many}" if beyond else f"Right on average, wrong in {how_many}"
         return Verdict("places", f"{opening}: {rates} overall.", support)
     if shape:
         return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
     return Verdict("none", f"No error beyond noise: {rates}.", (*_unknown(gap), *support))
+
+
+def _of_those(place: Finding) -> str:
+    """Rows at an end of the scale, or their weight: how many, what was said, how many of them happened."""
+    said = place.where.removeprefix("rows said ")
+    happened = words.count(place.observed * place.weight)
+    return f"{words.count(place.weight)} rows said {said}, {happened} happened"
 
 
 def _unknown(gap: Measure) -> tuple[str, ...]:
@@ -72,7 +84,7 @@ def _unknown(gap: Measure) -> tuple[str, ...]:
 
 def _score_is_off(document: Document) -> bool:
     """Whether the finding about all rows is beyond noise among all tests; true where an audit has none."""
-    own = [finding for finding in document.findings if finding.kind == "score"]
+    own = [finding for finding in document.findings if finding.whole]
     return not own or any(finding.real for finding in own)
 
 

@@ -60,6 +60,8 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
     >>> number(0.012345), number(-1234.5), number(0.0), number(None)
     ('0.0123', '−1,234', '0', '—')
     """
+    if value == math.inf:
+        return "infinite"
     size = finite(value)
     if math.isnan(size):
         return NOTHING

@@ -25,6 +25,7 @@ class Own:
     """Rows that are no box of cells: it answers what a group answers of a box.
 
     condition : which rows belong; None for all of them
+    code : of its findings, where it is not that of its kind
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Own:
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     condition: Conjunction | None = None
+    code: str | None = None
 
     def members(self, _: Box) -> np.ndarray:
         return self.rows

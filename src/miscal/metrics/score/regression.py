@@ -60,9 +60,10 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
 
-    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p), with p held within 1e-12 of 0 and 1. Intervals are
-    Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on the log scale.
-    A single class or a single score gives NaN: nothing can be fitted.
+    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain (within 1e-12 of 0 or 1)
+    have no log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
+    Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
+    the log scale. A single class or a single score gives NaN: nothing can be fitted.
 
     Examples
     --------
@@ -79,7 +80,8 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, large = _ratio(pair), in_the_large(pair)
+    ratio, pair = _ratio(pair), without_certain(pair)
+    large = in_the_large(pair)
     if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
         return SlopeIntercept(NOTHING, NOTHING, large, ratio)
     intercept, slope = _fit(pair, free_slope=True)
@@ -88,7 +90,20 @@ def slope_intercept(pair: Pair) -> SlopeIntercept:
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    return NOTHING if pair.observed.min() == pair.observed.max() else _fit(pair, free_slope=False)[0]
+    pair = without_certain(pair)
+    one_class = not pair.rows or pair.observed.min() == pair.observed.max()
+    return NOTHING if one_class else _fit(pair, free_slope=False)[0]
+
+
+def without_certain(pair: Pair) -> Pair:
+    """The rows whose scores have log-odds."""
+    inside = has_log_odds(pair)
+    return pair if inside.all() else pair.take(inside)
+
+
+def has_log_odds(pair: Pair) -> np.ndarray:
+    """Which rows were not said to be certain."""
+    return np.asarray((pair.predicted >= CLIP) & (pair.predicted <= 1.0 - CLIP))
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:

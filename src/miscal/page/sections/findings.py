@@ -130,7 +130,9 @@ def _badge(finding: Finding) -> str:
 
 def strength(finding: Finding) -> str:
     """Whether it is beyond noise, and whether the score alone explains it."""
-    if finding.kind == "score":
+    if finding.kind == "score" and not finding.whole:
+        return finding.judged
+    if finding.whole:
         return finding.judged if finding.at_least > 0 else f"{finding.judged} Off along the score more than on average."
     return finding.judged if finding.specific else f"{finding.judged} Correcting the score alone would explain it."
 

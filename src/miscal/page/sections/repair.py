@@ -29,7 +29,7 @@ def advice(document: Document) -> Safe:
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return Safe("")
     steps: list[tuple[Child, str]] = []
-    if any(finding.kind == "score" for finding in document.heads):
+    if any(finding.whole for finding in document.heads):
         steps.append((_SCORE, _repair(document, "--score-only")))
     columns = dict.fromkeys(column for head in document.heads if head.specific for column in head.columns)
     chosen = list(columns)[:MOST_COLUMNS]
