@@ -56,6 +56,7 @@ class Finding:
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
+    bound : whether its p-value is the smallest that simulations can give, so that it is at most that
     scope : the class or the part of the data that it is about, empty where that is all
     """
 
@@ -80,6 +81,7 @@ class Finding:
     explains: int = 0
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
+    bound: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -100,18 +102,24 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
+        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
+
+    @property
+    def difference(self) -> str:
+        """How many events it is off, less the luck of having been picked; as counted, and at least."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
         counted = words.count(abs(self.events_off))
         beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
         beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
         bound = f" ({'; '.join(beside)})" if beside else ""
-        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
-        return f"{rates}. {words.count(self.rows)} rows, {words.events_off(shown)}{bound}."
+        return f"{words.events_off(shown)}{bound}"
 
     @property
     def judged(self) -> str:
         """Whether it is beyond noise."""
-        return f"{'Beyond' if self.real else 'Within'} noise ({words.p_value(self.p_value, 'adjusted p')})."
+        chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
+        return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
 
     def __str__(self) -> str:
         return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"

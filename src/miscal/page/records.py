@@ -162,6 +162,11 @@ class Document:
         """How many places the heads explain: those that they count, of which not every one need be listed."""
         return max(sum(head.explains for head in self.heads), len(self.real) - len(self.heads))
 
+    @property
+    def top(self) -> bool:
+        """Whether what is compared is the confidence in the class predicted, with being right."""
+        return any(score.settings.get("target") == "top" for score in self.of("score")[:1])
+
     def of(self, kind: str) -> list[Entry]:
         """The results of a section."""
         return self.sections.get(kind, [])

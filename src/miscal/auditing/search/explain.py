@@ -331,6 +331,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         interval=interval,
         events_off=gap * weight,
         p_value=place.adjusted,
+        bound=place.bound,
         real=real,
         specific=bool(specific and real),
         parent=parent,

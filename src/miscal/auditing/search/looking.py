@@ -269,7 +269,8 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(Own("score", every, words), (), p_value, family, raw, beyond)
+    bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond, bound=bound)
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:

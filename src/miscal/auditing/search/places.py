@@ -56,6 +56,7 @@ class Place:
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
+    bound : whether the p-value is the smallest that simulations can give
     left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
@@ -70,6 +71,7 @@ class Place:
     specific: bool = False
     left: float = math.nan
     deviation: float = math.nan
+    bound: bool = False
 
     @property
     def z(self) -> float:

@@ -106,6 +106,7 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
             "p_value": kuiper.p_value,
             "interval": list(kuiper.interval),
             "method": kuiper.method,
+            "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
             "from": walked.highest_at,
             "to": walked.lowest_at,
         },

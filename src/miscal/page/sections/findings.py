@@ -141,9 +141,9 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
     """Findings as the columns of a terminal's table."""
     headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
     *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    bounds = [f" (at least {words.count(head.at_least)})" if head.at_least >= 1 else "" for head in heads]
-    off = [words.events_off(head.events_off) + bound for head, bound in zip(heads, bounds, strict=True)]
-    return [*first, Column("difference in events", off, kind="words"), last]
+    off = [head.difference for head in heads]
+    chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
+    return [*first, Column("difference in events", off, kind="words"), chance]
 
 
 def _unbroken(where: str) -> str:
