@@ -24,6 +24,7 @@ from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
+from miscal.data.frames import expanded
 from miscal.engines import adding
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
@@ -314,6 +315,7 @@ def tally_of(
 ) -> Summary:
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
     source = opened(data, memory or DEFAULT)
+    roles = replace(roles, probability=expanded(roles.probability, source.names))
     known = [name for name in source.kinds if name not in roles.names]
     check_named([*(by or ()), *ignore], known, "the data", known)
     wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]

@@ -41,6 +41,7 @@ def document_of(
     tests: Multiplicity,
     settings: dict[str, Any],
     described: dict[str, Any],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Put everything that was found into one dictionary."""
     first = every[0]
@@ -65,7 +66,7 @@ def document_of(
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in every),
-        "notes": notes_of(first, tests.level),
+        "notes": [*notes, *notes_of(first, tests.level)],
         **_quiet(first, guilty, tests, aside),
         "sections": sections,
     }
@@ -207,8 +208,8 @@ def _certain_notes(looked: Looked, level: float) -> list[str]:
         made.append(f"{INFINITE}: {rows}.{within}")
     left = extra["certain"].get("without_slope", 0)
     if left and not math.isnan(extra["slope"]["value"]):
-        are = "row said to be certain is" if left == 1 else "rows said to be certain are"
-        made.append(f"{left:,} {are} left out of slope and intercept: 0% and 100% have no log-odds.")
+        are = "row said 0% or 100% is" if left == 1 else "rows said 0% or 100% are"
+        made.append(f"{left:,} {are} left out of slope and intercept: certainties have no log-odds.")
     return made
 
 

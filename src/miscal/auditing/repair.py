@@ -17,6 +17,7 @@ from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.findings import Finding, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal
+from miscal.data.frames import expanded
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
@@ -357,7 +358,7 @@ def repair_table(
         raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
         raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
-    names = named(probability)
+    names = named(probability := expanded(probability, table.column_names))
     numbered = table.append_column(ROW, [np.arange(table.num_rows)])
     whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
     rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts

@@ -10,14 +10,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from miscal.auditing.document import BLIND
 from miscal.auditing.findings import Finding
 from miscal.cli.streams import is_terminal, knows_lines, say
 from miscal.page import words
-from miscal.page.records import Document, read_document
+from miscal.page.records import Document, Quiet, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
 from miscal.page.verdict import verdict
 
+NAMELESS = "the column without a name"
 WIDTH = 120  # of a file
 SHOWN = 12  # findings, clean columns and changes that are listed
 
@@ -85,12 +87,23 @@ def shown_lines(document: Document) -> list[str]:
         listed = ", ".join(place.where for place in document.clean[:SHOWN])
         more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
         rest.append(f"Tested and clean: {listed}{more}.")
+    aside = [
+        f"{place.where or NAMELESS} ({place.reason})" for place in document.too_small if _is_column(place, document)
+    ]
+    if aside:
+        more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
+        rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
     rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
     return _rendered([*lines, *table, *map(escape, rest)])
+
+
+def _is_column(place: Quiet, document: Document) -> bool:
+    """Whether what was not judged is a column as a whole, and not one of its levels."""
+    return place.rows == document.rows and place.reason != BLIND
 
 
 def _ranking(heads: Sequence[Finding]) -> Any:

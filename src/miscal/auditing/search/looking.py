@@ -105,6 +105,7 @@ class Looked:
 class Seen:
     """What was seen of a table, before anything is judged.
 
+    notes : what to know of the table before anything else
     looks : one a target;  about : what the document says of the data;  aside : columns left out
     settings : how the table was read, where that matters
     """
@@ -113,6 +114,7 @@ class Seen:
     about: dict[str, Any]
     aside: list[dict[str, Any]]
     settings: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
 
 
 def look(

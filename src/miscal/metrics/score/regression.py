@@ -14,7 +14,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
 
-CLIP = 1e-12
+LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
 MOST_STEPS = 50
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
@@ -60,8 +60,8 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
 
-    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain (within 1e-12 of 0 or 1)
-    have no log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
+    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
+    log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
     Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
     the log scale. A single class or a single score gives NaN: nothing can be fitted.
 
@@ -103,7 +103,7 @@ def without_certain(pair: Pair) -> Pair:
 
 def has_log_odds(pair: Pair) -> np.ndarray:
     """Which rows were not said to be certain."""
-    return np.asarray((pair.predicted >= CLIP) & (pair.predicted <= 1.0 - CLIP))
+    return np.asarray((pair.predicted > 0.0) & (pair.predicted < 1.0))
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
@@ -148,7 +148,7 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
     def work(start: int, stop: int) -> np.ndarray:
         rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
-        return np.asarray(score_pass(*rows, LOGIT, CLIP, 1.0 - CLIP, 0.0, zero, one, theta))
+        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, 0.0, zero, one, theta))
 
     total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
@@ -159,7 +159,7 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
     bread = np.linalg.pinv(hessian[np.ix_(free, free)])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
-    logit = np.log(np.clip(pair.predicted, CLIP, 1 - CLIP)) - np.log1p(-np.clip(pair.predicted, CLIP, 1 - CLIP))
+    logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
     fitted = 1.0 / (1.0 + np.exp(-(theta[0] + theta[1] * logit)))
     score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
     if pair.first is not None:

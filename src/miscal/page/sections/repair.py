@@ -6,7 +6,7 @@ import shlex
 
 from miscal.page import words
 from miscal.page.figures.gaps import gap_pairs
-from miscal.page.json import items
+from miscal.page.json import items, mapping
 from miscal.page.markup import Child, Safe, clean, name, tag
 from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
@@ -47,11 +47,15 @@ def next_step(document: Document) -> str:
     """The one command to run next: the repair that the findings ask for, or the gate where there are none."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return ""
+    if document.data.get("cluster_suggested"):
+        return _command("audit", document, "--cluster", str(document.data["cluster_suggested"]))
     if not document.heads:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
     words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
-    return _command("recalibrate", document, *words)
+    stored = ", ".join(mapping(document.data.get("read_as")))
+    first = f"store {clean(stored)} as dates and numbers, then " if stored else ""
+    return first + _command("recalibrate", document, *words)
 
 
 def _columns(document: Document) -> list[str]:
