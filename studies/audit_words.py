@@ -64,7 +64,7 @@ def flown(folder: Path) -> Path:
     """The bundled flights: days err together."""
     path = folder / "flights.parquet"
     columns = ["date", "carrier", "origin", "dest", "hour", "distance", "late", "probability"]
-    pd.DataFrame(flights())[columns].iloc[::4].to_parquet(path, index=False)
+    flights().select(columns).to_pandas().iloc[::4].to_parquet(path, index=False)
     return path
 
 
