@@ -246,7 +246,9 @@ def _is_plain(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, Table):
         return value.to_dict()
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value] if value.dtype == object else value.tolist()
+    if isinstance(value, np.generic):
         return value.tolist()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
