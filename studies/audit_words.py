@@ -63,7 +63,7 @@ def forest(folder: Path) -> Path:
 def flown(folder: Path) -> Path:
     """The bundled flights: days err together."""
     path = folder / "flights.parquet"
-    columns = ["date", "carrier", "origin", "dest", "hour", "distance", "late", "probability"]
+    columns = ["date", "carrier", "origin", "destination", "hour", "distance", "late", "probability"]
     flights().select(columns).to_pandas().iloc[::4].to_parquet(path, index=False)
     return path
 

@@ -142,3 +142,15 @@ def test_suppression_keeps_few_certain_rows_to_itself():
     found = _audit(_table(), suppress_below=20)
     assert "5 rows" not in found.to_markdown()
     assert "rows" not in found.document["score"]["details"]["log_loss"]
+
+
+def test_a_table_beyond_memory_shows_the_same(tmp_path):
+    """60,000 rows under a ceiling that holds 50,000; the score is stored as percentages."""
+    table = _table(n=60_000, rows=600, events=9)
+    order = np.random.default_rng(0).permutation(60_600)
+    lines = [f"{y},{100 * p:.6f}%" for y, p in zip(table["y"][order], table["p"][order], strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["y,p", *lines]) + "\n")
+    found = miscal.audit(tmp_path / "t.csv", memory="610MB", effort="quick")
+    assert found.document["settings"]["sample"]["of"] == 60_600
+    ends = [f for f in found.findings if f.real and f.code == "MC102"]
+    assert [(f.where, f.rows, f.events_off) for f in ends] == [("rows said 0%", 600, -9.0)]
