@@ -244,8 +244,8 @@ def notes_of(looked: Looked, level: float) -> list[str]:
         said = days_together(looked, column)
         if said:
             made.append(
-                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, audit "
-                f"with {column.name} as the cluster."
+                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, give "
+                f"--cluster {column.name}."
             )
     return made
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from miscal.cli.streams import complain, steady, unprinted
+from miscal.cli.streams import WRITTEN, complain, steady, unprinted
 from miscal.data.errors import MiscalError, MiscalWarning
 
 __all__ = ["OneLine", "main"]
@@ -73,7 +73,7 @@ class OneLine(click.Group):
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
-            complain("interrupted; no file is left half written")
+            complain(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
             context.exit(INTERRUPTED)
         except click.exceptions.Exit:
             self.judged = True

@@ -57,8 +57,8 @@ def recalibrate(
     with waiting("Choosing, fitting and judging a repair"):
         done = repair_table(file, allowed=limited, folds=folds, **made)
     done.write(table=out, model=model, page=page, json=json_path)
-    say(f"{done.record.about['reason']}\n{done.record.told(SHOWN)}")
-    say(written(Table=out, Model=model, Page=page, JSON=json_path))
+    files = written(Table=out, Model=model, Page=page, JSON=json_path)
+    say(f"{done.record.about['reason']}\n{done.record.told(SHOWN)}\n{files}")
     named = [word for name in options["probability"] for word in ("--probability", name)]
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
     say(f"Repair new rows: {again}")

@@ -21,8 +21,12 @@ def _spelled(error: UnicodeError) -> tuple[str, int]:
     return "".join(PLAIN.get(sign, f"\\u{ord(sign):04x}") for sign in lost), error.end
 
 
+WRITTEN: list[str] = []  # what the command says it wrote, for an interrupt that comes after
+
+
 def steady() -> None:
     """Have both streams spell out what their encoding lacks."""
+    WRITTEN.clear()
     codecs.register_error("spelled", _spelled)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from miscal.auditing.document import BLIND
 from miscal.auditing.findings import Finding
-from miscal.cli.streams import is_terminal, knows_lines, say
+from miscal.cli.streams import WRITTEN, is_terminal, knows_lines, say
 from miscal.page import words
 from miscal.page.records import Document, Quiet, read_document
 from miscal.page.sections.findings import ranking
@@ -32,13 +32,14 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
         shown.to_json(json_path)
     if saved is not None:
         found.save(saved)
-    document = read_document(shown.document)
     files = written(Page=page, JSON=json_path, Audit=saved)
+    document = read_document(shown.document)
     say("\n".join([*shown_lines(document), "", files, *[f"Next: {line}" for line in [next_step(document)] if line]]))
 
 
 def written(**files: Path | None) -> str:
     """Where the files are that were written, in one line."""
+    WRITTEN.extend(str(path) for path in files.values() if path)
     return "   ".join(f"{what}: {path}" for what, path in files.items() if path)
 
 

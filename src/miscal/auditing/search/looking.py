@@ -242,9 +242,9 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
-    looked.extremes = extreme_places(looked, whole)
+    looked.extremes = extreme_places(looked, family)
     for place in looked.extremes:
-        tests.add(whole, place.p_value, place)
+        tests.add(family, place.p_value, place)
     tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
     looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
