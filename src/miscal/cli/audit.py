@@ -132,6 +132,8 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
     )
     made.save(out)
     say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+    for entry in made.aside:
+        say(f"Left out: {entry['where']} ({entry['reason']}).")
 
 
 @click.command()

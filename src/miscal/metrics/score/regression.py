@@ -132,7 +132,7 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         loss, gradient, hessian = state
     if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
         return [NOTHING] * int(free.sum())
-    spread = np.sqrt(np.diag(_covariance(pair, theta, hessian, free)))
+    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, hessian, free)), 0.0))
     return [
         Estimate(float(value), float(value - NORMAL_95 * error), float(value + NORMAL_95 * error))
         for value, error in zip(theta[free], spread, strict=True)
@@ -183,7 +183,8 @@ def _ratio(pair: Pair) -> Estimate:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
     spread = NORMAL_95 * math.sqrt(variance) / observed
-    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread))
+    widest = math.log(np.finfo(np.float64).max)
+    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
 
 
 def integrated_calibration_index(
