@@ -235,7 +235,7 @@ def test_progress_names_what_is_looked_at() -> None:
         ({"effort": "lazy"}, "effort"),
         ({"level": 2.0}, "level"),
         ({"by": ["stat"]}, "did you mean 'state'"),
-        ({"probability": None}, "outcome and probability"),
+        ({"probability": "score"}, "has no column 'score'"),
     ],
 )
 def test_wrong_parameters_are_refused(options: dict[str, Any], message: str) -> None:

@@ -98,7 +98,7 @@ def test_clusters_give_one_general_finding_and_no_note_on_days() -> None:
     }  # fmt: skip
     plain_one = miscal.audit(table, outcome="y", probability="p")
     assert len(plain_one.document["notes"]) == 1
-    assert "audit with when as the cluster" in plain_one.document["notes"][0]
+    assert "give --cluster when" in plain_one.document["notes"][0]
     clustered = miscal.audit(table, outcome="y", probability="p", cluster="when")
     heads = [f for f in clustered.findings if f.real and not f.parent]
     assert clustered.document["notes"] == []

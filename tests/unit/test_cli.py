@@ -92,12 +92,13 @@ def test_hints_speak_of_options(tmp_path: Path) -> None:
 
 
 def test_a_table_without_named_roles_lists_its_columns(tmp_path):
-    (tmp_path / "t.csv").write_text("late,score,age\n0,0.1,3\n1,0.8,4\n")
+    (tmp_path / "t.csv").write_text("late,pay,age\n0,10,3\n1,80,4\n")
     done = CliRunner().invoke(main, ["audit", str(tmp_path / "t.csv")])
     assert done.exit_code == 2
     assert done.output.strip() == (
         "miscal: audit needs the names of the outcome and probability columns; "
-        "the columns are 'late', 'score', 'age'. "
+        "no column could be the probability, of numbers from 0 to 1 without missing values; "
+        "the columns are 'late', 'pay', 'age'. "
         "Hint: say --outcome NAME and --probability NAME"
     )
 

@@ -410,7 +410,9 @@ def test_a_column_that_gives_the_outcome_away_is_noted(
     frame["drawn"] = np.where(frame.y == 1, np.array(values[0], dtype=object), np.array(values[1], dtype=object))
     frame.to_csv(table, index=False)
     run_quick = ("audit", table, *ROLES, "--effort", "quick", "--out", tmp_path / "page.html")
-    assert "Note: drawn gives the outcome away" in run(*run_quick).output
+    output = " ".join(run(*run_quick).output.split())
+    assert "Set aside: drawn (a copy of the outcome" in output
+    assert ("if it is a sampling weight, say so" in output) == isinstance(values[0], float)
     assert "gives the outcome away" not in run(*run_quick, "--ignore", "drawn").output
 
 

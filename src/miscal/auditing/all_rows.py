@@ -24,6 +24,7 @@ from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
+from miscal.data.frames import expanded
 from miscal.engines import adding
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
@@ -159,7 +160,8 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
     event = str(summary.about["target"])
     common: Any = {"target": event, "random_state": random_state}
     score = from_sums.score_from_sums(summary.score, summary.grid, rows.noise, **common)
-    made = Looked(event if sample is None else sample.target, "", rows, score)
+    made = Looked(event if sample is None else sample.target, "", rows, score, scores=Sums.of(summary.grid))
+    made.column = None if sample is None else sample.column  # a tally does not say whether its column holds logits
     seen = {} if sample is None else {column.name: (column, result) for column, result, _ in sample.columns}
     for name in seen or (*summary.variables, *summary.fields):
         if name in summary.variables:
@@ -313,6 +315,7 @@ def tally_of(
 ) -> Summary:
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
     source = opened(data, memory or DEFAULT)
+    roles = replace(roles, probability=expanded(roles.probability, source.names))
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (by or ())])
     check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_colu
 from miscal.auditing.compare import cells_of
 from miscal.auditing.curves import curves_of
 from miscal.auditing.document import document_of, rows_fingerprint
+from miscal.auditing.first_look import guessed
+from miscal.auditing.keys import suggested
 from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
@@ -22,10 +25,13 @@ from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subp
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
+from miscal.data.frames import expanded
 from miscal.data.predictions import Predictions
 from miscal.data.sources import unnamed
+from miscal.data.texts import in_words
 from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
+from miscal.engines.reading import read_as_meant
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
@@ -161,7 +167,7 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         "target": str(wanted.target), "tests": tests.total,
         "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
     }  # fmt: skip
-    document = document_of(looks, found, seen.aside, tests, settings, described)
+    document = document_of(looks, found, seen.aside, tests, settings, described, seen.notes)
     document["along_score"] = curves_of(looks, found)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     return Audit(document, found, results, _carriers(looks))
@@ -190,11 +196,11 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     """Look at predictions, or at a table of which some columns are named."""
     if isinstance(data, Predictions):
         return _look_at_rows(data, wanted, steps)
-    if options["outcome"] is None or options["probability"] is None:
-        raise unnamed(data)
     only = options.pop("columns", None)
-    roles = Roles(**options)
-    source = opened(data, memory, steps.progress)
+    source, roles, about, notes = _named(data, opened(data, memory, steps.progress), options)
+    wanted = replace(
+        wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
+    )
     known = [name for name in source.kinds if name not in roles.names]
     source.check([name for name, _ in source.aside if name in (wanted.by or ())])
     check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
@@ -203,8 +209,31 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     give_back(rows.predictions.rows)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
     if rows.complete:
-        return _look_at_rows(rows.predictions, wanted, steps, unread)
-    return _look_at_sample(rows, source, roles, wanted, steps, unread)
+        seen = _look_at_rows(rows.predictions, wanted, steps, unread)
+    else:
+        seen = _look_at_sample(rows, source, roles, wanted, steps, unread)
+    return replace(seen, about=seen.about | about, notes=[*notes, *seen.notes])
+
+
+def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles, dict[str, Any], list[str]]:
+    """The table with its text as what it stands for, and which column is what: as named, or as it can only be."""
+    options["probability"] = expanded(options["probability"], source.names)
+    if library_of(data) == "pyspark":
+        if options["outcome"] is None or options["probability"] is None:
+            raise unnamed(data)
+        return source, Roles(**options), {}, []
+    source, forms = read_as_meant(source)
+    notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
+    if options["outcome"] is None or options["probability"] is None:
+        outcome, probability, said = guessed(source, options["outcome"], options["probability"])
+        options |= {"outcome": outcome, "probability": probability}
+        notes.append(said)
+    columns = named(options["probability"])
+    about = {
+        "outcome": options["outcome"], "probability": ", ".join(columns) or None, "probability_columns": columns,
+        **({"read_as": {name: in_words(form) for name, form in forms.items()}} if forms else {}),
+    }  # fmt: skip
+    return source, Roles(**options), about, notes
 
 
 def _kept(wanted: Wanted, known: list[str], only: Any) -> list[str]:
@@ -235,7 +264,16 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
         "fingerprint": predictions._fingerprint(),  # noqa: SLF001
         "rows_fingerprint": rows_fingerprint(predictions),
     }
-    return Seen(looks, about, [*unread, *aside], {})
+    known = [*(column for column, _, _ in looks[0].columns), *_identifiers(predictions, wanted, aside)]
+    key = None if predictions.cluster is not None else suggested(predictions, looks[0].rows.beyond, known)
+    about |= {} if key is None else {"cluster_suggested": key.name}
+    return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key.note])
+
+
+def _identifiers(predictions: Predictions, wanted: Wanted, aside: list[dict[str, Any]]) -> list[Column]:
+    """Columns set aside that may be keys: of many levels."""
+    names = [entry["where"] for entry in aside if entry["reason"].startswith("an identifier")]
+    return [] if wanted.by else [predictions.columns[name] for name in names]
 
 
 def _look_at_sample(

@@ -15,7 +15,11 @@ from miscal.data.predictions import Predictions
 IDENTIFIER_SHARE = 0.5  # a column with more distinct levels than this share of the rows names rows, not groups
 MAX_LEVELS = 1_000_000  # of a field, unless asked otherwise
 FEW = 50  # rows or levels below which nothing is taken for an identifier
-_NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number)($|[_\W\d])", re.IGNORECASE)
+NAMED = re.compile(r"(^|[_\W])(id|ids|index|uuid|guid|key|row|rownum|number|nbr|nr)($|[_\W\d])", re.IGNORECASE)
+
+# Names that pandas gives to an index when it is written as a column.
+PANDAS = re.compile(r"(Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|level_\d+)?")
+APART = 1e-6  # scores nearer than this may have become one in a copy
 
 
 def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
@@ -57,12 +61,19 @@ def chosen_columns(
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
+    copies = Copies(predictions)
     for name in by or known:
         if name in ignore:
             continue
         column = predictions.columns[name]
         many = column.nominal and len(column.levels) > max_levels
-        reason = f"it has more than {max_levels:,} levels" if many else None if by else reason_aside(column)
+        reason = (
+            f"it has more than {max_levels:,} levels"
+            if many
+            else None
+            if by
+            else reason_aside(column) or copies.reason(column)
+        )
         if reason:
             aside.append(left_out(name, predictions.rows, reason))
         else:
@@ -71,7 +82,7 @@ def chosen_columns(
 
 
 def reason_aside(column: Column) -> str | None:
-    """Why a column says nothing about groups: it is constant, or it names the rows.
+    """Why a column says nothing about groups: it is constant, names the rows, or is the index of a frame.
 
     >>> from miscal.data.columns import column
     >>> reason_aside(column("year", [2013, 2013]))
@@ -87,13 +98,77 @@ def reason_aside(column: Column) -> str | None:
     low, high = known.min(), known.max()
     if low == high and known.size == len(column):
         return "constant"
-    return "an identifier: whole numbers that all differ" if _names_rows(column, known, low, high) else None
+    if _names_rows(column, known, low, high):
+        return "an identifier: whole numbers that all differ"
+    return "an index that pandas wrote" if column.integer and PANDAS.fullmatch(column.name) else None
+
+
+class Copies:
+    """Columns that are the outcome or the score once more, to be told from those that stand beside them."""
+
+    def __init__(self, predictions: Predictions) -> None:
+        self.outcome, self.rows = predictions.outcome, predictions.rows
+        self.score = predictions.probability if predictions.probability.ndim == 1 else None
+        self.labels: dict[str, np.ndarray] = {}
+        if self.score is None and predictions.outcome.dtype.kind in "iu":
+            names = np.array([str(name) for name in predictions.classes], object)
+            said = names[np.argmax(predictions.probability, axis=1)]
+            self.labels = {"a copy of the outcome": names[predictions.outcome], "the class predicted": said}
+
+    def reason(self, column: Column) -> str | None:
+        """Why a column is none of its own; None for all others, and for tables too small to tell."""
+        if self.rows <= FEW or column.missing.any():
+            return None
+        if self.score is None:
+            return next((why for why, labels in self.labels.items() if _same_labels(column, labels)), None)
+        values = column.values
+        levels = np.unique(values[:FEW]) if len(column.levels) <= 2 else np.empty(3)
+        if levels.size <= 2 and np.unique(values).size == 2:
+            second = values == values.max()
+            if np.array_equal(second, self.outcome > 0) or np.array_equal(second, self.outcome <= 0):
+                plain = column.nominal or set(np.unique(values).tolist()) == {0.0, 1.0}
+                return "a copy of the outcome" + ("" if plain else "; if it is a sampling weight, say so")
+            cut = separated(second, self.score)
+            return f"the score, thresholded between {cut[0]:.4g} and {cut[1]:.4g}" if cut else None
+        return "a copy of the score" if not column.nominal and _rises(self.score, values) else None
+
+
+def separated(second: np.ndarray, score: np.ndarray) -> tuple[float, float] | None:
+    """The two scores between which a column of two values changes; None where it does not change at one place.
+
+    >>> separated(np.array([False, True, True]), np.array([0.1, 0.6, 0.9]))
+    (0.1, 0.6)
+    """
+    high, low = score[second], score[~second]
+    if not high.size or not low.size:
+        return None
+    if low.max() < high.min():
+        return float(low.max()), float(high.min())
+    return (float(high.max()), float(low.min())) if high.max() < low.min() else None
+
+
+def _same_labels(column: Column, labels: np.ndarray) -> bool:
+    if column.nominal:
+        shown = np.array([str(level) for level in column.levels], object)
+        return bool(np.array_equal(shown[column.values], labels))
+    return column.integer and bool(np.array_equal(column.values.astype(np.int64).astype(str), labels.astype(str)))
+
+
+def _rises(score: np.ndarray, values: np.ndarray) -> bool:
+    """Whether a column rises, or falls, wherever the score does; some rows are tried first."""
+    for rows in (slice(0, FEW), slice(None)):
+        order = np.argsort(score[rows], kind="stable")
+        steps, own = np.diff(score[rows][order]), np.diff(values[rows][order])
+        apart = steps > APART
+        if np.count_nonzero(apart) < FEW // 5 or not (np.all(own[apart] > 0) or np.all(own[apart] < 0)):
+            return False
+    return True
 
 
 def _names_rows(column: Column, known: np.ndarray, low: float, high: float) -> bool:
     if not column.integer or known.size <= FEW or high - low + 1 < known.size:
         return False
     consecutive = high - low + 1 == known.size
-    if not (consecutive or _NAMED.search(column.name)):
+    if not (consecutive or NAMED.search(column.name)):
         return False
     return bool(np.unique(known).size == known.size)

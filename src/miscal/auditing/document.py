@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ import numpy as np
 import miscal
 from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding
+from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity
-from miscal.auditing.suppress import GIVEN_AWAY
+from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.page.json import SCHEMA
+from miscal.page.words import plural
 from miscal.results import Result
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
@@ -40,6 +42,7 @@ def document_of(
     tests: Multiplicity,
     settings: dict[str, Any],
     described: dict[str, Any],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Put everything that was found into one dictionary."""
     first = every[0]
@@ -64,7 +67,7 @@ def document_of(
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in every),
-        "notes": notes_of(first),
+        "notes": [*notes, *notes_of(first, tests.level)],
         **_quiet(first, guilty, tests, aside),
         "sections": sections,
     }
@@ -174,9 +177,41 @@ def score_numbers(score: Result) -> dict[str, Any]:
             "kuiper": extra["kuiper_noise"],
             "smooth": extra.get("smooth_noise") or {},
             "gap": overall(score),
+            "log_loss": _infinite(extra),
             **{name: _fitted(extra[name], right, name == "ratio") for name, right in RIGHT.items()},
         },
     }
+
+
+def _infinite(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the log loss is infinite, and how many rows make it so, where they can be counted."""
+    wrong = _wrong(extra)
+    known = {"rows": sum(wrong.values())} if extra["certain"] else {}
+    return {"infinite": True, **known} if math.isinf(extra["log_loss"]["score"]) else {}
+
+
+def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
+    """Rows said to be certain that went the other way."""
+    said = {"said 0% happened": "zero_happened", "said 100% did not happen": "one_did_not"}
+    return {words: extra["certain"].get(name, 0) for words, name in said.items() if extra["certain"].get(name, 0)}
+
+
+def _certain_notes(looked: Looked, level: float) -> list[str]:
+    """What rows said to be certain do to the numbers: an infinite log loss, and a slope that leaves them out."""
+    extra, made = looked.score.extra, []
+    wrong = _wrong(extra)
+    if wrong:
+        rows = ", ".join(f"{plural(many, 'row')} {words}" for words, many in wrong.items())
+        step = rounding_step(looked.rows.raw.predicted)
+        tested = [place for place in looked.extremes if place.searched == 1]
+        beyond = any(place.adjusted <= level for place in tested)
+        within = f" The scores are rounded to {step:g}, which can explain it." if step and not beyond else ""
+        made.append(f"{INFINITE}: {rows}.{within}")
+    left = extra["certain"].get("without_slope", 0)
+    if left and not math.isnan(extra["slope"]["value"]):
+        are = "row said 0% or 100% is" if left == 1 else "rows said 0% or 100% are"
+        made.append(f"{left:,} {are} left out of slope and intercept: certainties have no log-odds.")
+    return made
 
 
 def _fitted(found: dict[str, Any], right: float, logarithm: bool) -> dict[str, Any]:
@@ -199,9 +234,9 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
     return math.erfc(z / math.sqrt(2.0))
 
 
-def notes_of(looked: Looked) -> list[str]:
+def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    made = [*_upside_down(looked), *_given_away(looked), *_far_off(looked)]
+    made = [*_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked), *_far_off(looked)]
     if looked.rows.raw.cluster is not None:
         return made
     for column, _, _ in looked.columns:
@@ -210,8 +245,8 @@ def notes_of(looked: Looked) -> list[str]:
         said = days_together(looked, column)
         if said:
             made.append(
-                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, audit "
-                f"with {column.name} as the cluster."
+                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, give "
+                f"--cluster {column.name}."
             )
     return made
 

@@ -19,6 +19,7 @@ from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
 from miscal.page import words
 from miscal.page.json import READERS, items, mapping, read_record
+from miscal.pairs import pair
 from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
@@ -56,6 +57,7 @@ class Finding:
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
+    bound : whether its p-value is the smallest that simulations can give, so that it is at most that
     sql : a WHERE clause that picks exactly its rows; `to_sql` has the dialects
     scope : the class or the part of the data that it is about, empty where that is all
     """
@@ -81,6 +83,7 @@ class Finding:
     explains: int = 0
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
+    bound: bool = False
 
     def __post_init__(self) -> None:
         # Words leave for terminals, logs and annotations; condition and columns stay as the data have them.
@@ -99,12 +102,19 @@ class Finding:
         >>> Finding.from_dict({"condition": [{"column": "age", "high": 31.0, "missing": True}]}).to_sql()
         '("age" IS NOT NULL AND "age" <= 31e0 OR "age" IS NULL OR "age" > 1.7976931348623157e+308)'
         """
+        if self.kind == "score" and self.condition and not self.columns:  # no column holds the score as it stands
+            return ""
         return Conjunction.from_dict(self.condition).sql(dialect) if self.condition or self.kind == "score" else ""
 
     @property
     def sql(self) -> str:
         """`to_sql` as DuckDB and PostgreSQL read it; SQLite too, but for dates and marks that cannot be seen."""
         return self.to_sql()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about all rows of the table or class, along the score."""
+        return self.kind == "score" and not self.levels
 
     @property
     def at_least(self) -> float:
@@ -116,18 +126,24 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
+        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
+
+    @property
+    def difference(self) -> str:
+        """How many events it is off, less the luck of having been picked; as counted, and at least."""
         shown = self.events_off if self.shrunken is None else self.shrunken * self.weight
         counted = words.count(abs(self.events_off))
         beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
         beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
         bound = f" ({'; '.join(beside)})" if beside else ""
-        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
-        return f"{rates}. {words.count(self.rows)} rows, {words.events_off(shown)}{bound}."
+        return f"{words.events_off(shown)}{bound}"
 
     @property
     def judged(self) -> str:
         """Whether it is beyond noise."""
-        return f"{'Beyond' if self.real else 'Within'} noise ({words.p_value(self.p_value, 'adjusted p')})."
+        chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
+        return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
 
     def __str__(self) -> str:
         return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
@@ -211,8 +227,12 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
         frame = frame_of(data, "'data'")
         named = [name for name in finding.columns if name in frame]
         rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
-    if not finding.condition and finding.kind == "score":
+    if finding.whole:
         return np.ones(rows, bool)
-    if not finding.condition:
+    if finding.kind == "score" and finding.condition and isinstance(data, Predictions):
+        classes = {f"class {name}": k for k, name in enumerate(data.classes)}
+        score = pair(data, classes.get(finding.scope, "auto")).predicted
+        columns = Columns({finding.condition[0]["column"]: score})
+    if not finding.condition or not (finding.columns or isinstance(data, Predictions)):
         raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")
     return Conjunction.from_dict(finding.condition).rows(columns)

@@ -160,14 +160,14 @@ def _places(
     judge = cache(lambda compared: [_Judge(each, compared, tests, level) for each in both])
     again = {finding.where: finding for finding in after.findings}
     found = [
-        _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1])
+        _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1], predictions)
         for finding in before.findings
         if finding.real
     ]
     known = {place["where"] for place in found}
     for finding in after.findings:
         if finding.real and finding.where not in known:
-            one = judge(_target(finding, predictions, target))[0](finding)
+            one = judge(_target(finding, predictions, target))[0](finding, recalibrated)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
 
@@ -178,9 +178,9 @@ def _target(finding: Finding, predictions: Predictions, target: str | int) -> st
     return classes[finding.scope] if finding.scope else target
 
 
-def _matched(finding: Finding, again: Finding | None, judge: _Judge) -> dict[str, Any]:
-    one, two = _numbers(finding), judge(finding)
-    whole = finding.kind == "score"
+def _matched(finding: Finding, again: Finding | None, judge: _Judge, found_in: Predictions) -> dict[str, Any]:
+    one, two = _numbers(finding), judge(finding, found_in)
+    whole = finding.whole
     still = bool(again is not None and again.real)
     if whole and again is not None:
         two["p_value"] = again.p_value
@@ -223,11 +223,11 @@ class _Judge:
 
     def __init__(self, predictions: Predictions, target: str | int, tests: int, level: float) -> None:
         compared = pair(predictions, target)
-        self.predictions, self.tests, self.level = predictions, tests, level
+        self.tests, self.level = tests, level
         self.rows = Rows(compared, compared, choose_null(compared, "bernoulli"))
 
-    def __call__(self, finding: Finding) -> dict[str, Any]:
-        inside = np.flatnonzero(rows_of(finding, self.predictions))
+    def __call__(self, finding: Finding, found_in: Predictions) -> dict[str, Any]:
+        inside = np.flatnonzero(rows_of(finding, found_in))
         compared = self.rows.raw
         rows = replace(self.rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
         sums = sums_of(compared, inside)

@@ -16,6 +16,7 @@ from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
 from miscal.auditing.repair import Repair, applied, repair
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
+from miscal.data.frames import expanded
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
@@ -106,7 +107,7 @@ def repair_table(
     """
     table = _arrow(data)
     _check(table, folds)
-    names = named(probability)
+    names = named(probability := expanded(probability, table.column_names))
     numbered = table.append_column(ROW, [np.arange(table.num_rows)])
     whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
     rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts

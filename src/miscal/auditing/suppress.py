@@ -15,6 +15,7 @@ from miscal.data.errors import refusal
 from miscal.page.words import KIND, finite, plural
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
+INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
 LOOKED_AT = {
     "schema",
@@ -62,7 +63,8 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["too_small"].append(left_out(left, None, reason))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
-    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
+    made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note and INFINITE not in note]
+    made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
     return made
 
@@ -123,7 +125,7 @@ def _result(result: Mapping[str, Any], hidden: np.ndarray) -> dict[str, Any]:
     made = copy.deepcopy(dict(result))
     table, extra = made["table"], made["extra"]
     running = extra.pop("cumulative", None)
-    for name in FINER:
+    for name in (*FINER, "certain"):
         extra.pop(name, None)
     if isinstance(extra.get("worst"), list):
         named = {label for label, hide in zip(table.get("label", []), hidden, strict=True) if not hide}

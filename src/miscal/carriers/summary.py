@@ -21,7 +21,10 @@ PLAIN = ("about", "rows", "ignored", "outcome_weights", "parts")  # saved as the
 # Half of the borders equally spaced, half of them spaced like log-odds: scores near 0 and 1 stay apart.
 _EVEN = np.linspace(0.0, 1.0, 4097)
 _ODDS = 1.0 / (1.0 + np.exp(-np.linspace(-23.0, 23.0, 4097)))
-GRID = np.unique(np.concatenate([_EVEN, _ODDS]))
+TAILS = 10.0 ** -np.arange(2, 11)  # distances from 0 and 1 at which the ends of the scale are looked at
+# The first cell holds exact zeros alone, and the last exact ones: they are judged apart, and have no log-odds.
+_CERTAIN = np.nextafter([0.0, 1.0], -np.inf)
+GRID = np.unique(np.concatenate([_CERTAIN, _EVEN, _ODDS, TAILS, 1.0 - TAILS]))
 
 
 @dataclass(frozen=True, eq=False)

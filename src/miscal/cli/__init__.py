@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from miscal.cli.streams import WRITTEN, complain, steady, unprinted
 from miscal.data.errors import MiscalError, MiscalWarning, visible
 
 __all__ = ["OneLine", "main"]
@@ -29,11 +30,12 @@ COMMANDS = {
     "recalibrate": "recalibrate",
     "tally": "audit",
 }
+DEFECT, INTERRUPTED = 3, 130
 SAME = "positive|outcome|probability|weight|count|cluster|time|every"  # options that are parameters of the same name
 
 
 class OneLine(click.Group):
-    """Errors end in one clear line and exit status 2, never in a traceback."""
+    """Errors end in one clear line: exit status 2 for what the user can mend, 3 for what is ours to mend."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted([*super().list_commands(context), *COMMANDS])
@@ -44,20 +46,71 @@ class OneLine(click.Group):
             return command
         return super().get_command(context, cmd_name)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run, and keep exit status 1, which click gives to a closed pipe too, for gates that failed."""
+        steady()
+        self.judged = False
+        try:
+            return super().main(*args, **options)
+        except OSError as error:  # of the text of --help and --version
+            unprinted(error)
+            raise SystemExit(0) from None
+        except SystemExit as end:
+            if end.code != 1 or self.judged:
+                raise
+            closed = type(sys.stdout).__name__.endswith("PacifyFlushWrapper")
+            raise SystemExit(0 if closed else INTERRUPTED) from None
+
     def invoke(self, context: click.Context) -> Any:
         _hold_pages()
         try:
             with _plain_warnings():
                 return super().invoke(context)
         except MiscalError as error:
-            click.echo(f"miscal: {_as_options(visible(' '.join(str(error).split())))}", err=True)
+            complain(_as_options(visible(" ".join(str(error).split()))))
             context.exit(2)
         except KeyboardInterrupt:
             # An interrupt inside exec(text), as dataclasses call it, leaves a mark on the interpreter
             # that turns every later exit status into "killed by SIGINT"; the next exec(text) wipes it.
             exec("")  # noqa: S102
-            click.echo("miscal: interrupted; nothing was written", err=True)
-            context.exit(130)
+            complain(f"interrupted; {'its files were written' if WRITTEN else 'nothing was written'}")
+            context.exit(INTERRUPTED)
+        except click.exceptions.Exit:
+            self.judged = True
+            raise
+        except (click.ClickException, click.Abort):
+            raise
+        except MemoryError:
+            complain("the table needs more memory than there is; --memory, such as --memory 1GB, reads it in parts")
+            context.exit(2)
+        except Exception as error:  # noqa: BLE001
+            complain(_defect(error))
+            context.exit(DEFECT)
+
+
+def _defect(error: Exception) -> str:
+    """What went wrong that should not, in one line, and where to say so."""
+    import traceback
+
+    if os.environ.get("MISCAL_TRACEBACK"):
+        traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    place = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
+    ask = "MISCAL_TRACEBACK=1 shows where it came from"
+    return f"a defect: {said} ({place}). This is our mistake, not yours: please report this line at {tracker()}; {ask}."
+
+
+def tracker() -> str:
+    """Where defects are reported, as the installed package says."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        known = metadata("miscal").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        known = []
+    listed = [each.removeprefix("Issues, ") for each in known if each.startswith("Issues, ")]
+    return listed[0] if listed else "the issue tracker of miscal"
 
 
 @click.group(cls=OneLine, context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,7 +136,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def say(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, MiscalWarning):
-            click.echo(f"miscal: note: {_as_options(' '.join(str(message).split()))}", err=True)
+            complain(f"note: {_as_options(' '.join(str(message).split()))}")
         else:
             shown(message, category, *where, **more)
 

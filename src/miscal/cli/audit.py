@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from miscal.cli import options as common
+from miscal.cli.streams import say
 from miscal.cli.terminal import leave, progress_bar
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import prepared
@@ -54,7 +55,7 @@ def audit_and_leave(
         found, below = found.with_comparison(before), max(below, before.hidden_below)
     leave(found.hiding(below), page, json_path, saved)
     if saved is not None and below:
-        click.echo(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+        say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
 
 
 @click.command()
@@ -87,8 +88,8 @@ def demo(out: Path, effort: str, seed: int) -> None:
     """Audit the bundled flights and leave a page."""
     from miscal.datasets import flights
 
-    click.echo("Flights from New York, July to December 2013, scored by a model trained on January to June.")
-    click.echo("The event: a flight arrives more than 15 minutes late.")
+    say("Flights from New York, July to December 2013, scored by a model trained on January to June.")
+    say("The event: a flight arrives more than 15 minutes late.")
     options = {
         "outcome": "late",
         "probability": "probability",
@@ -130,9 +131,9 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
         file, roles, by=list(by) or None, ignore=ignore, like=first, memory=memory, max_levels=most or MAX_LEVELS
     )
     made.save(out)
-    click.echo(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+    say(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
     for entry in made.aside:
-        click.echo(f"Left out: {entry['where']} ({entry['reason']}).")
+        say(f"Left out: {entry['where']} ({entry['reason']}).")
 
 
 @click.command()
@@ -157,4 +158,4 @@ def merge(files: tuple[Path, ...], out: Path) -> None:
         except MiscalError as error:
             raise type(error)(f"'{path}' and '{files[0]}': {error}") from error
     total.save(out)
-    click.echo(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")
+    say(f"{total.rows:,} rows of {total.parts} table{'s' * (total.parts != 1)}. Tally: {out}")

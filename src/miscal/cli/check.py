@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from miscal.cli import options as common
+from miscal.cli.streams import say
 from miscal.cli.terminal import progress_bar
 from miscal.data.errors import refusal
 from miscal.data.outputs import prepared
 
 __all__ = ["check"]
+FAILED = 1  # and nothing else ends so
 GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_findings", "no_new_findings")
 
 
@@ -66,21 +68,20 @@ def check(
         found = audit(file, progress=progress, **made)
     shown = found.suppressed(below) if below else found
     outcomes = judge(found.document, gates, baseline, shown.document)
-    for outcome in outcomes:
-        if not outcome.passed:
-            click.echo(f"failed {outcome.name}: {outcome.line}")
-            if annotations:
-                click.echo(annotation(outcome, str(file)))
     if junit is not None:
         write_text(junit, as_junit(outcomes))
     if out is not None:
         shown.to_html(out)
     if json_path is not None:
         shown.to_json(json_path)
-    failed = sum(not outcome.passed for outcome in outcomes)
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        say(f"failed {outcome.name}: {outcome.line}")
+        if annotations:
+            say(annotation(outcome, str(file)))
     if not failed:
-        click.echo(f"passed: {len(outcomes)} of {len(outcomes)} gates")
-    context.exit(1 if failed else 0)
+        say(f"passed: {len(outcomes)} of {len(outcomes)} gates")
+    context.exit(FAILED if failed else 0)
 
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from miscal.cli import options as common
+from miscal.cli.streams import say
 from miscal.cli.terminal import waiting, written
 from miscal.data.errors import refusal, visible
 from miscal.data.outputs import prepared
@@ -62,11 +63,11 @@ def recalibrate(
 
         done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
     done.write(table=out, model=model, page=page, json=json_path)
-    click.echo(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}")
-    click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))
+    files = written(Table=out, Model=model, Page=page, JSON=json_path)
+    say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
     named = [word for name in options["probability"] for word in ("--probability", name)]
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
-    click.echo(f"Repair new rows: {visible(again)}")
+    say(f"Repair new rows: {visible(again)}")
 
 
 def _beside(file: Path, suffix: str) -> Path:
@@ -98,7 +99,7 @@ def apply(
     out = common.table_path(out or common.table_name(file, column))
     prepared({"--out": out}, model=model, table=file)
     rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
-    click.echo(f"{rows:,} rows. Table: {out}")
+    say(f"{rows:,} rows. Table: {out}")
 
 
 @click.command()
@@ -127,4 +128,4 @@ def fit(file: str, method: str, bins: int | None, group: tuple[str, ...], out: P
         model = package.GroupWise(model, columns=list(group))
     fitted = fit_to(model, file, **options)
     write_whole(out, fitted.to_json().encode())
-    click.echo(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")
+    say(f"{fitted.n_rows_:,} rows, from {fitted.fitted_from_['how']}. Model: {out}")

@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
+import io
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import click
-
+from miscal.auditing.document import BLIND
+from miscal.auditing.findings import Finding
+from miscal.cli.streams import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
+from miscal.page import words
+from miscal.page.records import Document, Quiet, read_document
+from miscal.page.sections.findings import ranking
+from miscal.page.sections.repair import next_step
+from miscal.page.verdict import verdict
 
+NAMELESS = "the column without a name"
+WIDTH = 120  # of a file
 SHOWN = 12  # findings, clean columns and changes that are listed
 
 
 def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) -> None:
-    """Show an audit and write what may be shown of it; the saved file alone keeps all of it."""
+    """Write what may be shown of an audit, then show it; the saved file alone keeps all of it."""
     shown = found.shown()
-    show(shown)
     shown.to_html(page)
     if json_path is not None:
         shown.to_json(json_path)
     if saved is not None:
         found.save(saved)
-    click.echo("\n" + written(Page=page, JSON=json_path, Audit=saved))
+    files = written(Page=page, JSON=json_path, Audit=saved)
+    document = read_document(shown.document)
+    say("\n".join([*shown_lines(document), "", files, *[f"Next: {line}" for line in [next_step(document)] if line]]))
 
 
 def written(**files: Path | None) -> str:
     """Where the files are that were written, in one line."""
+    WRITTEN.extend(str(path) for path in files.values() if path)
     return "   ".join(f"{what}: {visible(path)}" for what, path in files.items() if path)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar while the work goes on, only on a terminal, which it leaves as it was."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield lambda *_: None
         return
     from rich.console import Console
@@ -50,7 +62,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 def waiting(text: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal, for work that cannot say how far it is."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         return nullcontext()
     from rich.console import Console
 
@@ -60,48 +72,70 @@ def waiting(text: str) -> AbstractContextManager[Any]:
 
 def inert(text: str) -> str:
     """Text of which no line begins a command of a workflow, wherever a table breaks it; on a terminal as it is."""
-    return text if sys.stdout.isatty() else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
+    return text if is_terminal(sys.stdout) else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
 
 
-def show(found: Any) -> None:
-    """Print the verdict, the ranking as a table, and what was not found."""
-    from rich.console import Console
+def shown_lines(document: Document) -> list[str]:
+    """The verdict, the ranking as a table, and what was not found, as lines."""
     from rich.markup import escape
-    from rich.table import Table
 
-    from miscal.page import words
-    from miscal.page.records import read_document
-    from miscal.page.sections.findings import ranking
-    from miscal.page.verdict import verdict
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    console.print()
-    document = read_document(found.document)
     said = verdict(document)
-    console.print(escape(said.sentence), style="bold")
-    if said.direction == "none":
-        console.print(escape(said.support[0]))
+    lines = ["", f"[bold]{escape(said.sentence)}[/bold]"]
+    lines += [escape(said.support[0])] if said.direction == "none" else []
     heads = document.heads
-    if heads:
-        table = Table(title="Where it is wrong, beyond noise", title_justify="left", show_edge=False, pad_edge=False)
-        columns = ranking(heads[:SHOWN])
-        for column in columns:
-            table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
-        for i in range(len(heads[:SHOWN])):
-            table.add_row(*(escape(inert(column.text(i))) for column in columns))
-        console.print(table)
+    table = [_ranking(heads[:SHOWN])] if heads else []
+    rest = []
     if len(heads) > SHOWN:
-        console.print(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
+        rest.append(f"... and {words.plural(len(heads) - SHOWN, 'more place')} on the page.")
     if document.explained:
         by = "these" if len(heads) > 1 else "it"
-        console.print(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
+        rest.append(f"{words.plural(document.explained, 'other place is', 'other places are')} explained by {by}.")
     if document.clean:
         listed = ", ".join(place.where for place in document.clean[:SHOWN])
         more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
-        console.print(escape(f"Tested and clean: {listed}{more}."))
-    for line in [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]:
-        console.print(escape(line))
+        rest.append(f"Tested and clean: {listed}{more}.")
+    aside = [
+        f"{place.where or NAMELESS} ({place.reason})" for place in document.too_small if _is_column(place, document)
+    ]
+    if aside:
+        more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
+        rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
+    rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
-        console.print(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
+        rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
+    return _rendered([*lines, *table, *(escape(inert(visible(line))) for line in rest)])
+
+
+def _is_column(place: Quiet, document: Document) -> bool:
+    """Whether what was not judged is a column as a whole, and not one of its levels."""
+    return place.rows == document.rows and place.reason != BLIND
+
+
+def _ranking(heads: Sequence[Finding]) -> Any:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    style = box.HEAVY_HEAD if knows_lines() else box.ASCII
+    title = "Where it is wrong, beyond noise"
+    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False, box=style)
+    columns = ranking(heads)
+    for column in columns:
+        table.add_column(column.heading, justify="right" if column.kind == "number" else "left")
+    for i in range(len(heads)):
+        table.add_row(*(escape(inert(column.text(i))) for column in columns))
+    return table
+
+
+def _rendered(parts: Sequence[Any]) -> list[str]:
+    """Lines as wide as the terminal, in its colours; of a fixed width for a file."""
+    from rich.console import Console
+
+    seen = is_terminal(sys.stdout)
+    width = shutil.get_terminal_size().columns if seen else WIDTH
+    console = Console(file=io.StringIO(), force_terminal=seen, width=width, highlight=False)
+    for part in parts:
+        console.print(part)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,32 @@ def require(name: str, known: Sequence[str], role: str) -> None:
     """Refuse a name that is not a column, with the nearest one."""
     if name not in known:
         raise refusal(f"names column '{name}', which is not in the table", where=f"'{role}'", hint=nearest(name, known))
+
+
+def expanded(probability: Any, names: Sequence[str]) -> Any:
+    """The columns that a name stands for which is none itself: a pattern ("p_*"), or the beginning of several ("p").
+
+    >>> expanded("p", ["y", "p_a", "p_b"]), expanded("q_*", ["y", "q_2", "q_10"]), expanded("y", ["y", "y_1", "y_2"])
+    (['p_a', 'p_b'], ['q_2', 'q_10'], 'y')
+    """
+    if not isinstance(probability, str) or probability in names:
+        return probability
+    pattern = probability if "*" in probability else f"{glob.escape(probability)}_*"
+    found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+    return _in_order(found, pattern) if len(found) > 1 else probability
+
+
+def named_by(name: str, names: Sequence[str]) -> list[str]:
+    """As `expanded`, always a list."""
+    found = expanded(name, names)
+    return [found] if isinstance(found, str) else list(found)
+
+
+def _in_order(found: list[str], pattern: str) -> list[str]:
+    """Columns in the order of the table; those of numbered classes in the order of their numbers."""
+    start = pattern.index("*") if pattern.endswith("*") else 0
+    ends = [name[start:] for name in found]
+    return sorted(found, key=lambda name: int(name[start:])) if all(end.isdecimal() for end in ends) else found
 
 
 def to_arrow(p: Predictions) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from miscal.data import checks, outcomes
 from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
-from miscal.data.frames import frame_of, names_of, require, unique
+from miscal.data.frames import expanded, frame_of, names_of, require, unique
 from miscal.data.predictions import NAMES, Predictions, Raw
 from miscal.data.vectors import Vector, factorise, flat, sigmoid
 
@@ -47,7 +47,8 @@ def read(
         number of events.
     probability : str, list of str, or {class: column}
         One column is the probability of the event. Several are those of the classes, in order; words in the outcome
-        are then matched with the names of the columns (with or without a common beginning such as ``p_``).
+        are then matched with the names of the columns (with or without a common beginning such as ``p_``). A name that
+        is no column stands for those that begin with it ("p": p_cat, p_dog, ...), and "p_*" for those that it fits.
     logit : bool
         The columns hold logits: the sigmoid (one column) or the softmax (several) is applied.
     weight, count, cluster, id : str, optional
@@ -147,6 +148,8 @@ class Roles:
         Rows of weight 0 are left out and a batch may have none left.
         """
         names, load, where = _opened(source)
+        if expanded(self.probability, names) is not self.probability:
+            return replace(self, probability=expanded(self.probability, names)).read(source, columns, part)
         self._check(names, part or where)
         _check_options(self.clip, self.logit)
         kept = _kept(columns, names, self)

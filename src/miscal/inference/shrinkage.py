@@ -63,7 +63,7 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
         information = sums.variance * weight / sums.weight2  # Σw·p(1-p), where weights do not depend on p
         gap = off / weight
     live = np.flatnonzero((weight > 0) & (sums.variance > 1e-13 * sums.weight2))
-    if live.size == 0:
+    if not noise[live].sum() > 0.0:  # no level, or clusters whose rows cancel to the last digit
         return Shrunken(gap, gap.copy(), gap.copy(), (0.0,) * (len(parents) + 1))
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
     factor = float(noise[live].sum() / sums.variance[live].sum())

@@ -56,7 +56,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     extra = dict(made.extra)
     if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
-        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}}
+        extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
     return Result(**{**vars(made), "extra": extra})
 

@@ -41,6 +41,7 @@ def to_markdown(document: object) -> str:
         "\n".join(said.support),
         _numbers(audit),
         _findings(audit),
+        "\n".join(f"- {spoken(note)}" for note in audit.notes),
         _periods(audit),
         _columns(audit),
         _rest(audit),

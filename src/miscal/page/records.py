@@ -163,6 +163,11 @@ class Document:
         """How many places the heads explain: those that they count, of which not every one need be listed."""
         return max(sum(head.explains for head in self.heads), len(self.real) - len(self.heads))
 
+    @property
+    def top(self) -> bool:
+        """Whether what is compared is the confidence in the class predicted, with being right."""
+        return any(score.settings.get("target") == "top" for score in self.of("score")[:1])
+
     def of(self, kind: str) -> list[Entry]:
         """The results of a section."""
         return self.sections.get(kind, [])
@@ -189,7 +194,8 @@ def _measure(value: object) -> Measure:
     """A number: plain, or a mapping with its value, noise and interval."""
     about = value if isinstance(value, Mapping) else {"value": value}
     low, high = ends(about.get("interval"))
-    return read_record(Measure, about, low=low, high=high)
+    made = read_record(Measure, about, low=low, high=high)
+    return replace(made, value=math.inf) if about.get("infinite") is True else made
 
 
 def _measures(score: object) -> dict[str, Measure]:

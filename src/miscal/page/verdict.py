@@ -6,11 +6,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from miscal.auditing.findings import Finding
 from miscal.page import words
+from miscal.page.markup import clean, ellipsis
 from miscal.page.records import Document, Measure
 
+LONGEST = 80  # characters of a place that the verdict names
 COARSE = 0.05  # half the width of the gap's interval from which "no error" must not be read as "right"
 MINOR = 0.4  # share of the error along the score from which the average's own error is what to say first
+# What is compared, by whether it is the confidence in the class predicted.
+WORDS = {False: ("Predictions are", "predicted", "happened"),
+         True: ("The top class's confidence is", "mean confidence", "right")}  # fmt: skip
 Direction = Literal["over", "under", "places", "shape", "none", "unknown"]
 
 
@@ -41,7 +47,8 @@ def verdict(document: Document) -> Verdict:
 
 def _verdict(document: Document) -> Verdict:
     predicted, observed, gap = document.averages
-    rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
+    what, predicted_as, happened = WORDS[document.top]
+    rates = f"{words.percent(predicted)} {predicted_as}, {words.percent(observed)} {happened}"
     support = tuple(said for said in (_size(document), _places(document), _left_over(document)) if said)
     if math.isnan(predicted) or math.isnan(observed):
         return Verdict("unknown", "There is no number to judge the predictions by.", support)
@@ -49,17 +56,50 @@ def _verdict(document: Document) -> Verdict:
     if beyond and _score_is_off(document):
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(gap.value) < MINOR * document.measure("expected").value:
-            return Verdict("shape", f"{shape[0].upper()}{shape[1:]}: {rates} overall.", support)
+            return Verdict("shape", f"{shape[0].upper()}{shape[1:]}{_by(document)}: {rates} overall.", support)
         way: Direction = "over" if gap.value > 0 else "under"
-        return Verdict(way, f"Predictions are too {'high' if way == 'over' else 'low'}: {rates}.", support)
+        return Verdict(way, f"{what} too {'high' if way == 'over' else 'low'}: {rates}.", support)
     places = [finding for finding in document.heads if finding.kind != "score"]
+    average = "" if beyond else "Right on average, "
     if places:
-        how_many = "one place" if len(places) == 1 else words.plural(len(places), "place")
-        opening = f"Wrong in {how_many}" if beyond else f"Right on average, wrong in {how_many}"
+        opening = _capital(f"{average}wrong in {_most(places, predicted_as, happened)}")
         return Verdict("places", f"{opening}: {rates} overall.", support)
-    if shape:
-        return Verdict("shape", f"Right on average, but {shape}: {rates} overall.", support)
+    ends = [_of_those(finding) for finding in document.heads if finding.kind == "score" and not finding.whole]
+    wrong = "; ".join([*([f"{shape}{_by(document)}"] if shape else []), *ends])
+    if wrong:
+        opening = _capital(f"{average and f'{average}but '}{wrong}")
+        return Verdict("shape" if shape else "places", f"{opening}: {rates} overall.", support)
     return Verdict("none", f"No error beyond noise: {rates}.", (*_unknown(gap), *support))
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _by(document: Document) -> str:
+    """How far off the scores are."""
+    expected = document.measure("expected")
+    return f", off by {words.percent(expected.value)} on average along the score" if expected.known else ""
+
+
+def _most(places: list[Finding], predicted_as: str, happened: str) -> str:
+    """How many places there are, and the rates of the first."""
+    worst = places[0]
+    first = ellipsis(clean(worst.where), LONGEST)
+    many = "one place" if len(places) == 1 else words.plural(len(places), "place")
+    if not first:
+        return many
+    if not math.isnan(worst.predicted):
+        rates = words.percent(worst.predicted), words.percent(worst.observed)
+        first += f" ({rates[0]} {predicted_as}, {rates[1]} {happened})"
+    return f"{many}, {'most in ' if len(places) > 1 else ''}{first}"
+
+
+def _of_those(place: Finding) -> str:
+    """Rows at an end of the scale, or their weight: how many, what was said, how many of them happened."""
+    said = place.where.removeprefix("rows said ")
+    happened = words.count(place.observed * place.weight)
+    return f"{words.count(place.weight)} rows said {said}, {happened} happened"
 
 
 def _unknown(gap: Measure) -> tuple[str, ...]:
@@ -72,7 +112,7 @@ def _unknown(gap: Measure) -> tuple[str, ...]:
 
 def _score_is_off(document: Document) -> bool:
     """Whether the finding about all rows is beyond noise among all tests; true where an audit has none."""
-    own = [finding for finding in document.findings if finding.kind == "score"]
+    own = [finding for finding in document.findings if finding.whole]
     return not own or any(finding.real for finding in own)
 
 

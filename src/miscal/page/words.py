@@ -60,6 +60,8 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
     >>> number(0.012345), number(-1234.5), number(0.0), number(None)
     ('0.0123', '−1,234', '0', '—')
     """
+    if value == math.inf:
+        return "infinite"
     size = finite(value)
     if math.isnan(size):
         return NOTHING
@@ -113,20 +115,21 @@ def count(value: object) -> str:
     return _signed(f"{abs(size):,.0f}", size < 0, False)
 
 
-def p_value(value: object, name: str = "p") -> str:
-    """Write a p-value the way a statistician would.
+def p_value(value: object, name: str = "p", *, bound: bool = False) -> str:
+    """Write a p-value the way a statistician would; as a bound where it is the end of its scale.
 
     Examples
     --------
-    >>> p_value(0.034), p_value(1e-9), p_value(None)
-    ('p = 0.034', 'p ≤ 0.001', 'no p-value')
+    >>> p_value(0.034), p_value(1e-9), p_value(None), p_value(0.006, bound=True)
+    ('p = 0.034', 'p ≤ 0.001', 'no p-value', 'p ≤ 0.006')
     """
     p = finite(value)
     if math.isnan(p):
         return "no p-value"
     if p <= 0.001:  # also the end of the scale of 999 simulations, where p can only be bounded
         return f"{name} ≤ 0.001"
-    return f"{name} = {p:.3f}" if p < 0.0995 else f"{name} = {p:.2f}"
+    sign = "≤" if bound else "="
+    return f"{name} {sign} {p:.3f}" if p < 0.0995 else f"{name} {sign} {p:.2f}"
 
 
 def p_cell(value: object, least: object = None) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
+from miscal.data.frames import named_by
 from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
@@ -172,6 +173,7 @@ def apply_to(
     """
     table = opened(source, memory or DEFAULT)
     known = list(table.kinds)
+    probability = [name for given in probability for name in named_by(given, known)]
     check_named(probability, known, f"'{source}'", known)
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     for name in made:

@@ -199,7 +199,27 @@ def findings_of(looked: Looked, tests: Multiplicity, random_state: int) -> Order
     ordered: Ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     whole = _whole(looked, looked.whole, tests, taken, random_state)
     _spread_general(looked, tests, _others(real, taken), whole, ordered)
+    _add_extremes(looked, tests, whole[1], taken, ordered)
     return ordered
+
+
+def _add_extremes(looked: Looked, tests: Multiplicity, whole: Finding, taken: list[Taken], ordered: Ordered) -> None:
+    """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
+    for place in looked.extremes:
+        if not place.adjusted <= tests.level:
+            continue
+        made = finding(looked, tests, place, specific=False)
+        low, high = made.interval  # by clusters it may reach over 0, though the test by clusters does not
+        made = replace(made, interval=(max(low, 0.0), high) if made.gap > 0 else (low, min(high, 0.0)))
+        home = next((items for _, items in ordered if items[0].where == whole.where and whole.real), None)
+        if place.searched > 1 and home is None:
+            shares = [Overlap(looked.rows, item.place.rows).weight(place) for item in taken]
+            most = int(np.argmax(shares)) if shares else 0
+            home = ordered[most][1] if shares and shares[most] >= SHARED * made.weight else None
+        if place.searched > 1 and home is not None:
+            home.append(replace(made, parent=home[0].where))
+        else:
+            ordered.append((made.at_least, [made]))
 
 
 def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken: list[Taken]) -> list[Taken]:
@@ -297,7 +317,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
     real = bool(place.adjusted <= tests.level)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
-        code=CODES[group.kind],
+        code=getattr(group, "code", None) or CODES[group.kind],
         kind=group.kind,
         where=f"{place.words} (class {looked.name})" if own_class else place.words,
         scope=f"class {looked.name}" if looked.name else "",
@@ -311,6 +331,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool
         interval=interval,
         events_off=gap * weight,
         p_value=place.adjusted,
+        bound=place.bound,
         real=real,
         specific=bool(specific and real),
         parent=parent,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing.search.extremes import extreme_places, score_grid
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
@@ -56,6 +57,7 @@ class Wanted:
     time: str | None
     every: str | None
     max_levels: int
+    score: str | None = None  # the column that is the score as it stands
 
 
 @dataclass(eq=False)
@@ -67,6 +69,8 @@ class Looked:
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped
+    scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
+    column : the column that holds the very score, if one does
     """
 
     target: str | int
@@ -82,6 +86,9 @@ class Looked:
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
+    scores: Sums | None = None
+    extremes: list[Place] = field(default_factory=list)
+    column: str | None = None
 
     @property
     def groups(self) -> list[Group]:
@@ -98,6 +105,7 @@ class Looked:
 class Seen:
     """What was seen of a table, before anything is judged.
 
+    notes : what to know of the table before anything else
     looks : one a target;  about : what the document says of the data;  aside : columns left out
     settings : how the table was read, where that matters
     """
@@ -106,6 +114,7 @@ class Seen:
     about: dict[str, Any]
     aside: list[dict[str, Any]]
     settings: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
 
 
 def look(
@@ -129,7 +138,8 @@ def look(
     mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
     rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
     give_back(compared.rows)
-    looked = Looked(target, name, rows, score)
+    said = wanted.score if compared.target == "positive" else None
+    looked = Looked(target, name, rows, score, scores=score_grid(compared), column=said)
     chosen = curve_rows(compared.rows, seed)
     for column in columns:
         say(column.name)
@@ -232,6 +242,9 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
+    looked.extremes = extreme_places(looked, family)
+    for place in looked.extremes:
+        tests.add(family, place.p_value, place)
     tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
     looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
@@ -258,7 +271,8 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     every = np.arange(looked.rows.raw.rows, dtype=np.int32)
     raw, beyond = looked.all or (sums_of(looked.rows.raw, every), sums_of(looked.rows.beyond, every))
     words = "the whole table" if not looked.name else f"class {looked.name}"
-    return Place(Own("score", every, words), (), p_value, family, raw, beyond)
+    bound = p_value <= looked.score.extra["kuiper_noise"].get("least", 0.0)
+    return Place(Own("score", every, words), (), p_value, family, raw, beyond, bound=bound)
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:

@@ -25,6 +25,7 @@ class Own:
     """Rows that are no box of cells: it answers what a group answers of a box.
 
     condition : which rows belong; None for all of them
+    code : of its findings, where it is not that of its kind
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Own:
     names: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     condition: Conjunction | None = None
+    code: str | None = None
 
     def members(self, _: Box) -> np.ndarray:
         return self.rows
@@ -54,6 +56,7 @@ class Place:
     p_value : of its gap, corrected for what was looked at to find it, but not yet for the other tests
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
+    bound : whether the p-value is the smallest that simulations can give
     left, deviation : what is left of its error once others were put right, and the standard deviation of that
     """
 
@@ -68,6 +71,7 @@ class Place:
     specific: bool = False
     left: float = math.nan
     deviation: float = math.nan
+    bound: bool = False
 
     @property
     def z(self) -> float:

@@ -133,8 +133,14 @@ def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[
         condition = Conjunction(definition.conditions)
         own = Own("subpopulation", members, definition.name, definition.columns, words, condition)
         raw, beyond = sums_of(looked.rows.raw, members), sums_of(looked.rows.beyond, members)
-        places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond))
+        places.append(Place(own, (), min(1.0, p * factor), "subpopulations", raw, beyond, bound=_end(result, p)))
     return places
+
+
+def _end(result: Result, p_value: float) -> bool:
+    """Whether a p-value is the smallest that the simulations of a result can give."""
+    draws = int(result.settings.get("draws") or 0)
+    return bool(draws and p_value <= (1.0 + 1e-9) / (1.0 + draws))
 
 
 def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -158,7 +164,7 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
             place = _box_place(looked, one, two)
-            place.p_value = min(1.0, result.p_value * len(pairs))
+            place.p_value, place.bound = min(1.0, result.p_value * len(pairs)), _end(result, result.p_value)
             found.append((result.p_value, _mapped(predictions, names, result), place))
     looked.searched["neighbourhoods"] = len(pairs), [place for _, _, place in found]
     looked.further += [result for p, result, _ in sorted(found, key=lambda item: item[0])[:3] if p <= wanted.level]

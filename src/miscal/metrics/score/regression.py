@@ -14,7 +14,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
 
-CLIP = 1e-12
+LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
 MOST_STEPS = 50
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
@@ -60,9 +60,10 @@ def calibration_slope_intercept(
 ) -> SlopeIntercept:
     """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
 
-    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p), with p held within 1e-12 of 0 and 1. Intervals are
-    Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on the log scale.
-    A single class or a single score gives NaN: nothing can be fitted.
+    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
+    log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
+    Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
+    the log scale. A single class or a single score gives NaN: nothing can be fitted.
 
     Examples
     --------
@@ -79,7 +80,8 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, large = _ratio(pair), in_the_large(pair)
+    ratio, pair = _ratio(pair), without_certain(pair)
+    large = in_the_large(pair)
     if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
         return SlopeIntercept(NOTHING, NOTHING, large, ratio)
     intercept, slope = _fit(pair, free_slope=True)
@@ -88,7 +90,20 @@ def slope_intercept(pair: Pair) -> SlopeIntercept:
 
 def in_the_large(pair: Pair) -> Estimate:
     """The shift in log-odds after which as many events are predicted as were observed."""
-    return NOTHING if pair.observed.min() == pair.observed.max() else _fit(pair, free_slope=False)[0]
+    pair = without_certain(pair)
+    one_class = not pair.rows or pair.observed.min() == pair.observed.max()
+    return NOTHING if one_class else _fit(pair, free_slope=False)[0]
+
+
+def without_certain(pair: Pair) -> Pair:
+    """The rows whose scores have log-odds."""
+    inside = has_log_odds(pair)
+    return pair if inside.all() else pair.take(inside)
+
+
+def has_log_odds(pair: Pair) -> np.ndarray:
+    """Which rows were not said to be certain."""
+    return np.asarray((pair.predicted > 0.0) & (pair.predicted < 1.0))
 
 
 def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
@@ -133,7 +148,7 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
     def work(start: int, stop: int) -> np.ndarray:
         rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
-        return np.asarray(score_pass(*rows, LOGIT, CLIP, 1.0 - CLIP, 0.0, zero, one, theta))
+        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, 0.0, zero, one, theta))
 
     total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
@@ -144,7 +159,7 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
     bread = np.linalg.pinv(hessian[np.ix_(free, free)])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
-    logit = np.log(np.clip(pair.predicted, CLIP, 1 - CLIP)) - np.log1p(-np.clip(pair.predicted, CLIP, 1 - CLIP))
+    logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
     fitted = 1.0 / (1.0 + np.exp(-(theta[0] + theta[1] * logit)))
     score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
     if pair.first is not None:

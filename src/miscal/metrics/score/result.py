@@ -18,7 +18,7 @@ from miscal.metrics.arrays import Norm
 from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
 from miscal.metrics.score.binned import Bins, score_bins
 from miscal.metrics.score.losses import area_under_curve, decomposed, isotonic_rates, pooled_scores
-from miscal.metrics.score.regression import Estimate, slope_intercept
+from miscal.metrics.score.regression import Estimate, has_log_odds, slope_intercept
 from miscal.metrics.score.smooth import smooth_error
 from miscal.metrics.tables import also_of_tables
 from miscal.pairs import Pair, pair
@@ -110,6 +110,7 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
             "p_value": kuiper.p_value,
             "interval": list(kuiper.interval),
             "method": kuiper.method,
+            "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
             "from": walked.highest_at,
             "to": walked.lowest_at,
         },
@@ -121,6 +122,7 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
         "ratio": _numbers(fit.ratio),
         "brier": vars(brier),
         "log_loss": vars(log),
+        "certain": _certain(compared),
         "auc": area_under_curve(weight, events),
         "axis": "logit" if np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
         "histogram": _histogram(compared),
@@ -141,6 +143,18 @@ def noise_of(found: NullSummary) -> dict[str, Any]:
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
+def _certain(compared: Pair) -> dict[str, int]:
+    """How many rows were said to be 0 and 1, how many of them went the other way, and how many no slope is fitted to.
+
+    Of aggregated rows the trials are counted.
+    """
+    times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
+    zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
+    made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
+    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~has_log_odds(compared)}
+    return {name: int(times[rows].sum()) for name, rows in made.items()}
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:

@@ -139,7 +139,9 @@ def _badge(finding: Finding) -> str:
 
 def strength(finding: Finding) -> str:
     """Whether it is beyond noise, and whether the score alone explains it."""
-    if finding.kind == "score":
+    if finding.kind == "score" and not finding.whole:
+        return finding.judged
+    if finding.whole:
         return finding.judged if finding.at_least > 0 else f"{finding.judged} Off along the score more than on average."
     return finding.judged if finding.specific else f"{finding.judged} Correcting the score alone would explain it."
 
@@ -148,9 +150,9 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
     """Findings as the columns of a terminal's table."""
     headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
     *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    bounds = [f" (at least {words.count(head.at_least)})" if head.at_least >= 1 else "" for head in heads]
-    off = [words.events_off(head.events_off) + bound for head, bound in zip(heads, bounds, strict=True)]
-    return [*first, Column("difference in events", off, kind="words"), last]
+    off = [head.difference for head in heads]
+    chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
+    return [*first, Column("difference in events", off, kind="words"), chance]
 
 
 def _unbroken(where: str) -> str:

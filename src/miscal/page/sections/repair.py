@@ -6,7 +6,7 @@ import shlex
 
 from miscal.page import words
 from miscal.page.figures.gaps import gap_pairs
-from miscal.page.json import items
+from miscal.page.json import items, mapping
 from miscal.page.markup import Child, Safe, clean, name, tag
 from miscal.page.records import Document, Mended, Repaired
 from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
@@ -31,8 +31,7 @@ def advice(document: Document) -> Safe:
     steps: list[tuple[Child, str]] = []
     if any(finding.kind == "score" for finding in document.heads):
         steps.append((_SCORE, _repair(document, "--score-only")))
-    columns = dict.fromkeys(column for head in document.heads if head.specific for column in head.columns)
-    chosen = list(columns)[:MOST_COLUMNS]
+    chosen = _columns(document)
     if chosen:
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
         text = ["Let the repair see ", *shown, ": places that the score alone cannot mend are defined by them."]
@@ -42,6 +41,27 @@ def advice(document: Document) -> Safe:
     steps.append((_GATE, _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
+
+
+def next_step(document: Document) -> str:
+    """The one command to run next: the repair that the findings ask for, or the gate where there are none."""
+    if document.repaired is not None or not document.outcome or not document.probabilities:
+        return ""
+    if document.data.get("cluster_suggested"):
+        return _command("audit", document, "--cluster", str(document.data["cluster_suggested"]))
+    if not document.heads:
+        return _command("check", document, "--max-findings", "0")
+    chosen = _columns(document)
+    words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
+    stored = ", ".join(mapping(document.data.get("read_as")))
+    first = f"store {clean(stored)} as dates and numbers, then " if stored else ""
+    return first + _command("recalibrate", document, *words)
+
+
+def _columns(document: Document) -> list[str]:
+    """The columns that define what the score alone cannot mend, the first of them."""
+    columns = dict.fromkeys(column for head in document.heads if head.specific for column in head.columns)
+    return list(columns)[:MOST_COLUMNS]
 
 
 def _repair(document: Document, *words: str) -> str:

@@ -44,7 +44,7 @@ def header(document: Document) -> Safe:
     if document.probabilities:
         listed = tag("b", name(", ".join(document.probabilities), 60))
         facts.append(tag("span", "probability ", listed, ", repaired" if document.repaired else None))
-    if any(score.settings.get("target") == "top" for score in document.of("score")[:1]):
+    if document.top:
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(
         "header",

@@ -1,0 +1,186 @@
+"""The ends of the scale: rows said to be certain, and the lowest and highest scores, by exact tails.
+
+A few events among rows that were said never to happen move no average and no walk beyond noise, and yet cannot be
+chance. Each end is one test of the audit: whether more of what was called rare happened than the scores allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from miscal.auditing.search.places import Own, Place
+from miscal.carriers.summary import GRID, TAILS
+from miscal.engines.memory import tally
+from miscal.inference.cells import binomial_tail
+from miscal.inference.sums import Sums
+from miscal.pairs import Pair
+from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.condition import Condition, Conjunction, just_below
+
+if TYPE_CHECKING:
+    from miscal.auditing.search.looking import Looked
+
+SHARES = (0.001, 0.01)  # of the rows: ends that are looked at wherever the scores lie
+STEPS = (0.01, 0.001, 0.0001)  # to which scores are often rounded
+COARSEST = 20  # values from which scores of such a step are rounded ones
+CODE = "MC102"
+SCORE = "score"  # what a condition calls the score that no column holds as it stands
+
+
+class End(NamedTuple):
+    """Cells of the grid of scores at one end of the scale: `upper` is the end at 1, `certain` its last cell alone."""
+
+    upper: bool
+    certain: bool
+    cells: slice
+    low: float
+    high: float
+
+
+def score_grid(compared: Pair) -> Sums:
+    """Sums of the rows in each cell of the fine grid of scores."""
+    return Sums.of(tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
+
+
+def rounding_step(predicted: np.ndarray) -> float:
+    """The step to which scores were rounded, 0 where they were not.
+
+    >>> rounding_step(np.arange(40) / 100), rounding_step(np.linspace(0, 1, 97)), rounding_step(np.array([0.0, 1.0]))
+    (0.01, 0.0, 0.0)
+    """
+    for step in STEPS:
+        if _whole_steps(predicted[:100], step) and _whole_steps(predicted, step):
+            return step if np.unique(predicted).size >= COARSEST else 0.0
+    return 0.0
+
+
+def _whole_steps(predicted: np.ndarray, step: float) -> bool:
+    times = predicted / step
+    return bool(np.abs(times - np.rint(times)).max(initial=0.0) < 1e-6)
+
+
+def extreme_places(looked: Looked, family: str) -> list[Place]:
+    """The four tests: rows said 0, rows said 1, and of the other rows the lowest and the highest scores."""
+    rows = looked.rows
+    if looked.scores is None or not rows.raw.binary:
+        return []
+    shown = looked.scores
+    tested = score_grid(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
+    step = rounding_step(rows.raw.predicted)
+    made = [_certain(looked, end, tested, step) for end in (ZERO, ONE)]
+    if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):
+        made += [_worst(looked, _ends(tested, upper=upper), tested) for upper in (False, True)]
+    return [_place(looked, *found, family) for found in made if found is not None]
+
+
+ZERO = End(upper=False, certain=True, cells=slice(0, 1), low=-math.inf, high=0.0)
+ONE = End(upper=True, certain=True, cells=slice(GRID.size - 2, GRID.size - 1), low=just_below(1.0), high=math.inf)
+Found = tuple[End, float, int]
+
+
+def _certain(looked: Looked, end: End, tested: Sums, step: float) -> Found | None:
+    """Rows said to be certain: one that went the other way contradicts them, unless scores were rounded."""
+    size, rare, *_ = _rare(tested, end)
+    if not size:
+        return None
+    if not step:
+        return end, 0.0 if rare > 0 else 1.0, 1
+    half = 0.5 * step
+    numbers = _by_cluster(looked.rows.raw, end, half) or (size, rare, half * size, half * (1.0 - half) * size)
+    return end, _tail(*numbers), 1
+
+
+def _worst(looked: Looked, ends: Sequence[End], tested: Sums) -> Found | None:
+    """Of nested ends of the scale the one that is hardest to explain, with how many there were."""
+    chances = [_tail(*_by_cluster(looked.rows.raw, end) or _rare(tested, end)) for end in ends]
+    if not chances:
+        return None
+    best = int(np.argmin(chances))
+    return ends[best], min(1.0, chances[best] * len(ends)), len(ends)
+
+
+def _ends(sums: Sums, *, upper: bool) -> list[End]:
+    """Ends without the rows said to be certain: by powers of ten, and by the share of rows; each of its own rows."""
+    inside = slice(1, -1)
+    rows = sums.rows[inside][::-1] if upper else sums.rows[inside]
+    running = np.cumsum(rows)
+    if not running[-1]:
+        return []
+    powers = GRID.size - 1 - np.searchsorted(GRID, 1.0 - TAILS) if upper else np.searchsorted(GRID, TAILS)
+    # Edge 1 is 0 itself, and at the other end one cell is of 1 alone: after so many edges so many cells less one.
+    shares = np.searchsorted(running, np.array(SHARES) * running[-1]) + 1
+    counts = np.unique(np.concatenate([powers - 1, shares]))
+    counts = counts[(counts > 0) & (running[np.minimum(counts, running.size) - 1] > 0)]
+    _, first = np.unique(running[np.minimum(counts, running.size) - 1], return_index=True)
+    return [_end(int(many), upper=upper) for many in counts[first]]
+
+
+def _end(many: int, *, upper: bool) -> End:
+    last = GRID.size - 2  # the cell of 1 alone
+    if upper:
+        return End(upper, False, slice(last - many, last), float(GRID[last - many]), just_below(1.0))
+    return End(upper, False, slice(1, 1 + many), 0.0, float(GRID[1 + many]))
+
+
+def _rare(sums: Sums, end: End) -> tuple[float, float, float, float]:
+    """Trials at an end, and of what is rare there: how often it happened, was expected, and the variance of that."""
+    size, predicted, observed, variance = (
+        float(values[end.cells].sum()) for values in (sums.weight, sums.predicted, sums.observed, sums.variance)
+    )
+    return (size, size - observed, size - predicted, variance) if end.upper else (size, observed, predicted, variance)
+
+
+def _by_cluster(compared: Pair, end: End, least: float = 0.0) -> tuple[float, float, float, float] | None:
+    """The same of clusters in which the rare happened at all: at most as likely as the sum over their rows."""
+    if compared.cluster is None:
+        return None
+    inside = _inside(compared, end)
+    chance = 1.0 - compared.predicted[inside] if end.upper else compared.predicted[inside]
+    rare = compared.observed[inside] < 1 if end.upper else compared.observed[inside] > 0
+    chance = np.maximum(chance, least) * (1.0 if compared.count is None else compared.count[inside])
+    _, code = np.unique(compared.cluster[inside], return_inverse=True)
+    most = np.minimum(np.bincount(code, chance), 1.0)
+    return float(most.size), float(np.count_nonzero(np.bincount(code, rare))), most.sum(), (most * (1 - most)).sum()
+
+
+def _tail(size: float, rare: float, mean: float, variance: float) -> float:
+    """Twice the chance of at least so many rare outcomes."""
+    if rare <= mean or size <= 0:
+        return 1.0
+    if variance <= 0:
+        return 0.0
+    k, mu, sigma2, n = (np.array([float(value)]) for value in (np.rint(rare), mean, variance, np.rint(size)))
+    return min(1.0, 2.0 * float(binomial_tail(k, mu, sigma2, n, mu > 0.5 * n, upper=True)[0]))
+
+
+def _inside(compared: Pair, end: End) -> np.ndarray:
+    return np.flatnonzero((compared.predicted > end.low) & (compared.predicted <= end.high)).astype(np.int32)
+
+
+def _place(looked: Looked, end: End, p_value: float, searched: int, family: str) -> Place:
+    assert looked.scores is not None
+    raw = looked.scores.map(lambda values: values[end.cells].sum(keepdims=True))
+    level = ("100%" if end.upper else "0%") if end.certain else _said(end)
+    column, value = looked.column or SCORE, (1.0 if end.upper else 0.0,)
+    names = () if looked.column is None else (looked.column,)
+    one = Condition(column, levels=value) if end.certain else Condition(column, low=end.low, high=end.high)
+    words = f"rows said {level}" + (f" (class {looked.name})" if looked.name else "")
+    own = Own("score", _inside(looked.rows.raw, end), words, names, (level,), Conjunction((one,)), CODE)
+    return Place(own, (), p_value, family, raw, raw, searched)
+
+
+def _said(end: End) -> str:
+    """The scores of an end in words.
+
+    >>> _said(_end(int(np.searchsorted(GRID, 1e-7)) - 1, upper=False))
+    '0.00001% or less'
+    """
+    edge = end.low if end.upper else end.high
+    decimals = max(0, 1 - math.floor(math.log10(100.0 * min(edge, 1.0 - edge))))
+    text = f"{100.0 * edge:.{decimals}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%" + (" or more" if end.upper else " or less")
