@@ -21,8 +21,9 @@ from miscal.inference.aggregates import (
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
-from miscal.inference.sums import Sums, rows_of_cells, weights_depend_on_outcome
+from miscal.inference.sums import Sums, rows_of_cells
 from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
+from miscal.inference.weights import weights_depend_on_outcome
 from tests.cells import sums_of_rows
 
 
@@ -240,6 +241,25 @@ def test_weights_that_tell_the_outcome_are_detected():
     rare = np.zeros(100_000)
     rare[[5, 77_777]] = 1
     assert weights_depend_on_outcome(np.where(rare == 1, 1.0, 50.0), rare)
+
+
+@pytest.mark.parametrize("uneven", ["stratum", "jitter", "lognormal", "score"])
+def test_uneven_weights_that_know_the_outcome_are_detected_and_others_are_not(uneven):
+    rng = np.random.default_rng(16)
+    alarms = 0
+    for _ in range(50):
+        p = rng.beta(2.0, 5.0, 3000)
+        y = rng.random(3000) < p
+        factor = {
+            "stratum": np.where(rng.random(3000) < 0.5, 1.3, 1.0),
+            "jitter": rng.uniform(0.95, 1.05, 3000),
+            "lognormal": np.exp(rng.normal(size=3000)),
+            "score": 1.0 / (0.05 + p),
+        }[uneven]
+        alarms += weights_depend_on_outcome(factor, y, p)
+        assert weights_depend_on_outcome(factor * np.where(y, 10.0, 1.0), y, p)
+        assert weights_depend_on_outcome(factor * np.where(y, 1.0, 10.0), y, p)
+    assert alarms <= 1  # 50 tests at one in a thousand
 
 
 # --------------------------------------------------------------------------------------------- beyond the score

@@ -20,6 +20,7 @@ from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
+from miscal.inference.weights import sums_depend_on_outcome
 from miscal.metrics.field import draws_for, field_result
 from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, pooled_of
 from miscal.metrics.score.losses import isotonic_rates
@@ -155,7 +156,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     added = add_up(source, roles, settings["target"], requests)
     first = added.tallies[0]
     assert first is not None
-    noise = noise_of_sums(outcome_weights=added.outcome_weights)
+    noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights))
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
         return field_from_sums(name, first, noise, **common)

@@ -28,9 +28,9 @@ from miscal.inference.sums import (
     effective_events,
     effective_events_of,
     rows_of_cells,
-    weights_depend_on_outcome,
 )
 from miscal.inference.walks import kuiper_p_value
+from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
@@ -55,11 +55,14 @@ OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend 
 BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
 
 
-def choose_null(pair: Pair, null: str) -> Noise:
-    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them."""
+def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
+
+    classes : (n, K) probabilities, where the outcomes of the pair are classes
+    """
     if null not in ("bernoulli", "residual"):
         raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
-    if pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed):
+    if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:
         return Noise("residual", "Sign-flip null, one sign a cluster.")
@@ -68,6 +71,16 @@ def choose_null(pair: Pair, null: str) -> Noise:
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL
+
+
+def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
+    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
+    if pair.weight is None or not pair.binary:
+        return False
+    if classes is None:
+        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
+    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)
 
 
 @dataclass(frozen=True)

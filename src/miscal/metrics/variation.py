@@ -208,7 +208,7 @@ def by_variation(
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
     rows = ranked(p, measure, bins, strategy, range)
     sums = rank_sums(rows)
-    noise = choose_null(outcome_pair(p), null)
+    noise = choose_null(outcome_pair(p), null, p.probability)
     drawn = _draws(rows, sums, noise.null, random_state, corrected=corrected)
     table = _table(sums, measure, drawn, corrected=corrected)
     filled = sums.weight > 0
