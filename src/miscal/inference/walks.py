@@ -8,6 +8,7 @@ below, so both tails keep their relative precision.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ def kuiper_p_value(
     distinct: int,
     events: float,
     null: Null = "bernoulli",
+    happened: float = 0.0,
     rows: CellRows | None = None,
     ties: Sums | None = None,
     weighted: bool = False,
@@ -124,6 +126,8 @@ def kuiper_p_value(
         Distinct keys.
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
+    happened
+        Σw²(y-p)²: the noise that the data have, where it is larger, is the interval's.
     rows
         Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
     ties
@@ -146,30 +150,33 @@ def kuiper_p_value(
     (0.011, 'Brownian range', 0.016)
     """
     value = float(value)
+    wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
     deviation = math.sqrt(max(float(variance), 0.0)) / float(weight) if weight > 0.0 else math.nan
     clustered = null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
     affordable = rows is not None and rows.probability.size * draws <= SIMULATION_LIMIT
     if not clustered and enough and distinct >= DISTINCT:
-        return _brownian(value, deviation, "Brownian range")
+        return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and null == "bernoulli":
         return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
             draws = max(FLOOR_DRAWS, int(SIMULATION_LIMIT // rows.probability.size))
-        return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
+        found = simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
+        return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
-        return _brownian(value, deviation, "Brownian range, conservative with ties")
+        return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
     return NullSummary.unknown(value, "too small to judge")
 
 
-def _brownian(value: float, deviation: float, method: str) -> NullSummary:
+def _brownian(value: float, deviation: float, method: str, wider: float) -> NullSummary:
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
         return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
     quantile = RANGE_QUANTILE * deviation
     p_value = float(brownian_range_p(value / deviation))
-    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, seminorm_interval(value, quantile), method)
+    interval = seminorm_interval(value, wider * quantile)
+    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
 def simulated_walk(

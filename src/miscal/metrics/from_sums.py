@@ -134,6 +134,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         distinct=made.distinct,
         events=events,
         null=noise.null,
+        happened=float(sums.residual2.sum()),
         ties=sums,
         weighted=grid.weighted,
         random_state=random_state,

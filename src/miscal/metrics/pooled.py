@@ -19,7 +19,7 @@ from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
-from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
@@ -107,8 +107,10 @@ class Pooled:
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
-            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows
-        )
+            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows,
+            model_variance=bool(self.drawn["model_variance"]),
+        )  # fmt: skip
+        low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
         error, band_low, band_high = consistency_band(sums, **self.drawn)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -273,11 +275,9 @@ def walk_summary(
     from miscal.engines.walks import DISTINCT, walk
 
     walked = walk(pair, key, locate=locate)
-    weight, variance = walked.weight, walked.variance
-    if noise.null == "residual":
-        residual = pair.observed - pair.predicted
-        second = 1.0 if pair.second is None else pair.second
-        variance = float(np.sum(second * residual * residual))
+    weight, residual = walked.weight, pair.observed - pair.predicted
+    happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
+    variance = happened if noise.null == "residual" else walked.variance
     events = min(walked.expected) if pair.weight is None else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
@@ -299,6 +299,7 @@ def walk_summary(
         distinct=walked.distinct,
         events=events,
         null=noise.null,
+        happened=happened,
         rows=rows,
         ties=ties,
         weighted=pair.weight is not None,
