@@ -26,6 +26,7 @@ from miscal.inference.aggregates import (
     walk_range,
 )
 from miscal.inference.cells import Null
+from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import seed_of
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums
 
@@ -107,6 +108,7 @@ def kuiper_p_value(
     events: float,
     null: Null = "bernoulli",
     happened: float = 0.0,
+    model_variance: bool = False,
     rows: CellRows | None = None,
     ties: Sums | None = None,
     weighted: bool = False,
@@ -128,6 +130,8 @@ def kuiper_p_value(
         Expected events of the rarer side; with weights the effective number (`effective_events`).
     happened
         Σw²(y-p)²: the noise that the data have, where it is larger, is the interval's.
+    model_variance
+        With clusters: 0/1 outcomes of weights that do not depend on them, which can be drawn by cluster.
     rows
         Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
     ties
@@ -162,7 +166,8 @@ def kuiper_p_value(
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
             draws = max(FLOOR_DRAWS, int(SIMULATION_LIMIT // rows.probability.size))
-        found = simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
+        options: Any = {"null": null, "draws": draws, "stop": stop, "random_state": random_state}
+        found = simulated_walk(value, rows, by_cluster=clustered and model_variance, **options)
         return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
         return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
@@ -184,15 +189,27 @@ def simulated_walk(
     rows: CellRows,
     *,
     null: Null = "bernoulli",
+    by_cluster: bool = False,
     draws: int = DRAWS,
     stop: int | None = STOP,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
-    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise."""
+    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
+
+    by_cluster : outcomes are drawn by cluster in place of flipping signs, where that can be afforded
+    """
     from miscal.kernels.simulate import draw_walks
 
     seed = seed_of(random_state)
     total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
+    if by_cluster and drawn_by_cluster(rows, draws):
+        still = np.zeros(rows.cells)
+        stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
+
+        def drawn(first: int, count: int) -> Floats:
+            return walk_range(still, stream.block(first, count), unit_weight)
+
+        return max_statistic_p(value, drawn, draws, stop, method=stream.words)
     nothing = np.empty(0)
     flips = null == "residual"
     weight = nothing if rows.weight is None else rows.weight

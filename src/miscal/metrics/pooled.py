@@ -21,6 +21,7 @@ from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band
+from miscal.inference.omnibus import Omnibus
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
@@ -39,6 +40,8 @@ from miscal.results import Result, Table
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 MANY_ROWS = 20_000
+MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
+LEAST_DRAWS = 199
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
 
 
@@ -158,27 +161,32 @@ class Pooled:
         settings: Mapping[str, Any],
         extra: Mapping[str, Any],
         *,
-        p_value: float | None = None,
-        method: str | None = None,
+        tested: Omnibus | None = None,
+        words: str = "",
         table: Table | None = None,
-        least: float | None = None,
     ) -> Result:
-        """The record of it; the p-value, how it was made and the table are those of the cells unless given.
+        """The record of it; the p-value and how it was made are those of the error unless tests are given.
 
-        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so, NaN draws no such line.
+        words : what else is to be said of the method
+        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
-        floor = least if least is not None else p_floor(self.summary) if p_value is None else math.nan
+        least, made = p_floor(self.summary), self.method
+        if tested is not None:
+            least = 1.0 / (1.0 + tested.draws) if tested.bound else math.nan
+            names, alone = zip(*tested.parts, strict=True)
+            extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
+            made = f"{made} {tested.words}"
         return Result(
             name=name,
             kind=kind,
             value=self.summary.value,
             noise_floor=self.summary.noise_floor,
-            p_value=self.summary.p_value if p_value is None else p_value,
+            p_value=self.summary.p_value if tested is None else tested.p_value,
             interval=self.summary.interval,
-            method=self.method if method is None else method,
+            method=f"{made} {words}".strip(),
             table=self.table if table is None else table,
             settings=settings,
-            extra=extra if math.isnan(floor) else {**extra, "p_least": floor},
+            extra=extra if math.isnan(least) else {**extra, "p_least": least},
         )
 
     @property
@@ -188,19 +196,17 @@ class Pooled:
         return f"{self.noise.reason} {self.summary.draws} draws.{sparse}"
 
 
+def draws_for(cells: int) -> int:
+    """How many draws so many levels get."""
+    return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
+
+
 def p_floor(summary: NullSummary, times: float = 1.0) -> float:
     """The p-value where no draw reached the value, so that it can only be bounded; NaN where it is more than a bound.
 
     times : by how much the p-value was multiplied since
     """
     return times / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
-
-
-def with_missing(summary: NullSummary, of_missing: float) -> tuple[float, float]:
-    """The p-value of a walk and of the missing values by Bonferroni, and its bound if the walk's own is one."""
-    other = 1.0 if math.isnan(of_missing) else of_missing
-    least = p_floor(summary, 2.0) if summary.p_value <= other else math.nan
-    return min(1.0, 2.0 * min(summary.p_value, other)), least
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -300,6 +306,7 @@ def walk_summary(
         events=events,
         null=noise.null,
         happened=happened,
+        model_variance=pair.binary and pair.count is None and not noise.outcome_weights,
         rows=rows,
         ties=ties,
         weighted=pair.weight is not None,

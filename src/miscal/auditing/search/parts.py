@@ -109,8 +109,11 @@ def monday(day: Any) -> Any:
     return day - (day + 3) % 7
 
 
+MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+
+
 def calendar_edges(days: np.ndarray, every: str, most: int = 100_000) -> np.ndarray:
-    """Edges of the days, weeks (from Monday) or months (joined, if there are more than `most`) that hold some days.
+    """Edges of the days, weeks (from Monday), months, quarters or years (joined, if over `most`) that hold some days.
 
     Ranges are closed on the right, so that an edge stands just before the first moment of its period.
     """
@@ -121,7 +124,9 @@ def calendar_edges(days: np.ndarray, every: str, most: int = 100_000) -> np.ndar
         starts = np.arange(monday(first), last + 8, 7)
     else:
         start, end = np.array([first, last]).astype("M8[D]").astype("M8[M]").astype(int).tolist()
-        step = max(1, -(-(end - start + 1) // most))
+        whole = MONTHS_OF[every]
+        start -= start % whole
+        step = whole * max(1, -(-(end - start + 1) // (most * whole)))
         starts = np.arange(start, end + step + 1, step).astype("M8[M]").astype("M8[D]").astype(int)
     return np.nextafter(starts.astype(np.float64), -np.inf)
 
