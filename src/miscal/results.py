@@ -254,6 +254,8 @@ def _is_plain(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, Table):
         return value.to_dict()
+    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
+        return [_plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
