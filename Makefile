@@ -33,7 +33,7 @@ system: # the browser and the Java runtime that two groups of tests need
 lint: setup ## check style, layers and the code budget
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/lint-imports
+	$(BIN)/python scripts/lint_imports.py
 	$(BIN)/python scripts/code_budget.py
 
 typing: setup ## check the types of src, strictly

@@ -114,13 +114,13 @@ def repaired(
 
     def by(method: Recalibrator, beside: Any = None) -> np.ndarray:
         given = [None if beside is None else _table(beside[rows]) for rows in (fit, test)]
-        method.fit(confidence[fit], right[fit], given[0])
+        harness.as_published(method).fit(confidence[fit], right[fit], given[0])
         return method.predict_proba(confidence[test], given[1])[:, 1]
 
     def scaled(method: Recalibrator, beside: Any = None) -> np.ndarray:
         """Methods of the whole probability: the confidence in the original label afterwards."""
         given = (None, None) if beside is None else ({"x": beside[fit]}, {"x": beside[test]})
-        out = method.fit(p[fit], y[fit], given[0]).predict_proba(p[test], given[1])
+        out = harness.as_published(method).fit(p[fit], y[fit], given[0]).predict_proba(p[test], given[1])
         return out[np.arange(len(test)), label[test].astype(int)]
 
     local = {"kernel": "laplacian", "bins": BINS}

@@ -41,6 +41,7 @@ from miscal.recalibrate import (
 from miscal.recalibrate.by_columns import neural_network as network
 from miscal.recalibrate.by_columns.neural import Inputs
 from miscal.recalibrate.fitting.tables import columns_of
+from studies import harness
 
 RESULTS = Path(__file__).parent / "results"
 SETTINGS = {
@@ -195,7 +196,7 @@ def compared(data, setting, share=1.0, kept=None):
     }
     for name, made in fitted.items():
         clock = time.perf_counter()
-        made.fit(base_valid, y[valid])
+        harness.as_published(made).fit(base_valid, y[valid])
         methods[name] = held(made.predict_proba(base_test)[:, 1])
         seconds[name] = time.perf_counter() - clock
     methods["Neural"] = neural

@@ -17,6 +17,7 @@ mpl.use("Agg")
 import miscal
 from miscal.plots.base import BAND, INK, QUIET, SERIES, pyplot
 from miscal.recalibrate import IsotonicCalibration, IsotonicLinePlotScaling, PlattScaling
+from studies import harness
 from studies.field_calibration import RESULTS, held, sba_loans
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -56,7 +57,7 @@ def maps(valid):
     grid = 1 / (1 + np.exp(-np.linspace(-7.5, 6, 600)))
     makers = {"Platt": PlattScaling(), "Isotonic": IsotonicCalibration(), "ILPS": IsotonicLinePlotScaling()}
     for color, (name, made) in zip(SERIES, makers.items(), strict=False):
-        out = made.fit(p, y).predict_proba(grid)[:, 1].clip(1e-5, 1 - 1e-5)
+        out = harness.as_published(made).fit(p, y).predict_proba(grid)[:, 1].clip(1e-5, 1 - 1e-5)
         ax.plot(logit(grid), logit(out), color=color, linewidth=1.6, label=name)
     ax.axvspan(-4.6, 4.6, color=BAND, alpha=0.35, linewidth=0, zorder=0)
     ax.set_xlim(-7.5, 6)

@@ -85,10 +85,14 @@ def confidences(
 
     def by(method: Any, space: np.ndarray | None = None) -> np.ndarray:
         given = (None, None) if space is None else (space[fit], space[test])
-        return method.fit(confidence[fit], right[fit], given[0]).predict_proba(confidence[test], given[1])[:, 1]
+        return (
+            harness.as_published(method)
+            .fit(confidence[fit], right[fit], given[0])
+            .predict_proba(confidence[test], given[1])[:, 1]
+        )
 
     def scaled(method: Any) -> np.ndarray:
-        return method.fit(p[fit], y[fit]).predict_proba(p[test])[rows, label[test]]
+        return harness.as_published(method).fit(p[fit], y[fit]).predict_proba(p[test])[rows, label[test]]
 
     return {
         "none": confidence[test],
@@ -205,7 +209,9 @@ def _apply(
 ) -> np.ndarray:
     if method is None:
         return q[test]
-    return np.asarray(method.fit(q[fit], right[fit], given[0]).predict_proba(q[test], given[1])[:, 1])
+    return np.asarray(
+        harness.as_published(method).fit(q[fit], right[fit], given[0]).predict_proba(q[test], given[1])[:, 1]
+    )
 
 
 def kept(name: str, make: Callable[[], Any]) -> Any:

@@ -26,6 +26,7 @@ from miscal.recalibrate import (
     ScalingBinning,
     VariableTree,
 )
+from studies import harness
 
 BINS = 10
 
@@ -109,7 +110,7 @@ def recalibrated(task: Task, recalibrator, column: str | None = None) -> np.ndar
     beside = None if column is None else {column: task.variables[column]}
     rows = task.fitting
     chosen = None if beside is None else {name: values[rows] for name, values in beside.items()}
-    recalibrator.fit(task.probability[rows], task.outcome[rows], chosen)
+    harness.as_published(recalibrator).fit(task.probability[rows], task.outcome[rows], chosen)
     chosen = None if beside is None else {name: values[task.testing] for name, values in beside.items()}
     return recalibrator.predict_proba(task.probability[task.testing], chosen)
 

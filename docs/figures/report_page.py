@@ -56,6 +56,8 @@ def demo(browser: Any, page: Path) -> None:
     view.evaluate("document.querySelector('nav').remove()")  # it sticks to the top of the window
     for name, place in SECTIONS.items():
         save(view.locator(place).first.screenshot(), name)
+    view.locator(".card h3").first.click()
+    save(view.locator("#findings").screenshot(), "report-closer")
 
 
 def main(arguments: list[str]) -> None:

@@ -179,8 +179,8 @@ class Result:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-        object.__setattr__(self, "extra", MappingProxyType(dict(self.extra)))
+        object.__setattr__(self, "settings", MappingProxyType({k: _unboxed(v) for k, v in self.settings.items()}))
+        object.__setattr__(self, "extra", MappingProxyType({k: _unboxed(v) for k, v in self.extra.items()}))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "settings": dict(self.settings), "extra": dict(self.extra)}
@@ -234,8 +234,7 @@ class Result:
         return f"{self.sentence()}\n{known}{self.method}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
-        words = f"{html.escape(self.sentence())}<br><small>{html.escape(self.method)}</small>"
-        return f"<p>{words}</p>{self.table._repr_html_()}"
+        return str(import_module("miscal.page.notebook").result_html(self.to_dict(), self.sentence()))
 
 
 def p_text(p_value: float, draws: object, least: object = None) -> str:
@@ -245,6 +244,15 @@ def p_text(p_value: float, draws: object, least: object = None) -> str:
     if isinstance(draws, int) and p_value <= 1.0 / (draws + 1):
         return f"<= {1.0 / (draws + 1):.2g}"
     return f"= {p_value:.3g}" if p_value >= 1e-4 else "< 0.0001"
+
+
+def _unboxed(value: Any) -> Any:
+    """The value with numpy's scalars as Python's own, which print as numbers."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(map(_unboxed, value))
+    return {name: _unboxed(item) for name, item in value.items()} if type(value) is dict else value
 
 
 def _is_plain(value: Any) -> bool:
@@ -257,7 +265,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
         return [_plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
+        return value.tolist() if value.dtype != object else _plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

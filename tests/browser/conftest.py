@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import miscal
 from miscal.page.html import write_html
+from miscal.page.json import dumps
 
 FLAGS = [
     "--no-sandbox",
@@ -79,3 +82,18 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
     yield open_page
     for view in opened:
         view.page.close()
+
+
+@pytest.fixture(scope="session")
+def audited() -> dict[str, Any]:
+    """An audit of a table in which a level is too low, a range too high, and one pair of columns too high."""
+    rng = np.random.default_rng(5)
+    rows = 12000
+    p, age = rng.beta(2, 4, rows), rng.normal(40, 10, rows)
+    state, plan = rng.choice(list("abcd"), rows), rng.choice(["x", "y", "z"], rows)
+    wrong = 0.2 * (state == "a") - 0.12 * (age > 50) - 0.2 * ((state == "c") & (plan == "x"))
+    y = rng.random(rows) < np.clip(p + wrong, 0.0, 1.0)
+    table = {"y": y, "p": p, "age": age, "state": state, "plan": plan, "other": rng.normal(size=rows)}
+    found = miscal.audit(table, outcome="y", probability="p")
+    document: dict[str, Any] = json.loads(dumps(found.document))
+    return document

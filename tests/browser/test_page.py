@@ -135,6 +135,26 @@ def test_the_data_of_a_figure_are_one_click_away(show: Any, sample: dict[str, An
     assert not [address for address in view.asked if not address.startswith(("file:", "blob:"))]
 
 
+def test_the_rows_of_a_finding_are_beside_it_and_in_the_csv_as_sql(show: Any, sample: dict[str, Any]) -> None:
+    level = "O'Hare\n <b>two  spaces</b>" + "x" * 500
+    place = {"columns": ["site"], "condition": [{"column": "site", "kind": "category", "levels": [level]}]}
+    day = {"columns": ["day"], "condition": [{"column": "day", "kind": "date", "high": 19000.0}]}
+    head = sample["findings"][0] | {"where": "site", "parent": None, "form": "too high"}
+    findings = [head | place, head | day | {"where": "day"}, head | {"where": "below", "parent": "site"}]
+    view = show(sample | {"findings": findings})
+    said = "' || chr(10) || '"
+    clause = f"(\"site\" IS NOT NULL AND \"site\" IN ('O''Hare{said} <b>two  spaces</b>{'x' * 500}'))"
+    rows = saved(view, view.page.locator("#findings button.csv").last)
+    listed = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    assert [row["sql"] for row in listed] == [clause, '("day" IS NOT NULL AND "day" <= TIMESTAMP \'2022-01-08\')', ""]
+    assert listed[1]["sql_sqlite"].startswith("(strftime(")
+    assert [row["parent"] for row in listed] == ["", "", "site"]
+    assert "form" in listed[0]
+    blocks = [card.locator("pre code").all_text_contents() for card in view.page.locator(".card").all()]
+    assert blocks[0][0] == clause
+    assert [block[:5] for block in blocks[1]] == ['("day', "(strf"]
+
+
 @pytest.mark.parametrize("name", ["=1+1", "+cmd", "-2", "@SUM(A1)", "\t=1", ' "quoted", two\nlines', "ünï 🦊", "|x"])
 def test_a_cell_is_never_a_formula(show: Any, sample: dict[str, Any], name: str) -> None:
     document = copy.deepcopy(sample)
@@ -196,22 +216,21 @@ def contrast(a: float, b: float) -> float:
     return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 
 
-def test_printing_opens_what_is_folded_and_hides_what_cannot_be_clicked(
-    show: Any, sample: dict[str, Any], tmp_path: Path
+def test_paper_is_six_pages_at_most_and_hides_what_cannot_be_clicked(
+    show: Any, audited: dict[str, Any], tmp_path: Path
 ) -> None:
-    page = show(sample).page
+    page = show(audited).page
     page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details:not([open])").count() == 0
-    assert not page.locator("nav").is_visible()
-    assert page.locator(".tools:visible").count() == 0
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
+    for hidden in ("nav", ".tools", ".filters", "details:not([open])", "#words"):
+        assert page.locator(f"{hidden}:visible").count() == 0, hidden
+    assert "The file itself has the rest." in page.locator("footer").inner_text()
+    page.locator("details.look").first.evaluate("(look) => { look.open = true; }")
+    assert page.locator(".closer pre").first.is_visible()  # what was open is printed
     file = tmp_path / "page.pdf"
     page.pdf(path=str(file), format="A4", print_background=True)
     content = file.read_bytes()
     assert content.startswith(b"%PDF")
-    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 30
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 6
 
 
 def test_names_that_attack_do_nothing(show: Any, sample: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,9 @@ def test_a_source_that_says_cython_is_listed_and_nothing_else():
     assert sources == set(kernels.KERNELS) == set(re.findall(r"'(\w+)'", listed.group(1)))
 
 
-@pytest.mark.skipif(not _processor.has_x86_64_v3(), reason="this processor runs one of the two builds only")
+@pytest.mark.skipif(
+    not _processor.has_x86_64_v3() or find_spec("miscal.kernels.any") is None, reason="there is only one build here"
+)
 def test_both_builds_give_the_same_audit_to_the_bit(tmp_path):
     for built in ("any", "x86_64_v3"):
         done = run(AUDIT, built, str(tmp_path / built))

@@ -63,7 +63,7 @@ def test_lore_is_equation_6(d: int, weighted: bool) -> None:
     p, y, x = binary(400, 1, d)
     asked, _, asked_x = binary(60, 2, d)
     weight = np.random.default_rng(3).exponential(size=400) if weighted else None
-    made = LocalRecalibration(bandwidth=0.3, bins=7).fit(p, y, x, sample_weight=weight)
+    made = LocalRecalibration(bandwidth=0.3, bins=7, smooth=0).fit(p, y, x, sample_weight=weight)
     expected = naive_lore(p, y, x, asked, asked_x, 0.3, 7, weight)
     assert made.predict_proba(asked, asked_x)[:, 1] == pytest.approx(expected, abs=1e-12)
     assert not made.unmatched(asked, asked_x).any()
@@ -100,7 +100,7 @@ def test_bandwidth_to_infinity_is_histogram_binning() -> None:
 def test_bandwidth_to_zero_is_the_nearest_row_of_the_bin() -> None:
     p, y, x = binary(300, 6)
     asked, _, asked_x = binary(100, 7)
-    ours = LocalRecalibration(bandwidth=1e-9, bins=5).fit(p, y, x).predict_proba(asked, asked_x)[:, 1]
+    ours = LocalRecalibration(bandwidth=1e-9, bins=5, smooth=0).fit(p, y, x).predict_proba(asked, asked_x)[:, 1]
     for i in range(100):
         inside = np.flatnonzero(np.ceil(p * 5) == np.ceil(asked[i] * 5))
         nearest = inside[np.abs(x[inside] - asked_x[i]).sum(axis=1).argmin()]
@@ -113,7 +113,7 @@ def test_the_group_kernel_is_group_wise_histogram_binning() -> None:
     rng = np.random.default_rng(0)
     group, other = rng.choice(list("abc"), 900), rng.choice(list("abc"), 200)
     ours = LocalRecalibration(kernel="group").fit(p, y, {"g": group}).predict_proba(asked, {"g": other})
-    wise = GroupWise(HistogramBinning(bins=15), min_rows=1, pooling=False).fit(p, y, {"g": group})
+    wise = GroupWise(HistogramBinning(bins=15), min_rows=1, pooling=False, smooth=0).fit(p, y, {"g": group})
     assert (ours == wise.predict_proba(asked, {"g": other})).all()
     each = np.empty((200, 2))
     for level in "abc":
@@ -129,7 +129,7 @@ def test_an_empty_bin_and_an_unseen_group_keep_their_probability() -> None:
     assert made.predict_proba([0.4, 0.6, 0.05], np.zeros((3, 1)))[:, 1].tolist() == [0.4, 0.6, 0.5]
     assert made.unmatched([0.4, 0.6, 0.05], np.zeros((3, 1))).tolist() == [True, True, False]
     groups = LocalRecalibration(bins=1, kernel="group").fit(p, y, {"g": ["a", "a", "b", None]})
-    assert groups.predict_proba([0.3, 0.3, 0.3], {"g": ["c", "a", None]})[:, 1].tolist() == [0.3, 0.5, 1.0]
+    assert groups.predict_proba([0.3, 0.3, 0.3], {"g": ["c", "a", None]})[:, 1].tolist() == [0.3, 0.5, 0.75]
     assert groups.unmatched([0.3, 0.3, 0.3], {"g": ["c", "a", None]}).tolist() == [True, False, False]
 
 
@@ -251,7 +251,7 @@ def test_policies_for_small_unseen_and_missing_groups(policy: str) -> None:
     street = np.array([f"{'n' if g == 0 else 's'}{i % 2}" for i, g in enumerate(group)], dtype=object)
     town[:30], street[:30] = None, "n0"  # missing is a level of its own, here a small one
     frame = {"town": town, "street": street}
-    made = GroupWise(PlattScaling(), min_rows=50, handle_unknown=policy, pooling=False).fit(p, y, frame)
+    made = GroupWise(PlattScaling(), min_rows=50, handle_unknown=policy, pooling=False, smooth=0).fit(p, y, frame)
     asked = {"town": ["north", "north", None, "west"], "street": ["n0", "n9", "n0", "n0"]}
     score = np.full(4, 0.5)
     if policy == "error":

@@ -91,7 +91,7 @@ def test_logistic_fits_agree_with_scikit_learn(binary, kind):
 def test_beta_moves_exactly_0_and_1_and_no_others(binary, clip):
     p, y, w = binary
     p[:60] = np.tile([0.0, 1.0, 1e-9, 1 - 1e-9, 1e-3, 0.5], 10)
-    made = BetaCalibration("none", clip=clip).fit(p, y, sample_weight=w)
+    made = BetaCalibration("none", clip=clip, keep_certain=True).fit(p, y, sample_weight=w)
     moved = np.where(p == 0, clip, np.where(p == 1, 1 - clip, p))
     found = gradient(features(moved, "beta"), y, w, made.coefficients_[0], made.intercepts_[0], 0.0)
     assert np.abs(found).max() <= 1e-10 * w.sum()
@@ -246,7 +246,7 @@ def test_isotonic_is_the_max_min_formula(rng):
     y = (rng.random(120) < p**2).astype(int)
     w = rng.integers(1, 5, 120).astype(float)
     scores, values = naive_isotonic(p, y, w)
-    made = IsotonicCalibration().fit(p, y, sample_weight=w)
+    made = IsotonicCalibration(smooth=0).fit(p, y, sample_weight=w)
     np.testing.assert_allclose(made.predict_proba(scores)[:, 1], values, rtol=1e-14)
 
 
@@ -255,7 +255,7 @@ def test_isotonic_agrees_with_scikit_learn(rng, digits):
     p = np.round(rng.beta(0.8, 1.6, 20_000), digits)
     y = (rng.random(20_000) < np.sqrt(p)).astype(int)
     w = rng.uniform(0, 2, 20_000)
-    made = IsotonicCalibration().fit(p, y, sample_weight=w)
+    made = IsotonicCalibration(smooth=0).fit(p, y, sample_weight=w)
     peer = IsotonicRegression(out_of_bounds="clip").fit(p, y, sample_weight=w)
     grid = np.append(rng.random(5000), [0.0, 1.0])
     np.testing.assert_allclose(made.predict_proba(grid)[:, 1], peer.predict(grid), atol=1e-12, rtol=0)
@@ -266,7 +266,7 @@ def test_histogram_is_the_rate_in_each_bin(binary, strategy):
     p, y, _ = binary
     p[:3] = [0.0, 1.0, 0.2]
     edges = np.arange(11) / 10 if strategy == "uniform" else np.quantile(p, np.arange(11) / 10)
-    made = HistogramBinning(10, strategy).fit(p, y).predict_proba(p)[:, 1]
+    made = HistogramBinning(10, strategy, smooth=0).fit(p, y).predict_proba(p)[:, 1]
     place = [min(max(sum(x > e for e in edges) - 1, 0), 9) for x in p]
     rate = {b: np.mean([v for v, q in zip(y, place, strict=True) if q == b]) for b in set(place)}
     np.testing.assert_allclose(made, [rate[b] for b in place], rtol=1e-13)
@@ -291,10 +291,10 @@ def test_scaling_binning_is_its_authors_code(binary):
 
 def test_scaling_binning_of_several_classes_may_stay_unnormalised(several):
     p, y, _ = several
-    made = ScalingBinning(renormalise=False).fit(p, y).predict_proba(p)
+    made = ScalingBinning(renormalise=False, keep_certain=True).fit(p, y).predict_proba(p)
     for k in range(4):
         np.testing.assert_allclose(made[:, k], naive_scaling_binning(p[:, k], y == k, 10), rtol=1e-7)
-    rows = ScalingBinning().fit(p, y).predict_proba(p)
+    rows = ScalingBinning(keep_certain=True).fit(p, y).predict_proba(p)
     np.testing.assert_allclose(rows, made / made.sum(axis=1, keepdims=True), rtol=1e-14)
 
 
@@ -354,7 +354,7 @@ def test_a_tree_of_depth_one_cuts_where_gini_is_least(rng):
     v = rng.integers(0, 40, 1500).astype(float)
     p = rng.uniform(0.1, 0.9, 1500)
     y = (rng.random(1500) < np.where(v < 17, p**2, p)).astype(int)
-    made = VariableTree(max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
+    made = VariableTree(leaf=BetaCalibration(), max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
     cut = naive_cut(v, y, 150)
     assert made.node_threshold_[0] == cut
     for side in (v <= cut, v > cut):

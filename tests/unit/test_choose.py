@@ -86,7 +86,9 @@ def test_too_few_rows_give_identity_with_the_reason() -> None:
 def test_a_candidate_that_is_certain_and_wrong_cannot_win(rng: np.random.Generator) -> None:
     p = np.round(rng.random(800), 3)
     y = (rng.random(800) < p).astype(int)
-    found = choose(p, y, candidates={"isotonic": IsotonicCalibration(), "narrow": HistogramBinning(bins=400)})
+    found = choose(
+        p, y, candidates={"isotonic": IsotonicCalibration(smooth=0), "narrow": HistogramBinning(400, smooth=0)}
+    )
     assert found.name == "Identity"
     assert np.isinf(found.table["log_loss"]).any()
 
@@ -116,7 +118,7 @@ def test_the_plot_of_the_choice_draws_the_table(
     from studies.displays import ChoiceDisplay
 
     p, y, X = groups
-    found = choose(p, y, X, by=["race"], candidates={**SMALL, "narrow": HistogramBinning(bins=4000)})
+    found = choose(p, y, X, by=["race"], candidates={**SMALL, "narrow": HistogramBinning(4000, smooth=0)})
     display = ChoiceDisplay(found).plot()
     drawn = display.frame()
     assert drawn["name"].tolist() == [

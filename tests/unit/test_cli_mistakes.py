@@ -394,11 +394,6 @@ def test_a_result_without_an_interval_prints_none(rng: np.random.Generator) -> N
     assert "No interval" in repr(found)
 
 
-def test_an_audit_is_text_in_a_notebook(table: Path) -> None:
-    found = audit(table, outcome="y", probability="p", effort="quick")
-    assert found._repr_markdown_() == repr(found)
-
-
 def test_one_name_alone_is_a_list_of_it(table: Path) -> None:
     one, listed = (audit(table, outcome="y", probability="p", by=by, effort="quick") for by in ("state", ["state"]))
     assert one.document["findings"] == listed.document["findings"]

@@ -28,7 +28,7 @@ MAPS = {
     "line plot, clamped": recalibrate.IsotonicLinePlotScaling(knots=20, outside="clamp"),
     "sampling": SamplingCorrection(rate=0.05),
     "vector": recalibrate.VectorScaling(),
-    "blend": recalibrate.Blend([recalibrate.TemperatureScaling(), recalibrate.HistogramBinning()]),
+    "blend": recalibrate.Blend([recalibrate.TemperatureScaling(), recalibrate.HistogramBinning(smooth=0)]),
     "structured": recalibrate.StructuredScaling(),
     "structured, matrix": recalibrate.StructuredScaling("matrix", strength=0.01),
     "dirichlet": recalibrate.DirichletCalibration(),

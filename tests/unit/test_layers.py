@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.code_budget import FILE_LIMIT, FUNCTION_LIMIT, excesses, sizes
+from scripts.lint_imports import lint_imports
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def test_imports_go_downward():
-    done = _lint_imports(ROOT)
+    done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_upward_import_is_seen(tmp_path, monkeypatch):
+def test_an_upward_import_is_seen(tmp_path):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "src/miscal/kernels/wrong.py").write_text("from miscal.data import errors\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "src"))
-    done = _lint_imports(tmp_path)
+    done = lint_imports(tmp_path)
     assert done.returncode != 0
     assert "miscal.kernels.wrong -> miscal.data.errors" in done.stdout.replace("\n", " ")
 

@@ -46,7 +46,7 @@ CASES = pytest.mark.parametrize("made", ALL, ids=repr)
 
 # What fits an intercept, or rates, meets the observed rate where all scores are equal.
 MEETING_THE_RATE = (
-    PlattScaling, VectorScaling, HistogramBinning, IsotonicCalibration, BetaCalibration, ScalingBinning, VariableTree,
+    PlattScaling, VectorScaling, HistogramBinning, IsotonicCalibration, BetaCalibration, ScalingBinning,
     DirichletCalibration, AugmentedLogistic, AugmentedBeta,
 )  # fmt: skip
 # Curves that a perfect separation drives to infinity, unless there is a penalty: they stop, and warn.

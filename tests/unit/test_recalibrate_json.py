@@ -22,6 +22,7 @@ from miscal.recalibrate import (
     VariableTree,
 )
 from miscal.recalibrate.base import normalised, pairs
+from miscal.recalibrate.state import LATER
 from tests.laws.recalibrators import every, keeping, skip_without_its_library
 
 SMALL = {  # in place of examples whose documents are long
@@ -168,7 +169,7 @@ def test_every_wrong_value_is_refused_or_harmless(made, classes):
 def test_every_missing_or_added_field_is_refused(made):
     document = json.loads(fitted(made)[0].to_json())
     for part in (document, document["params"], document["state"]):
-        for name in list(part):
+        for name in [each for each in part if each not in LATER]:  # what an older version's files lack
             value = part.pop(name)
             with pytest.raises(MiscalError):
                 Recalibrator.from_json(json.dumps(document))

@@ -12,6 +12,7 @@ import pytest
 
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import AugmentedBeta, AugmentedLogistic, BetaCalibration, Recalibrator, VariableTree
+from miscal.recalibrate.by_columns.variable_tree import PENALTY
 
 KINDS = [VariableTree(max_depth=2), AugmentedLogistic(degree=2), AugmentedBeta()]
 EACH = pytest.mark.parametrize("made", KINDS, ids=repr)
@@ -97,7 +98,8 @@ def test_poor_columns(made, values):
 def test_a_column_that_says_nothing_changes_nothing(made):
     """A constant column leaves what the score alone gives."""
     p, y, _ = table()
-    alone = BetaCalibration("none" if isinstance(made, AugmentedBeta) else "positive").fit(p, y).predict_proba(p)
+    towards = {} if isinstance(made, AugmentedBeta) else {"l2": PENALTY, "towards": "identity"}
+    alone = BetaCalibration("positive" if towards else "none", **towards).fit(p, y).predict_proba(p)
     out = made.fit(p, y, {"v": np.full(600, 3.0)}).predict_proba(p, {"v": np.full(600, 3.0)})
     if isinstance(made, AugmentedLogistic):
         assert made.coefficients_[0, 1:].tolist() == [0.0, 0.0]
@@ -120,7 +122,7 @@ def test_missing_numbers_come_after_the_largest():
     p, _, X = table(2000)
     age = np.where(np.arange(2000) % 4 == 0, np.nan, X["age"])
     y = (np.random.default_rng(5).random(2000) < np.where(np.isnan(age), 0.97, 0.2)).astype(int)
-    made = VariableTree(max_depth=1).fit(p, y, {"age": age})
+    made = VariableTree(leaf=BetaCalibration(), max_depth=1).fit(p, y, {"age": age})
     assert made.node_threshold_[0] == np.nanmax(age)  # the cut sets the missing apart
     gone = made.predict_proba(p, {"age": np.full(2000, np.nan)})
     alone = BetaCalibration().fit(p[np.isnan(age)], y[np.isnan(age)]).predict_proba(p)
@@ -168,7 +170,7 @@ def test_levels_not_seen_go_with_the_commonest_wherever_it_is():
 
 def test_levels_are_cut_by_their_rate():
     p, y, X = table(4000)
-    made = VariableTree(max_depth=1).fit(p, y, {"state": X["state"]})
+    made = VariableTree(leaf=BetaCalibration(), max_depth=1).fit(p, y, {"state": X["state"]})
     assert made.levels_[0][-1] == "TX"
     assert "state in {" in repr(made)
     alone = BetaCalibration().fit(p[X["state"] == "TX"], y[X["state"] == "TX"]).predict_proba(p)
@@ -180,7 +182,7 @@ def test_a_leaf_of_one_class_uses_its_parent():
     v = np.repeat([0.0, 1.0, 2.0], 200)
     p = rng.uniform(0.1, 0.9, 600)
     y = np.where(v == 0, 0, (rng.random(600) < p).astype(int))
-    made = VariableTree(max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
+    made = VariableTree(leaf=BetaCalibration(), max_depth=1, min_leaf=0.1).fit(p, y, {"v": v})
     assert made.node_threshold_[0] == 0.5
     np.testing.assert_array_equal(
         made.predict_proba(p, {"v": np.zeros(600)}), BetaCalibration().fit(p, y).predict_proba(p)

@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 from pyarrow import csv
 
-from miscal.auditing.repair import _verdict, repair, repair_table
+from miscal.auditing.repair import _verdict, repair
+from miscal.auditing.repaired import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
@@ -98,7 +99,8 @@ def test_the_halves_do_not_overlap_and_all_rows_are_repaired() -> None:
     assert done.model.name == "groups"
     parts = np.array(done.table["recalibrated_part"])
     assert (parts == "fit").sum() == 1500
-    assert done.model.n_rows_ == 1500
+    assert done.record.about["fitted_rows"] == 1500
+    assert done.record.about["shipped_rows"] == done.model.n_rows_ == 3000  # fitted again once it was judged
     assert done.record.about["rows"] == 1500
     X = {"state": table["state"]}
     np.testing.assert_array_equal(done.table["recalibrated"], done.model.predict_proba(table["p"], X)[:, 1])

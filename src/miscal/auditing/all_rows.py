@@ -315,14 +315,16 @@ def tally_of(
     """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
     source = opened(data, memory or DEFAULT)
     known = [name for name in source.kinds if name not in roles.names]
-    check_named([*(by or ()), *ignore], known, "the data", known)
+    source.check([name for name, _ in source.aside if name in (by or ())])
+    check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
     wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
     kept = [name for name in (wanted or known) if name not in ignore]
     limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
     columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels)
-    every = AllRows(source, roles, rows, target, compared.target, max_levels, aside)
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
+    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside])
     if like is not None:
         edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
         return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]

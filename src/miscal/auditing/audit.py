@@ -10,6 +10,7 @@ from typing import Any
 from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
 from miscal.auditing.compare import cells_of
+from miscal.auditing.curves import curves_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
@@ -161,6 +162,7 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
     }  # fmt: skip
     document = document_of(looks, found, seen.aside, tests, settings, described)
+    document["along_score"] = curves_of(looks, found)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     return Audit(document, found, results, _carriers(looks))
 
@@ -194,11 +196,12 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     roles = Roles(**options)
     source = opened(data, memory, steps.progress)
     known = [name for name in source.kinds if name not in roles.names]
-    check_named([*(wanted.by or ()), *wanted.ignore], known, "the data", known)
+    source.check([name for name, _ in source.aside if name in (wanted.by or ())])
+    check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
     give_back(rows.predictions.rows)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside]
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
     if rows.complete:
         return _look_at_rows(rows.predictions, wanted, steps, unread)
     return _look_at_sample(rows, source, roles, wanted, steps, unread)

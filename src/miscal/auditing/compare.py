@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,9 @@ class Comparison:
             "new": self.new, "gone": self.gone, "better": self.better, "worse": self.worse,
             "score": {name: list(pair) for name, pair in self.score.items()},
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        return str(import_module("miscal.page.notebook").comparison_html(self.to_dict()))
 
     def __repr__(self) -> str:
         how = "the same rows" if self.paired else "different rows"

@@ -29,6 +29,7 @@ BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
 LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
+FAR_OFF = 36_525  # days: a hundred years
 TOGETHER = 2.0  # times the variance of independent rows
 
 
@@ -200,7 +201,7 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 def notes_of(looked: Looked) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    made = [*_upside_down(looked), *_given_away(looked)]
+    made = [*_upside_down(looked), *_given_away(looked), *_far_off(looked)]
     if looked.rows.raw.cluster is not None:
         return made
     for column, _, _ in looked.columns:
@@ -211,6 +212,21 @@ def notes_of(looked: Looked) -> list[str]:
             made.append(
                 f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, audit "
                 f"with {column.name} as the cluster."
+            )
+    return made
+
+
+def _far_off(looked: Looked) -> list[str]:
+    """Columns of dates that run over more than a hundred years: most often some stand for none."""
+    made = []
+    for column, _, _ in looked.columns:
+        days = np.asarray(column.values, dtype=np.float64) if column.kind == "date" else np.array([])
+        known = days[~np.isnan(days)]
+        if known.size and known.max() - known.min() > FAR_OFF:
+            first, last = (str(np.datetime64(int(end), "D")) for end in (known.min(), known.max()))
+            made.append(
+                f"{column.name} runs from {first} to {last}: periods without a row are joined to the one before. If "
+                "one of these dates stands for no date, make it missing."
             )
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ CODES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
     """One place where predicted and observed differ.
 
@@ -55,6 +56,7 @@ class Finding:
     explains : how many other places it explains; the most significant are listed as findings of their own
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
+    sql : a WHERE clause that picks exactly its rows; `to_sql` has the dialects
     scope : the class or the part of the data that it is about, empty where that is all
     """
 
@@ -82,7 +84,22 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return asdict(self) | {"sql": self.sql, "sql_sqlite": self.to_sql("sqlite")}
+
+    def to_sql(self, dialect: str = "duckdb") -> str:
+        """A WHERE clause that picks exactly its rows, for "duckdb", "postgres" or "sqlite"; empty where none does.
+
+        Examples
+        --------
+        >>> Finding.from_dict({"condition": [{"column": "age", "high": 31.0, "missing": True}]}).to_sql()
+        '("age" IS NOT NULL AND "age" <= 31e0 OR "age" IS NULL OR "age" > 1.7976931348623157e+308)'
+        """
+        return Conjunction.from_dict(self.condition).sql(dialect) if self.condition or self.kind == "score" else ""
+
+    @property
+    def sql(self) -> str:
+        """`to_sql` as DuckDB and PostgreSQL read it; SQLite too, but for dates and marks that cannot be seen."""
+        return self.to_sql()
 
     @property
     def at_least(self) -> float:
@@ -109,6 +126,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where[:1].upper()}{self.where[1:]}: {self.sentence} {self.judged}"
+
+    def __repr__(self) -> str:
+        return f"<{self.code or 'finding'} {self}>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module("miscal.page.notebook").finding_html(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
@@ -183,7 +206,7 @@ def rows_of(finding: Finding, data: Any) -> np.ndarray:
         frame = frame_of(data, "'data'")
         named = [name for name in finding.columns if name in frame]
         rows, columns = len(frame[next(iter(frame))]), Columns({name: frame[name] for name in named})
-    if finding.kind == "score":
+    if not finding.condition and finding.kind == "score":
         return np.ones(rows, bool)
     if not finding.condition:
         raise refusal("does not say which rows it holds", where="the finding", hint="audit the table again")

@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.auditing.findings import Finding, known
 from miscal.data.errors import nearest, refusal
+from miscal.data.outputs import check_file
 from miscal.page import words
 from miscal.page.json import floats
 from miscal.page.records import Document, read_document
@@ -69,6 +70,7 @@ def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
     for candidate in [path] if path else [folder / name for name in FILES]:
         if path is None and not candidate.is_file():
             continue
+        check_file(candidate)
         try:
             content = tomllib.loads(candidate.read_text(encoding="utf-8"))
         except OSError as error:
@@ -118,24 +120,31 @@ def _number(value: Any, where: str, most: float) -> float:
 
 
 def judge(
-    document: Mapping[str, Any], gates: Gates, baseline: Mapping[str, Any] | None = None, below: int = 0
+    document: Mapping[str, Any],
+    gates: Gates,
+    baseline: Mapping[str, Any] | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> list[Outcome]:
-    """Every gate that was asked for, with a line on how it went; places of fewer than `below` rows stay unnamed."""
+    """Every gate that was asked for, with a line on how it went; places that are not in `shown` stay unnamed.
+
+    shown : the document without what is hidden; by default everything may be named
+    """
     audit = read_document(document)
+    hidden = Hidden(document, shown or document)
     outcomes = [
         _limit(f"max-{key}", label, abs(audit.measure(key).value), limit)
         for key, label in LIMITS.items()
         if (limit := getattr(gates, f"max_{key}")) is not None
     ]
     if gates.max_multicalibration_sigma is not None:
-        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, below))
+        outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, hidden))
     outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
     heads = [head for head in audit.heads if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, audit.rows, read_document(baseline), below)
+        outcomes += _new(heads, audit.rows, read_document(baseline), hidden)
     return outcomes
 
 
@@ -144,7 +153,7 @@ def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     return Outcome(name, value <= limit, text)
 
 
-def _multicalibration(audit: Document, limit: float, below: int) -> Outcome:
+def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
     name = "max-multicalibration-sigma"
     tables = [result.table for result in audit.of("subpopulation")]
     if not tables:
@@ -152,7 +161,7 @@ def _multicalibration(audit: Document, limit: float, below: int) -> Outcome:
     worst = max(tables, key=lambda table: np.nanmax(floats(table["deviations"]), initial=0.0))
     value = np.nanmax(floats(worst["deviations"]), initial=0.0)
     first = {key: column[0] for key, column in worst.items() if column}
-    where = f"of fewer than {below} rows" if words.finite(first.get("rows")) < below else first.get("label")
+    where = hidden.word if first.get("label") in hidden.labels else first.get("label")
     text = f"the worst subpopulation ({where}) is {value:.3g} standard deviations off, at most {limit:g} allowed"
     return Outcome(name, bool(value <= limit), text)
 
@@ -164,15 +173,31 @@ def _column(audit: Document, name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(heads: list[Finding], rows: float, baseline: Document, below: int) -> list[Outcome]:
+def _new(heads: list[Finding], rows: float, baseline: Document, hidden: Hidden) -> list[Outcome]:
     name = "no-new-findings"
-    hidden = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
+    least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
     old = baseline.real
-    fresh = [head for head in heads if not head.rows < hidden and not known(head, old, (rows, baseline.rows))]
+    fresh = [head for head in heads if not head.rows < least and not known(head, old, (rows, baseline.rows))]
     if not fresh:
         return [Outcome(name, True, "no finding that the baseline does not have")]
-    small = f"a place of fewer than {below} rows"
-    return [Outcome(name, False, f"new {each.code}: {small if each.rows < below else each}") for each in fresh]
+    said = [f"a place {hidden.word}" if each.where in hidden.findings else str(each) for each in fresh]
+    return [Outcome(name, False, f"new {each.code}: {text}") for each, text in zip(fresh, said, strict=True)]
+
+
+class Hidden:
+    """The places of an audit that may not be named: small ones, and those that would give them away."""
+
+    def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        below = shown.get("settings", {}).get("suppress_below", 0)
+        self.word = f"of fewer than {below} rows, or beside such"
+        kept = {finding["where"] for finding in shown["findings"]}
+        self.findings = {finding["where"] for finding in document["findings"]} - kept
+        self.labels = {
+            label
+            for result in shown["sections"].get("subpopulation", [])
+            for label, rows in zip(result["table"]["label"], result["table"]["rows"], strict=True)
+            if rows is None
+        }
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

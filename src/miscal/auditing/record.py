@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from miscal.auditing.compare import Comparison, compare, read_cells
 from miscal.auditing.findings import Finding, rows_of
 from miscal.data.errors import refusal
-from miscal.data.outputs import load_arrays, save_arrays
+from miscal.data.outputs import check_file, load_arrays, save_arrays
 from miscal.page.json import SCHEMA, checked, dumps, read_json, write_json
 from miscal.results import Result
 
@@ -60,6 +61,11 @@ class Audit:
         """Places too small to judge, and columns set aside."""
         return list(self.document["too_small"])
 
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about the table, a sentence each."""
+        return list(self.document.get("notes", []))
+
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page, whole or not at all."""
         from miscal.page.html import write_html
@@ -76,10 +82,27 @@ class Audit:
 
         return to_markdown(self.shown().document)
 
+    def to_model_card(self) -> str:
+        """A section of markdown for a model card: verdict, numbers, worst places, clean columns, how it was measured.
+
+        Examples
+        --------
+        >>> import miscal
+        >>> found = miscal.audit({"y": [0, 1] * 50, "p": [0.4, 0.6] * 50}, outcome="y", probability="p")
+        >>> found.to_model_card().splitlines()[0]
+        '## Calibration'
+        """
+        from miscal.page.markdown import to_model_card
+
+        return to_model_card(self.shown().document)
+
     def save(self, path: str | PathLike[str]) -> None:
-        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row."""
+        """Write dictionary and sums of cells to one file, whole or not at all; it holds no row.
+
+        Of an audit that hides small cells the file keeps them: only its owner may read it.
+        """
         text = dumps({"document": self.document, "cells": self.carriers})
-        save_arrays(Path(path), FILE, {"text": text}, {})
+        save_arrays(Path(path), FILE, {"text": text}, {}, mode=0o600 if self.hidden_below else None)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Audit:
@@ -131,10 +154,15 @@ class Audit:
         return rows_of(finding, data)
 
     def __repr__(self) -> str:
-        return self.to_markdown()
+        return _shown("audit_text", self.shown().document)
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
+    def _repr_html_(self) -> str:
+        return _shown("audit_html", self.shown().document)
+
+
+def _shown(how: str, *what: Any) -> str:
+    """What a notebook or a prompt shows."""
+    return str(getattr(import_module("miscal.page.notebook"), how)(*what))
 
 
 def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -148,6 +176,7 @@ def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _is_json(path: Path) -> bool:
     """Whether a file is the JSON of an audit; of anything else the other reader says what it is not."""
+    check_file(path)
     try:
         content = path.read_bytes()
     except OSError:

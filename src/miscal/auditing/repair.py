@@ -5,37 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from os import PathLike, fspath
-from pathlib import Path
+from importlib import import_module
+from os import PathLike
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from miscal.auditing.audit import Audit, audit, source_of
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
+from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal
-from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.data.sources import read
-from miscal.engines.roles import Chunk
 from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.compose.choose import choose, difference
-from miscal.recalibrate.in_parts import with_columns
-from miscal.recalibrate.state import label_array
+from miscal.recalibrate.compose.judging import difference
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
 SCORES = ("expected", "kuiper", "smooth", "gap", "slope", "brier", "log_loss", "auc")
-NEW = "recalibrated"
-PART = "recalibrated_part"
-ROW = "number of the row"
-LEAST = 100  # rows to split
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +71,9 @@ class Repair:
         from miscal.page.json import write_json
 
         write_json(self.document, path)
+
+    def _repr_html_(self) -> str:
+        return str(import_module("miscal.page.notebook").audit_html(self.document))
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"
@@ -278,159 +270,3 @@ def _log_loss_change(predictions: Predictions, recalibrated: Predictions) -> tup
         with np.errstate(divide="ignore"):
             losses.append(-np.log(own[np.arange(each.rows), each.outcome.astype(np.int64)]))
     return difference(losses[1], losses[0], predictions)
-
-
-@dataclass(frozen=True, eq=False)
-class Repaired:
-    """What `repair_table` gives.
-
-    Attributes
-    ----------
-    record : Repair, on rows that the repair has not seen
-    model : the fitted recalibrator
-    table : all rows with the model's probabilities in `recalibrated` (one column a class if there are several:
-        `recalibrated_<class>`), and in `recalibrated_part` whether a row was fitted on ("fit") or not ("test")
-    """
-
-    record: Repair
-    model: Recalibrator
-    table: pa.Table
-
-    def write(
-        self,
-        *,
-        table: str | PathLike[str] | None = None,
-        model: str | PathLike[str] | None = None,
-        page: str | PathLike[str] | None = None,
-        json: str | PathLike[str] | None = None,
-    ) -> None:
-        """Write some of the files: all of them, or none if one cannot be written."""
-        from miscal.page.html import to_html
-        from miscal.page.json import dumps, plain
-
-        wanted = [
-            (table, lambda path: _table_bytes(self.table, path)),
-            (model, lambda _: self.model.to_json().encode()),
-            (page, lambda _: to_html(plain(self.record.document)).encode("utf-8", "replace")),
-            (json, lambda _: (dumps(self.record.document) + "\n").encode()),
-        ]
-        asked = [(Path(path), made) for path, made in wanted if path is not None]
-        if len({path for path, _ in asked}) < len(asked):
-            raise refusal("must be files of their own", where="the outputs", got="one is named twice")
-        write_together({path: made(path) for path, made in asked})
-
-
-def repair_table(
-    data: Any,
-    *,
-    outcome: str,
-    probability: Any,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    allowed: Sequence[str] | None = None,
-    folds: int = 0,
-    candidates: Any = "auto",
-    effort: str = "normal",
-    level: float = 0.05,
-    random_state: int = 0,
-    source: str | None = None,
-    cluster: str | None = None,
-    **options: Any,
-) -> Repaired:
-    """Choose a repair of a table's probabilities and show on unseen rows what it mends.
-
-    Half of the rows (of the clusters) choose and fit the repair, the other half is audited before and after. With
-    `folds` every row is audited: each fold is repaired by a choice made on the others, and the model that is returned
-    is chosen on all rows.
-
-    Parameters
-    ----------
-    data : path or table of any library
-    outcome, probability, cluster, and `weight`, `count`, `positive`, `logit` in options : as in `miscal.read`
-    by : columns to audit; all by default.   ignore : columns to leave out
-    allowed : columns that the repair may use; those audited by default
-    folds : 0 (two halves), or at least 2 (cross-fitting)
-    candidates : as in `miscal.recalibrate.choose`
-    """
-    table = _arrow(data)
-    if PART in table.column_names or NEW in table.column_names:
-        raise refusal("must be a free name", where=f"column '{NEW}'", got="the table has it already", hint="rename it")
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 0 or folds == 1:
-        raise refusal("must be 0 or at least 2", where="'folds'", got=f"it is {folds!r}")
-    names = named(probability)
-    numbered = table.append_column(ROW, [np.arange(table.num_rows)])
-    whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
-    rows = np.asarray(whole.id, dtype=np.int64)  # of the table, for each that counts
-    audited = [column.name for column in chosen_columns(whole, by, ignore, MAX_LEVELS)[0]]
-    for name in allowed or ():
-        whole.columns.find(name)
-    usable = list(audited if allowed is None else allowed)
-    if whole.rows < LEAST:
-        raise refusal(f"needs at least {LEAST} rows", where="a repair", got=f"there are {whole.rows}")
-    picks: Any = {"by": audited, "allowed": usable, "candidates": candidates, "random_state": random_state}
-    part_of = _parts(table.num_rows, whole, rows, max(folds, 2), random_state)
-    fold = part_of[rows]
-    if folds:
-        repaired = np.empty((whole.rows, whole.n_classes))
-        for k in range(folds):
-            inside = np.flatnonzero(fold == k)
-            made = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
-            repaired[inside] = applied(made, whole.take(inside))
-        model, unseen = _chosen(whole, **picks), whole
-    else:
-        model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
-        repaired = None
-    if whole.n_classes > 2:  # the repair has learned places of classes; columns and model carry their names
-        model.classes_ = label_array(list(whole.classes))
-    record = repair(
-        unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
-        source=source or source_of(data),
-        described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster},
-    )  # fmt: skip
-    record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable)
-    new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
-    out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
-    words = np.array(["fit", "test"], dtype=object)[np.zeros_like(part_of) if folds else part_of]
-    return Repaired(record, model, out.append_column(PART, [words]))
-
-
-def _arrow(data: Any) -> pa.Table:
-    from miscal.data.files import TableFile
-    from miscal.data.frames import frame_of
-
-    if isinstance(data, (str, PathLike)):
-        return TableFile(fspath(data)).load()
-    return data if isinstance(data, pa.Table) else pa.table(dict(frame_of(data, "the table")))
-
-
-def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_state: int) -> np.ndarray:
-    """The fold of every row of the table; rows of one cluster stay together, rows left out are in the last one."""
-    from miscal.inference.beyond import fold_of_rows
-
-    if whole.cluster is None:
-        return fold_of_rows(total, folds, random_state=random_state)
-    part = np.full(total, folds - 1, dtype=np.int64)
-    part[rows] = fold_of_rows(whole.rows, folds, cluster=whole.cluster, random_state=random_state)
-    return part
-
-
-def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
-    weight = rows.weight if rows.count is None else rows.count * (1.0 if rows.weight is None else rows.weight)
-    names = list(dict.fromkeys([*picks["by"], *picks["allowed"]]))
-    beside = {name: rows.columns[name] for name in names} if names else None
-    return choose(rows.probability, rows.outcome, beside, sample_weight=weight, cluster=rows.cluster, **picks)
-
-
-def _table_bytes(table: pa.Table, path: Path) -> bytes:
-    sink = pa.BufferOutputStream()
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, sink)
-    elif path.suffix.lower() == ".csv":
-        import pyarrow.csv as pc
-
-        pc.write_csv(table, sink)
-    else:
-        raise refusal("must end in .parquet or .csv", where="the repaired table", got=f"it is '{path}'")
-    return bytes(sink.getvalue().to_pybytes())

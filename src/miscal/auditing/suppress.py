@@ -3,47 +3,83 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
+from miscal.auditing.disclosure import EVERYTHING, Shown
+from miscal.auditing.shown_places import OF_COLUMNS, Places
 from miscal.data.errors import refusal
 from miscal.page.words import KIND, finite, plural
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 KEPT = {"label", "level", "low", "high"}
+FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table
 
 
 def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     """A copy of an audit's dictionary without the numbers of cells of fewer than `below` rows.
 
-    A suppressed cell keeps its name and loses everything else. Where the rest of a table would give a suppressed cell
-    away by subtraction (fewer than `below` rows are suppressed in all), the next smallest cells go too.
-    Findings of fewer rows are left out; how many is said.
+    A suppressed cell keeps its name and loses everything else, and so does each cell from which, with the others that
+    are shown (in findings, tables of columns and periods, subpopulations), a small one would follow by sums and
+    differences. Findings come first: a table hides another cell rather than one that is a finding. What cuts the same
+    rows otherwise (histograms, maps, running totals between the ranges) is left out.
     """
     if not isinstance(below, (int, np.integer)) or isinstance(below, bool) or below < 1:
         raise refusal("must be a whole number of at least 1", where="'suppress_below'", got=f"it is {below!r}")
-    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key != "sections"})
+    apart = ("sections", "along_score")  # the curves of findings show bins that no rule below looks at
+    made: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in apart})
+    sections, places = document["sections"], Places(document)
+    shown = Shown(int(below), places.levels, places.named)
+    shown.show(EVERYTHING, places.rows)
+    named = _findings(made, shown, places)
+    hidden = _hidden_tables(sections, shown, places)
     made["sections"] = {
-        kind: [_result(result, below) for result in results] for kind, results in document["sections"].items()
+        kind: [_result(result, hidden[kind, place]) for place, result in enumerate(results)]
+        for kind, results in sections.items()
     }
-    kept = [finding for finding in made["findings"] if finding["rows"] >= below]
-    left = len(made["findings"]) - len(kept)
-    named = {finding["where"] for finding in kept}
-    made["findings"] = [{**f, "parent": f.get("parent") if f.get("parent") in named else None} for f in kept]
-    small = made["too_small"]
-    for entry in small:
-        if 0 < entry.get("rows", below) < below:
+    for entry in made["too_small"]:
+        if entry.get("rows") != document["data"].get("rows"):
             entry["rows"] = None
-    if left:
-        small.append(left_out(plural(left, "finding"), None, f"suppressed: fewer than {below} rows"))
+    if len(named) < len(document["findings"]):
+        left = plural(len(document["findings"]) - len(named), "finding")
+        reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
+        made["too_small"].append(left_out(left, None, reason))
     if made.get("comparison"):
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
+    return made
+
+
+def _findings(made: dict[str, Any], shown: Shown, places: Places) -> list[str]:
+    """Keep the findings that may be shown, in their order; their names."""
+    kept = [each for each in made["findings"] if shown.show(places.of_finding(each), int(each["rows"]))]
+    named = [finding["where"] for finding in kept]
+    made["findings"] = [
+        {**each, "parent": each.get("parent") if each.get("parent") in named else None} for each in kept
+    ]
+    return named
+
+
+def _hidden_tables(sections: Mapping[str, Any], shown: Shown, places: Places) -> dict[tuple[str, int], Any]:
+    """Which cells of each table to hide; the tables of columns first, largest cells first, then subpopulations."""
+    order = sorted(sections, key=lambda kind: (kind not in OF_COLUMNS, kind == "subpopulation"))
+    made = {}
+    for kind in order:
+        for place, result in enumerate(sections[kind]):
+            counts = np.array([finite(rows) for rows in result["table"].get("rows", [])])
+            hidden = np.zeros(counts.size, bool)
+            if kind == "subpopulation" or kind in OF_COLUMNS:
+                boxes = places.of_table(kind, result)
+                first = np.arange(counts.size) if kind == "subpopulation" else np.argsort(-counts, kind="stable")
+                for cell in first.tolist():
+                    hidden[cell] = not shown.show(boxes[cell], int(counts[cell]))
+            else:
+                hidden = hidden_cells(counts.tolist(), shown.below)
+            made[kind, place] = hidden
     return made
 
 
@@ -70,26 +106,42 @@ def _comparison(compared: Mapping[str, Any], made: Mapping[str, Any], below: int
     return {**compared, **places, "table": cells}
 
 
-def _result(result: Mapping[str, Any], below: int) -> dict[str, Any]:
+def _result(result: Mapping[str, Any], hidden: np.ndarray) -> dict[str, Any]:
     made = copy.deepcopy(dict(result))
-    table = made["table"]
-    counts = [finite(rows) for rows in table.get("rows", [])]
-    hidden = hidden_cells(counts, below)
-    _coarsen(made, counts, below)
-    if hidden.any():
-        for name, values in table.items():
-            if name not in KEPT:
-                table[name] = _masked(values, hidden)
-        if made.get("kind") == KIND:
-            _hide_steps(table, hidden)
-        for name in ("worst", "differences", "curve"):
-            made["extra"].pop(name, None)
-    for name in ("histogram", "density"):
-        bars = made["extra"].get(name)
-        if bars:
-            bar_rows = np.asarray(bars["rows"], dtype=float)
-            bars["rows"] = np.where((bar_rows > 0) & (bar_rows < below), 0.0, bar_rows).tolist()
+    table, extra = made["table"], made["extra"]
+    running = extra.pop("cumulative", None)
+    for name in FINER:
+        extra.pop(name, None)
+    if isinstance(extra.get("worst"), list):
+        named = {label for label, hide in zip(table.get("label", []), hidden, strict=True) if not hide}
+        extra["worst"] = [item for item in extra["worst"] if item.get("label") in named]
+    if not hidden.any():
+        if isinstance(running, Mapping):
+            extra["cumulative"] = between_ranges(table, running)
+        return made
+    for name, values in table.items():
+        if name not in KEPT:
+            table[name] = _masked(values, hidden)
+    if made.get("kind") == KIND:
+        _hide_steps(table, hidden)
+    for name in ("worst", "curve"):
+        if not isinstance(extra.get(name), list):
+            extra.pop(name, None)
     return made
+
+
+def between_ranges(table: Mapping[str, Any], running: Mapping[str, Any]) -> dict[str, Any]:
+    """The running total at the ends of the ranges of a table, which tells no more than the table does.
+
+    >>> cells = {"weight": [10.0, 30.0], "events_off": [1.0, -3.0], "low": [0.0, 0.5], "high": [0.5, 1.0]}
+    >>> made = between_ranges(cells, {"x": [0.0, 0.5, 1.0], "band": [0.0, 0.2, 0.4]})
+    >>> made["x"], made["y"]
+    ([0.0, 0.25, 1.0], [0.0, 0.025, -0.05])
+    """
+    weight, off = (np.asarray(table[name], dtype=float) for name in ("weight", "events_off"))
+    x, y = (np.append(0.0, np.cumsum(each)) / weight.sum() for each in (weight, off))
+    made = {"x": x.tolist(), "y": y.tolist(), "score": [table["low"][0], *table["high"]]}
+    return made | {"band": np.interp(x, running["x"], running["band"]).tolist()}
 
 
 def _hide_steps(table: dict[str, list[Any]], hidden: np.ndarray) -> None:
@@ -104,60 +156,8 @@ def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
     return [None if hide else value for value, hide in zip(values, hidden, strict=True)]
 
 
-def _coarsen(made: dict[str, Any], counts: list[float], below: int) -> None:
-    """Thin running totals until every step holds at least `below` rows; the full resolution would show single rows.
-
-    A step of a running total is a share of weight: where rows have weights nobody can say how many it holds, and the
-    curve is left out.
-    """
-    extra, table = made["extra"], made["table"]
-    curves = extra.pop("cumulative", None)
-    weighted = [finite(weight) for weight in table.get("weight", counts)] != counts
-    if isinstance(curves, Mapping) and not weighted:
-        extra["cumulative"] = coarsened(curves, float(np.nansum(counts)), below)
-    elif isinstance(curves, list) and not weighted:
-        sizes = dict(zip(table.get("label", []), counts, strict=False))
-        kept = [(curve, sizes.get(curve.get("label"), math.nan)) for curve in curves]
-        extra["cumulative"] = [coarsened(curve, rows, below) for curve, rows in kept if rows >= below]
-    if isinstance(extra.get("worst"), list):
-        extra["worst"] = [item for item in extra["worst"] if not finite(item.get("rows")) < below]
-    if isinstance(extra.get("too_small"), Mapping):
-        extra.pop("too_small")
-    if isinstance(extra.get("grid"), Mapping):
-        extra["grid"] = _hidden_grid(extra["grid"], below)
-
-
-def coarsened(curve: Mapping[str, Any], rows: float, below: int) -> dict[str, Any]:
-    """A running total at steps of at least `below` rows, its end kept.
-
-    >>> coarsened({"x": [0.0, 0.1, 0.5, 1.0], "y": [0.0, 0.3, 0.2, 0.1]}, 20, 10)
-    {'x': [0.0, 0.5, 1.0], 'y': [0.0, 0.2, 0.1]}
-    """
-    share = [float(x) for x in curve["x"]]
-    keep = [0]
-    for place in range(1, len(share)):
-        if (share[place] - share[keep[-1]]) * rows >= below - 1e-9:
-            keep.append(place)
-    last = len(share) - 1
-    if keep[-1] != last:  # the last step would be too small: join it to the one before
-        keep = [*(keep[:-1] if len(keep) > 1 else keep), last]
-    return {
-        name: [values[k] for k in keep] if isinstance(values, list) and len(values) == len(share) else values
-        for name, values in curve.items()
-    }
-
-
-def _hidden_grid(grid: Mapping[str, Any], below: int) -> dict[str, Any]:
-    """The map without the cells of few rows."""
-    small = [[0 < finite(rows) < below for rows in line] for line in grid["rows"]]
-    made = dict(grid)
-    for name in ("gap", "deviations", "rows"):
-        made[name] = [_masked(line, hidden) for line, hidden in zip(grid[name], small, strict=True)]
-    return made
-
-
 def hidden_cells(rows: list[float], below: int) -> np.ndarray:
-    """Which cells to hide: the small ones, and as many more as keep them from being found by subtraction.
+    """Which cells to hide of a table that nothing else tells of: the small ones, and enough beside them.
 
     >>> hidden_cells([3, 40, 12, 100], 10).tolist()
     [True, False, True, False]

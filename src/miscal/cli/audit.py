@@ -131,6 +131,8 @@ def tally(file: str, out: Path, like: Path | None, memory: str | None, **options
     )
     made.save(out)
     click.echo(f"{made.rows:,} rows. Tally: {out}   edges {made.rule[:8]}")
+    for entry in made.aside:
+        click.echo(f"Left out: {entry['where']} ({entry['reason']}).")
 
 
 @click.command()

@@ -64,7 +64,8 @@ def check(
     below = made.pop("suppress_below")  # judged by every cell, then hidden
     with progress_bar() as progress:
         found = audit(file, progress=progress, **made)
-    outcomes = judge(found.document, gates, baseline, below)
+    shown = found.suppressed(below) if below else found
+    outcomes = judge(found.document, gates, baseline, shown.document)
     for outcome in outcomes:
         if not outcome.passed:
             click.echo(f"failed {outcome.name}: {outcome.line}")
@@ -72,7 +73,6 @@ def check(
                 click.echo(annotation(outcome, str(file)))
     if junit is not None:
         write_text(junit, as_junit(outcomes))
-    shown = found.suppressed(below) if below else found
     if out is not None:
         shown.to_html(out)
     if json_path is not None:

@@ -26,7 +26,7 @@ METHODS = {
 @common.table_options(suppressing=False)
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
-@click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows fit, half test.")
+@click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows choose, half judge.")
 @click.option("--out", type=common.PATH, help="Repaired table, .parquet or .csv.  [default: FILE-repaired]")
 @click.option("--model", type=common.PATH, help="JSON of the repair, for `miscal apply`.  [default: FILE-repair.json]")
 @click.option("--page", type=common.PATH, help="Page of before and after.  [default: FILE-repair.html]")
@@ -38,9 +38,10 @@ def recalibrate(
     """Repair a table's probabilities, and show on unseen rows which errors are gone, smaller, remaining or new.
 
     Writes the table with the repaired probabilities in a column `recalibrated`, and in `recalibrated_part` whether a
-    row fitted the repair or tested it; the repair as a model; and a page of before and after.
+    row chose the method (fit) or judged it (test); the repair as a model, fitted on all rows after it was judged; and a
+    page of before and after.
     """
-    from miscal.auditing.repair import repair_table
+    from miscal.auditing.repaired import repair_table
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
@@ -53,8 +54,13 @@ def recalibrate(
         raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
-    with waiting("Choosing, fitting and judging a repair"):
-        done = repair_table(file, allowed=limited, folds=folds, **made)
+    with waiting("Choosing, fitting and judging a repair") as status:
+
+        def told(share: float, name: str) -> None:
+            if status is not None:
+                status.update(f"Judging {name} ({share:.0%} of the candidates done)")
+
+        done = repair_table(file, allowed=limited, folds=folds, progress=told, **made)
     done.write(table=out, model=model, page=page, json=json_path)
     click.echo(f"{done.record.about['reason']}\n{done.record.told(SHOWN)}")
     click.echo(written(Table=out, Model=model, Page=page, JSON=json_path))

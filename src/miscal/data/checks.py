@@ -25,6 +25,7 @@ BLOCK = 1 << 17  # rows: a megabyte of numbers
 SMALL = 1 << 14  # below this numpy answers at once and the compiled kernel need not be loaded
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
+SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
 LARGEST_COUNT = 1 << 53
 LEAST = 400 * 10**6  # bytes: the interpreter and the libraries need nearly as much
 STEPS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -236,6 +237,8 @@ def weights(thing: Any, where: str, *, part: bool = False) -> tuple[Floats, int]
     if not inside(values, 0.0, LARGEST_WEIGHT):
         bad = ~((values >= 0) & (values <= LARGEST_WEIGHT))
         refuse_rows(bad, "must be finite and not negative", where, values, "drop these rows or mend them")
+    tiny = (values > 0) & (values < SMALLEST_WEIGHT)
+    refuse_rows(tiny, "must be 0 or at least 1e-100", where, values, "multiply all weights by the same large number")
     zeros = 0 if values.size and values.min() > 0 else values.size - int(np.count_nonzero(values))
     if zeros == values.size and zeros and not part:
         raise refusal("must not all be zero", where=where, got=f"all {zeros:,} rows have weight 0")

@@ -6,13 +6,33 @@ A message answers four questions: what was expected, where, what was found, what
 from __future__ import annotations
 
 import difflib
+import re
 import sys
+import traceback
 import warnings
 from collections.abc import Container, Iterable
+from types import TracebackType
+
+_BOXED = re.compile(r"np\.(?:float|u?int|str)\d*_?\(([^()]*)\)|np\.(True|False)_")
 
 
 class MiscalError(ValueError):
     """Base of every refusal: the input, a parameter or a file is not what it must be."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints in place of its own traceback: the user's lines, down to the call that was refused."""
+        lines = traceback.format_exception(type(self), self, _outside(self.__traceback__), chain=False)
+        return "".join(lines).splitlines()
+
+
+def _outside(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback before the first line of the library, without IPython's own."""
+    package = trace.tb_frame.f_globals.get("__name__", "").split(".")[0] if trace else "miscal"
+    if trace is None or package == "miscal":
+        return None
+    if package == "IPython":
+        return _outside(trace.tb_next)
+    return TracebackType(_outside(trace.tb_next), trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
 class MissingExtra(MiscalError, ImportError):
@@ -43,11 +63,20 @@ def refusal(what: str, *, where: str = "", got: str = "", hint: str = "") -> Mis
     """
     text = f"{where} {what}".strip()
     if got:
-        text += f"; {got}"
+        text += f"; {unboxed(got)}"
     text += "."
     if hint:
         text += f"\nHint: {hint}"
     return MiscalError(text)
+
+
+def unboxed(text: str) -> str:
+    """Words in which numpy's numbers are numbers.
+
+    >>> unboxed("it is np.float64(2.5)")
+    'it is 2.5'
+    """
+    return _BOXED.sub(lambda found: found[1] or found[2], text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from miscal.data.columns import flat_or_text
+from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, check_named, nearest, refusal
-from miscal.data.files import SUFFIXES, TableFile, joined_types, kind_of
+from miscal.data.files import SUFFIXES, TableFile, kind_of
 from miscal.data.frames import frame_of, names_of, unique
+from miscal.data.outputs import check_file
 from miscal.data.vectors import library_of
 from miscal.engines.source import Source, joined
 
@@ -37,6 +39,7 @@ def source_of(data: Any) -> Source:
 def paths_of(source: str) -> list[Path]:
     """The files that a path, a folder or a pattern names, in order."""
     path = Path(source)
+    check_file(path)
     if path.is_dir():
         found = sorted(
             item

@@ -18,8 +18,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from miscal.data.checks import memory_bytes
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import check_named, refusal
-from miscal.data.files import TypesChanged, kind_of
+from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count

@@ -89,11 +89,12 @@ class Fit:
 
 def sort_rows(x: Floats, y: Floats, weight: Floats, count: Floats) -> Rows:
     """Sort rows (n,), (n, m) by x and find the distinct values."""
-    low, width = float(x.min()), float(np.ptp(x))
+    low, high = float(x.min()), float(x.max())
+    width = high - low  # infinite where the two are as far apart as numbers get
     small = width < 1 << 16 and bool((x == np.rint(x)).all())  # whole numbers of a small range: a counting sort
     order = np.argsort((x - low).astype(np.uint16) if small else x, kind="stable")
     ordered = x[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0.0)
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     weight, count = (values[order] if values.ndim else values for values in (weight, count))
     ends = np.append(starts[1:], x.size) if not count.ndim else np.cumsum(np.add.reduceat(count, starts))
     own = np.broadcast_to(weight * count, x.shape)

@@ -11,17 +11,7 @@ import numpy as np
 from cython.cimports.libc.stdint import int16_t, int32_t
 from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.kinds import (
-    BucketsOut,
-    Codes,
-    CodesOut,
-    FlagsOut,
-    Floats,
-    FloatsOut,
-    Index,
-    Strided,
-    StripsOut,
-    Word,
-    WordsOut,
+    BucketsOut, Codes, CodesOut, FlagsOut, Floats, FloatsOut, Index, Strided, StripsOut, Word, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import SCATTER, ordinal, position_of
 

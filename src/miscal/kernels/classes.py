@@ -5,21 +5,8 @@ import numpy as np
 from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
 from cython.cimports.miscal.kernels.draws import mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut,
-    CubeOut,
-    FlagsOut,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    IntegerCubeOut,
-    Integers,
-    IntegerTableOut,
-    Outcomes,
-    Strided,
-    Table,
-    Word,
-    WordsOut,
+    CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegerTableOut,
+    Outcomes, Strided, Table, Word, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 

@@ -12,23 +12,8 @@ import cython
 import numpy as np
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, ONE, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets,
-    Codes,
-    CodesOut,
-    Flags,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    Integers,
-    IntegersOut,
-    IntegerTableOut,
-    Observed,
-    Outcomes,
-    TableOut,
-    Word,
-    Words,
-    WordsOut,
+    Buckets, Codes, CodesOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut,
+    Observed, Outcomes, TableOut, Word, Words, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, LAST, ordinal
 

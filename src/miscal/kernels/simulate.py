@@ -9,18 +9,8 @@ import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
 from cython.cimports.miscal.kernels.draws import drawn, flipped, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    Flags,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    Integers,
-    IntegersOut,
-    IntegerTableOut,
-    TableOut,
-    Word,
-    WordsOut,
-)
+    Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
+)  # fmt: skip
 
 GUIDE = cython.declare(Index, 64)  # shares of the mass that are looked up before a number is searched for
 LANES = cython.declare(Index, 16)  # draws of a walk at a time

@@ -11,21 +11,9 @@ import numpy as np
 from cython.cimports.libc.math import NAN, copysign, fabs
 from cython.cimports.miscal.kernels.draws import mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes,
-    CodesOut,
-    CodeTable,
-    CodeTableOut,
-    Flags,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    Integers,
-    IntegersOut,
-    TableOut,
-    Word,
-    WordsOut,
-)
+    Codes, CodesOut, CodeTable, CodeTableOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
+    TableOut, Word, WordsOut,
+)  # fmt: skip
 
 # Columns of what a walk leaves behind.
 ROWS, HIGH, LOW, TOTAL, WEIGHT, VARIANCE, PREDICTED, WEIGHT2, TOP, HIGH_AT, LOW_AT = range(11)
@@ -43,14 +31,8 @@ def _walk_as(
 ) -> cython.void:  # fmt: skip
     """The walk over a list, compiled once for each of its kinds."""
     size: Index = rows.shape[0]
-    total: cython.double = 0.0
-    high: cython.double = 0.0
-    low: cython.double = 0.0
-    variance: cython.double = 0.0
-    predicted: cython.double = 0.0
-    weight1: cython.double = 0.0
-    weight2: cython.double = 0.0
-    top: cython.double = 0.0
+    total, high, low = 0.0, 0.0, 0.0
+    variance, predicted, weight1, weight2, top = 0.0, 0.0, 0.0, 0.0, 0.0
     high_at: Index = -1
     low_at: Index = -1
     last: Index = -1

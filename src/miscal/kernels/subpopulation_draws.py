@@ -5,19 +5,8 @@ import numpy as np
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.draws import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
-    Codes,
-    CodesOut,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    Integers,
-    IntegersOut,
-    Table,
-    TableOut,
-    Word,
-    WordsOut,
-)
+    Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, TableOut, Word, WordsOut,
+)  # fmt: skip
 
 
 def bernoulli_steps(signed: Floats, weight: Floats, first: Index, seed: Word, steps: TableOut) -> None:

@@ -9,36 +9,11 @@ import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY
 from cython.cimports.miscal.kernels.arithmetic import (
-    LOW_BITS,
-    LOW_MASK,
-    SUB_BLOCK,
-    SURE,
-    add_limbs,
-    grid,
-    logarithm,
-    loss,
-)
+    LOW_BITS, LOW_MASK, SUB_BLOCK, SURE, add_limbs, grid, logarithm, loss,
+)  # fmt: skip
 from cython.cimports.miscal.kernels.kinds import (
-    Cells,
-    Codes,
-    CodesOut,
-    CodeTable,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    IntegerCubeOut,
-    Integers,
-    IntegersOut,
-    IntegerTableOut,
-    Observed,
-    Outcomes,
-    Strided,
-    TableOut,
-    Word,
-    Words,
-    WordTable,
-    WordTableOut,
+    Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
+    IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.lines import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index

@@ -12,30 +12,12 @@ import numpy as np
 from cython.cimports.libc.math import floor, log
 from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut,
-    Floats,
-    FloatsOut,
-    Index,
-    Integer,
-    IntegerCubeOut,
-    Integers,
-    IntegersOut,
-    IntegerTable,
-    IntegerTableOut,
-    Outcomes,
-    Strided,
-    Table,
-    TableOut,
+    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable,
+    IntegerTableOut, Outcomes, Strided, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 from cython.cimports.miscal.kernels.ranked import (
-    AS_GIVEN,
-    BY_CONFIDENCE,
-    BY_ENTROPY,
-    BY_QUALITATIVE,
-    BY_VARIATION_RATIO,
-    PITCH,
-    ROWS,
+    AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS,
 )  # fmt: skip
 
 GIVEN, ENTROPY, CONFIDENCE = AS_GIVEN, BY_ENTROPY, BY_CONFIDENCE

@@ -23,6 +23,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.score.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import outcome_pair, pair
 from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
@@ -33,6 +34,7 @@ DRAWS_A_BLOCK = 64
 NO_CODES = np.empty(0, np.int64)
 
 
+@also_of_tables
 def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     """Calibration of every class against the rest, each with its noise, and their mean.
 
@@ -44,7 +46,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     spec : Score(...) (the default), Variable(...) or Field(...)
         How rows are pooled; its `target` is passed over.
 

@@ -159,7 +159,7 @@ def _grid(rows: Rows, grid: int | ArrayLike, trim: float) -> Floats:
         raise refusal("must be a whole number of at least 2, or an array", where="'grid'", got=f"got {grid!r}")
     low, high = _quantile(rows, trim), _quantile(rows, 1.0 - trim)
     if low < high:
-        return np.linspace(low, high, int(grid))
+        return 2.0 * np.linspace(low / 2.0, high / 2.0, int(grid))  # halved: the two may be as far apart as numbers get
     thin = np.unique(np.round(np.linspace(0, rows.x.size - 1, min(int(grid), rows.x.size))).astype(np.int64))
     return rows.x[thin]
 
@@ -288,7 +288,7 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
     cluster = rows.cluster if options.get("se", "robust") == "robust" else None
     found = smooth(key, responses, weight=rows.weight, count=rows.count, cluster=cluster, **options)
     gap = found.fit[:, 2]
-    place = int(np.nanargmax(np.abs(gap)))
+    place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
     noise = choose_null(rows, "bernoulli")
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(options.get("random_state", 0)), locate=False)
     names = {

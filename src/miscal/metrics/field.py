@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
@@ -23,6 +24,7 @@ from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
 from miscal.metrics.score.binned import Bins, tally_error
 from miscal.metrics.score.regression import in_the_large
+from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import levels_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
@@ -172,6 +174,7 @@ def probability_calibration_error(
 FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
 
 
+@also_of_tables
 def by_field(
     p: Predictions,
     field: str | Sequence[str],
@@ -219,6 +222,7 @@ def by_field(
     >>> miscal.by_field(p, "state").table.sort("p_adjusted")["label"][0]
     'NY'
     """
+    check_seed(random_state)
     compared = pair(p, target)
     levels = _levels(p, field, parent, bins)
     draws = draws_for(levels.pooling.cells.count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from inspect import signature
 from os import PathLike
@@ -80,17 +80,29 @@ def measure(p: Any, *specs: Spec, **read_options: Any) -> list[Result]:
             raise refusal("must be specs such as Score() or Field('state')", where="what to measure", got=repr(spec))
     if isinstance(p, Predictions):
         return [spec.run(p) for spec in specs]
-    source, roles, rows = _opened(p, dict(read_options))
-    return [_measured(spec, source, roles, rows) for spec in specs]
+    source, roles, rows = _opened(p, dict(read_options), "measure")
+    return [_measured(spec.run, source, roles, rows) for spec in specs]
 
 
-def _opened(data: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+def of_table(by: Callable[..., Result], data: Any, what: Sequence[Any], options: dict[str, Any]) -> Result:
+    """What a `by_` function says of a table; options that are not its own say how to read it."""
+    own = signature(by).parameters
+    reading = {name: value for name, value in options.items() if name not in own}
+    source, roles, rows = _opened(data, reading, by.__name__)
+    asked = {name: value for name, value in options.items() if name in own}
+    return _measured(lambda predictions: by(predictions, *what, **asked), source, roles, rows)
+
+
+def _opened(data: Any, options: dict[str, Any], where: str) -> tuple[Any, Any, Any]:
     """A table, which columns mean what, and its rows: all of them, or a sample."""
     from miscal.engines.gathering import gather, half_of_memory, rows_that_fit
     from miscal.engines.roles import Roles
     from miscal.engines.source import opened
 
-    _check_named(data, options)
+    _check_named(data, options, where)
+    unknown = options.keys() - signature(Roles).parameters.keys() - {"memory", "columns"}
+    if unknown:
+        raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
     memory, columns = options.pop("memory", None), options.pop("columns", None)
     roles = Roles(**options)
     source = opened(data, memory)
@@ -99,8 +111,8 @@ def _opened(data: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     return source, roles, gather(source, roles, columns, limit=limit)
 
 
-def _measured(spec: Spec, source: Any, roles: Any, rows: Any) -> Result:
-    made = spec.run(rows.predictions)
+def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, rows: Any) -> Result:
+    made = run(rows.predictions)
     if rows.complete:
         return made
     from miscal.metrics.from_sums import of_all_rows
@@ -113,8 +125,9 @@ def _measured(spec: Spec, source: Any, roles: Any, rows: Any) -> Result:
     return replace(made, method=made.method + words, settings={**made.settings, **sizes})
 
 
-def _check_named(source: Any, options: dict[str, Any]) -> None:
+def _check_named(source: Any, options: dict[str, Any], where: str) -> None:
     missing = [name for name in ("outcome", "probability") if name not in options]
     if missing:
-        kind = "a path" if isinstance(source, (str, PathLike)) else "a frame"
-        raise refusal(f"needs {' and '.join(missing)}", where="measure", got=f"data is {kind}", hint="name the columns")
+        kind = "a path" if isinstance(source, (str, PathLike)) else f"{type(source).__name__}, not Predictions"
+        hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"
+        raise refusal(f"needs {' and '.join(missing)}", where=where, got=f"data is {kind}", hint=hint)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.walk import Walk
+from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally
@@ -21,6 +22,7 @@ from miscal.metrics.arrays import Given, Norm, variable_columns
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, draws_for, pooled, walk_summary, worst_cell
 from miscal.metrics.score.binned import tally_error
+from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import levels_tested, variable_grid, variable_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
@@ -97,6 +99,7 @@ CURVE_POINTS = 100
 BARS = 40
 
 
+@also_of_tables
 def by_variable(
     p: Predictions,
     variable: str | Sequence[str],
@@ -126,6 +129,7 @@ def by_variable(
     >>> miscal.by_variable(p, "age").p_value < 0.01
     True
     """
+    check_seed(random_state)
     compared = pair(p, target)
     columns = named_columns(p.columns, variable)
     pools = [range_pooling(c, bins, strategy, weight=compared.weight, count=compared.count) for c in columns]
@@ -187,7 +191,11 @@ def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str
     bars: int | np.ndarray = BARS
     if integer and high - low < 2 * BARS:  # a bar a value: wider bars would hold now one value, now two
         bars = np.arange(low - 0.5, high + 1.0)
-    span = (low, high) if high > low else None
+    low, high = float(low), float(high)
+    if not (low + (high - low) / BARS > low and high - low < np.inf):  # no room for bars between the two
+        total = float(known.sum() if weight is None else weight.sum())
+        return {"edges": [float(low), float(high)], "rows": [total]}
+    span = (low, high)
     rows, edges = np.histogram(values[known], bins=bars, range=span, weights=weight)
     return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
@@ -28,6 +29,7 @@ from miscal.metrics.rank_sums import (
     ranked,
     ranked_places,
 )
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
@@ -158,6 +160,7 @@ def uncertainty_gaps(sums: RankSums) -> np.ndarray:
 NO_INTERVAL = "No interval: the error is not a norm of the residuals."
 
 
+@also_of_tables
 def by_variation(
     p: Predictions,
     *,
@@ -181,7 +184,7 @@ def by_variation(
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     variation, bins, strategy, range, norm, bias_correction : as in `variation_calibration_error`
     target : "auto"
         The ranks of all classes are compared: there is no other target.
@@ -204,6 +207,7 @@ def by_variation(
     >>> result.p_value > 0.05, result.table["predicted_ranks"][5].round(2).tolist()
     (True, [0.78, 0.18, 0.04])
     """
+    check_seed(random_state)
     measure = measure_of(variation)
     corrected = check_correction(measure, bias_correction)
     if target != "auto":

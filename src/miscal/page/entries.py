@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -162,8 +162,14 @@ class Entry:
     @property
     def column(self) -> str:
         given = (self.extra.get("column"), *(self.settings.get(key) for key in ("column", "variable", "field")))
-        named = next((value for value in given if value is not None), None) or " × ".join(self.columns)
+        named = next((value for value in given if value is not None), None) or self.columns
+        named = " × ".join(map(str, named)) if isinstance(named, (list, tuple)) else named
         return ellipsis(named or self.name, LONGEST_NAME)
+
+    @property
+    def along(self) -> Entry:
+        """Bins of the score as the ranges of a column, to be drawn as such."""
+        return replace(self, kind="variable", extra={"column": "Score"})
 
     @property
     def is_date(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.data.errors import refusal
-from miscal.data.outputs import write_whole
+from miscal.data.outputs import check_file, write_whole
 from miscal.page.words import finite
 
 SCHEMA = "miscal.audit/1"
@@ -184,6 +184,7 @@ def write_json(document: object, path: str | PathLike[str]) -> None:
 
 def read_json(path: str | PathLike[str]) -> Mapping[str, Any]:
     """Read an audit's dictionary back, or say what is wrong with the file."""
+    check_file(path)
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -9,7 +9,7 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.records import Document, read_document
+from miscal.page.records import Document, Quiet, read_document
 from miscal.page.sections.blocks import Column
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
@@ -20,6 +20,7 @@ from miscal.page.words import KIND, changed_words, periods_said
 
 #: Findings and columns written out; the rest is counted.
 MOST = 20
+MOST_WORST = 5  # places on a model card
 MOST_PERIODS = 60
 
 
@@ -134,3 +135,58 @@ def _rest(audit: Document) -> str:
     lines = [f"Tested and clean: {names}{' and more' if len(audit.clean) > MOST else ''}."] if names else []
     lines += [f"Too small to judge: {words.plural(small, 'place')}."] if small else []
     return "\n\n".join(lines)
+
+
+def to_model_card(document: object) -> str:
+    """A section for a model card: the verdict, its numbers, the worst places, what was clean, how it was measured.
+
+    Examples
+    --------
+    >>> to_model_card({"schema": "miscal.audit/1"}).splitlines()[0]
+    '## Calibration'
+    """
+    audit = read_document(document)
+    said = verdict(audit)
+    blocks = [
+        "## Calibration",
+        f"**{said.sentence}** {' '.join(said.support)}",
+        _numbers(audit),
+        "### Where it is wrong",
+        _worst(audit.heads),
+        "### Where nothing was found",
+        _unseen(audit.clean),
+        "### How it was measured",
+        "\n".join(f"- {line}" for line in _measured(audit)),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _worst(heads: Sequence[Finding]) -> str:
+    if not heads:
+        return "Nothing that was looked at is off beyond noise."
+    listed = [_finding(number, head) for number, head in enumerate(heads[:MOST_WORST], 1)]
+    left = len(heads) - MOST_WORST
+    more = [f"\n{words.plural(left, 'further place is', 'further places are')} off beyond noise."] if left > 0 else []
+    return "\n".join([*listed, *more])
+
+
+def _unseen(clean: Sequence[Quiet]) -> str:
+    """Clean columns with the smallest gap that would have been seen, which is what clean means."""
+    if not clean:
+        return "No column was free of findings."
+    rows = [[quoted(place.where, 60), words.percent(place.detectable)] for place in clean[:MOST]]
+    more = f"\n\n{words.plural(len(clean) - MOST, 'further column')} likewise." if len(clean) > MOST else ""
+    return _lines(["Column", "Smallest gap that would have been seen"], rows) + more
+
+
+def _measured(audit: Document) -> list[str]:
+    named = ", ".join(quoted(column, 60) for column in audit.probabilities)
+    facts = [
+        f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
+        f"outcome {quoted(audit.outcome, 60)}, probability {named}" if audit.outcome and named else "",
+        f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
+        "every p-value assumes that the model was not trained on these rows",
+        f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}" if audit.data.get("fingerprint") else "",
+        f"miscal {quoted(audit.version, 20)}",
+    ]
+    return [fact for fact in facts if fact]

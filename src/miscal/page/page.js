@@ -1,5 +1,5 @@
 "use strict";
-// Sorting, searching, tooltips and data behind figures. Everything is readable without it.
+// Sorting, searching, filtering, tooltips, findings seen closely and data behind figures. Everything is readable without it.
 (() => {
   const root = document.documentElement, tooltip = document.getElementById("tooltip");
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -196,8 +196,56 @@
     });
   }
 
-  // Paper cannot be clicked: open what is closed, and close it again afterwards.
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = all("details:not([open])"); opened.forEach((details) => { details.open = true; }); });
-  addEventListener("afterprint", () => { opened.forEach((details) => { details.open = false; }); opened = []; });
+  // A finding looked at closely: a click anywhere on its card, or Enter on its line; Escape closes it.
+  for (const card of all(".card")) {
+    const look = card.querySelector(":scope > .look");
+    if (!look) continue;
+    card.classList.add("opens");
+    card.addEventListener("click", (event) => {
+      if (event.target.closest("a, button, summary, details") || String(getSelection())) return;
+      look.open = !look.open;
+    });
+  }
+  for (const look of all(".look")) {
+    look.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !look.open) return;
+      event.stopPropagation();
+      look.open = false;
+      look.querySelector("summary").focus();
+    });
+  }
+  for (const button of all("button.copy")) {
+    button.addEventListener("click", () => {
+      const code = button.closest("div").querySelector("code");
+      getSelection().selectAllChildren(code);
+      const done = () => { button.textContent = "Copied"; };
+      if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, () => {});
+    });
+  }
+
+  // Filtering findings by column, form and size: a card stays while it, or a place listed on it, is asked for.
+  const bar = document.querySelector(".filters");
+  if (bar) {
+    const places = all("#findings [data-form]"), found = bar.querySelector(".found"), clear = bar.querySelector("button");
+    const [column, form] = all("select", bar), size = bar.querySelector("input");
+    const about = new Map(places.map((place) => [place, new Set(JSON.parse(place.dataset.columns))]));
+    const filter = () => {
+      const asked = Boolean(column.value || form.value || size.value), hits = new Set(places.filter((place) =>
+        (!column.value || about.get(place).has(column.value)) && (!form.value || place.dataset.form === form.value)
+        && +place.dataset.off >= (+size.value || 0)));
+      for (const place of places) {
+        place.hidden = !hits.has(place) && !all("[data-form]", place).some((other) => hits.has(other));
+        if (asked && !place.hidden) unfold(place);
+      }
+      // Lists of places: away while none of them is asked for, open where the card is there for one of them only.
+      for (const list of all("#findings details:not(.look)").filter((list) => list.querySelector("[data-form]"))) {
+        list.hidden = !all("[data-form]", list).some((other) => hits.has(other));
+        if (asked && !list.hidden && !hits.has(list.closest(".card"))) list.open = true;
+      }
+      clear.hidden = !asked;
+      found.textContent = asked ? `${hits.size} of ${places.length} places` : "";
+    };
+    bar.addEventListener("input", filter);
+    clear.addEventListener("click", () => { column.value = form.value = size.value = ""; filter(); column.focus(); });
+  }
 })();

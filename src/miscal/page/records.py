@@ -115,6 +115,7 @@ class Document:
     settings: Mapping[str, Any]
     score: Mapping[str, Measure]
     findings: list[Finding]
+    along_score: Mapping[str, Entry]
     unlisted: int
     notes: list[str]
     clean: list[Quiet]
@@ -211,6 +212,9 @@ READERS |= {
     "Mapping[str, Measure]": _measures,
     "Mapping[str, list[Entry]]": lambda value: {
         str(kind): [read_entry(item, str(kind)) for item in items(results)] for kind, results in mapping(value).items()
+    },
+    "Mapping[str, Entry]": lambda value: {
+        text(mapping(item).get("where")): read_entry(item, "score") for item in items(value)
     },
     "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
     "Repaired | None": lambda value: value,

@@ -339,8 +339,9 @@ class _Sql:
     dialect: str
 
     @property
-    def name(self) -> str:
-        return '"' + self.condition.column.replace('"', '""') + '"'
+    def value(self) -> str:
+        name = '"' + self.condition.column.replace('"', '""') + '"'
+        return _moment(name) if self.condition.kind == "date" and self.dialect == "sqlite" else name
 
     def clause(self) -> str:
         one = self.condition
@@ -355,30 +356,38 @@ class _Sql:
         parts = []
         if one.low is not None:
             sign, text = end_words(one.low, ("<", "<="), one.kind, None)
-            parts.append(f"{self.name} {MIRROR[sign]} {self.number(text)}")
+            parts.append(f"{self.value} {MIRROR[sign]} {self.number(text)}")
         if one.high is not None or one.kind == "numeric":  # NaN is above all numbers there
             sign, text = end_words(LARGEST if one.high is None else one.high, ("<=", "<"), one.kind, None)
-            parts.append(f"{self.name} {sign} {self.number(text)}")
+            parts.append(f"{self.value} {sign} {self.number(text)}")
         for levels, words in ((one.levels, "IN"), (one.excluded, "NOT IN")):
             if levels:
-                parts.append(f"{self.name} {words} ({', '.join(map(self.level, levels))})")
-        return " AND ".join([f"{self.name} IS NOT NULL", *parts])
+                parts.append(f"{self.value} {words} ({', '.join(map(self.level, levels))})")
+        return " AND ".join([f"{self.value} IS NOT NULL", *parts])
 
     def absent(self) -> str:
-        if self.condition.kind != "numeric" or self.dialect == "sqlite":
-            return f"{self.name} IS NULL"
-        kind = "DOUBLE" if self.dialect == "duckdb" else "DOUBLE PRECISION"
-        return f"{self.name} IS NULL OR {self.name} = CAST('NaN' AS {kind})"
+        if self.condition.kind != "numeric":
+            return f"{self.value} IS NULL"
+        # NaN is above all numbers where a database has it, and infinity is no value of an audit.
+        return f"{self.value} IS NULL OR {self.value} > {LARGEST!r}"
 
     def level(self, level: Level) -> str:
         if not isinstance(level, str):
             return self.number(number_text(level, self.condition.kind))
         if self.condition.kind == "boolean":
             return level.upper()
-        return "'" + level.replace("'", "''") + "'"
+        spell = "char" if self.dialect == "sqlite" else "chr"
+        marks = level.replace("'", "''")  # what cannot be seen, a line's end for instance, is spelt: one line in all
+        text = "".join(mark if mark.isprintable() else f"' || {spell}({ord(mark)}) || '" for mark in marks)
+        return f"'{text}'"
 
     def number(self, text: str) -> str:
         if self.condition.kind == "date":
             moment = moment_of(number_of(text) or 0.0) or text
-            return f"'{moment.replace('T', ' ')}'" if self.dialect == "sqlite" else f"TIMESTAMP '{moment}'"
+            return _moment(f"'{moment.replace('T', ' ')}'") if self.dialect == "sqlite" else f"TIMESTAMP '{moment}'"
         return text if "e" in text else f"{text}e0"  # with an exponent it is a double and not a decimal
+
+
+def _moment(value: str) -> str:
+    """A date or a time as SQLite keeps it, text of either form, as text of one form."""
+    return f"strftime('%Y-%m-%d %H:%M:%f', {value})"

@@ -13,12 +13,22 @@ from sklearn.base import BaseEstimator, clone
 
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalWarning, refusal, warn
+from miscal.data.errors import MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.export.formula import Each, Formula, Softmax, no_formula, untouched
-from miscal.recalibrate.fitting.parameters import check_all, parameter
+from miscal.recalibrate.export.formula import (
+    Each,
+    Formula,
+    Held,
+    Probability,
+    Softmax,
+    Then,
+    no_formula,
+    untouched,
+)
+from miscal.recalibrate.fitting.certain import limits
+from miscal.recalibrate.fitting.parameters import check_all, parameter, truth
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
@@ -65,7 +75,8 @@ class Sample:
     @property
     def rate(self) -> float:
         """Of two classes: the weighted share of events."""
-        return float(self.class_weights()[1]) / self.total
+        rate = float(self.class_weights()[1]) / self.total
+        return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
 
     def class_weights(self) -> Floats:
         """Weight of each class."""
@@ -95,6 +106,12 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
     then leaves probabilities as they are.
 
+    Certainties are pulled in: of two classes, scores of exactly 0 and 1, and the lowest and highest ones where more (or
+    less) happened than they said (chance below 1e-4), are first moved to the rate that their rows bear out, half an
+    event added. Maps of free shape (bins, isotonic, local) do without: none of their rates comes nearer to 0 or 1 than
+    half an event. With ``keep_certain=True``, a parameter of every recalibrator, scores are taken for what they say, as
+    the papers do.
+
     Attributes
     ----------
     classes_ : (K,) labels, in the order of the columns of `predict_proba`
@@ -116,6 +133,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
     broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
+    pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
+
+    keep_certain: bool = parameter(truth, default=False, kw_only=True)
 
     classes_: Array = state("labels")
     identity_: bool = state("bool")
@@ -156,11 +176,21 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         elif self.against_rest and sample.n_classes > 2:
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
-            self._fit(sample)
+            self._fit(self._pulled_in(sample))
         self.classes_ = classes
         self.identity_ = one_class
         self.n_rows_ = sample.rows
         return self
+
+    def _pulled_in(self, sample: Sample) -> Sample:
+        """Rows without certainties; within what their scores are held is kept for those to come."""
+        if not self.pulls_in or self.keep_certain or sample.n_classes > 2:
+            return sample
+        found = limits(sample.probability, sample.outcome, sample.weight)
+        if found is None:
+            return sample
+        self.held_ = found
+        return replace(sample, probability=np.clip(sample.probability, *found))
 
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
@@ -212,8 +242,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         Examples
         --------
         >>> from miscal.recalibrate import HistogramBinning
-        >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).to_sql("p")
-        '(CASE WHEN "p" <= 0.5 THEN 0.5 ELSE 1.0 END)'
+        >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.8], [0, 1, 1]).to_sql("p")
+        '(CASE WHEN "p" <= 0.5 THEN 0.5 ELSE 0.75 END)'
         """
         from miscal.recalibrate.export.sql import to_sql
 
@@ -241,7 +271,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return not self.several() and self._keeps_ranking()
 
     def __repr__(self, *arguments: Any, **options: Any) -> str:
-        text = str(super().__repr__(*arguments, **options))
+        text = unboxed(str(super().__repr__(*arguments, **options)))
         if not self.is_fitted():
             return text
         learned = "one class only, so nothing was changed"
@@ -292,6 +322,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"the map of a class must be a fitted {type(self).__name__} of two classes")
         if self.several() and len(self.each_) != self.n_classes_:
             raise ValueError("the maps and the classes differ in number")
+        if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
+            raise ValueError("'held_' must be a range, of two classes")
 
     def several(self) -> bool:
         """Whether it holds one map a class."""
@@ -323,6 +355,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         self.check_fitted()
         if self.identity_:
             return untouched(self.n_classes_)
+        found: Any = self._whole_formula()
+        return Then(Held(Probability(), *self.held_.tolist()), found) if hasattr(self, "held_") else found
+
+    def _whole_formula(self) -> Formula:
         found: Formula | None = None
         if not self.several():
             found = self._formula()
@@ -338,7 +374,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         bare = self.several() or getattr(self, "identity_", False)
-        return state_of(Recalibrator if bare else type(self)) | ({"each_": Field("inner")} if self.several() else {})
+        more = {"each_": Field("inner")} if self.several() else {}
+        more |= {"held_": Field("float", (2,), 0.0, 1.0)} if hasattr(self, "held_") else {}
+        return state_of(Recalibrator if bare else type(self)) | more
 
     @property
     def n_classes_(self) -> int:
@@ -359,6 +397,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.identity_:
             return as_rows(probability)
         columns = columns_of(X, len(probability), type(self).__name__) if self.uses_columns else Columns({})
+        if hasattr(self, "held_"):
+            probability = np.clip(probability, *self.held_)
         if not self.several():
             return self._map_beside(probability, columns)
         each = zip(np.ascontiguousarray(probability.T), self.each_, strict=True)

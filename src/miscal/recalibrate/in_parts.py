@@ -8,7 +8,6 @@ within its edges; and `GroupWise` is fitted to a sample of as many rows as fit.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import MiscalError, check_named, refusal
-from miscal.data.files import TypesChanged
+from miscal.data.outputs import check_file, writing
 from miscal.data.sources import _probabilities
 from miscal.data.vectors import flat
 from miscal.engines.adding import SCORE, RangeCells, add_up
@@ -27,7 +27,7 @@ from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
-from miscal.recalibrate.score.shapes import EMPTY_BIN, HistogramBinning
+from miscal.recalibrate.score.shapes import HistogramBinning
 
 DEFAULT = "1GB"
 FROM = "fitted_from_"
@@ -105,8 +105,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
         if not model.identity_:
             tally = add_up(opening, roles, "positive", [RangeCells(SCORE, model.edges_)]).tallies[0]
             assert tally is not None
-            total = tally.weight
-            model.values_ = np.divide(tally.observed, total, out=np.full(total.size, EMPTY_BIN), where=total > 0)
+            model.values_ = model.rates(tally.observed, tally.weight, float(tally.rows.sum()))
         return {"how": "bins"}
     one = grid_rows(grid)
     # The public way to fit: every check, and the state that JSON carries, come from it.
@@ -117,6 +116,7 @@ def _from_grid(model: Recalibrator, rows: Gathered, opening: Any, roles: Roles) 
 
 def load_model(path: str | Path) -> Recalibrator:
     """Read a recalibrator that was saved as JSON."""
+    check_file(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -187,28 +187,17 @@ def _written(
     model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     rows = 0
-
     chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
-    try:
-        first = next(tables, None)
-        if first is None:
-            raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
-        schema = _plain_schema(first.schema)
-        with _writer(temporary, out.suffix.lower(), schema) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table.cast(schema))
-                rows += table.num_rows
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(out)
-    except OSError as error:
-        got = str(error.strerror or error).splitlines()[0]
-        raise refusal("cannot be written", where=f"'{out}'", got=got) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    first = next(tables, None)
+    if first is None:
+        raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
+    schema = _plain_schema(first.schema)
+    with writing([out]) as (temporary,), _writer(temporary, out.suffix.lower(), schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table.cast(schema))
+            rows += table.num_rows
     return rows
 
 

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 SCHEMA = "miscal.recalibrator/1"
 LARGEST = 1e100  # of a coefficient: products and sums of a few stay finite
+INFINITE = "Infinity"  # a parameter of that size: JSON has no such number
 DEEPEST = 8  # a recalibrator inside a recalibrator inside ...
+
+LATER = {
+    "judges",
+    "keep_certain",
+    "rescale",
+    "smooth",
+    "start",
+    "towards",
+}  # parameters that files of version 1.0 and before lack
 
 Array = npt.NDArray[Any]
 Kind = Literal["float", "int", "bool", "labels", "levels", "inner"]
@@ -90,6 +100,8 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, item) for item in value]
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value)):
         return value
+    if value == np.inf:
+        return INFINITE
     raise refusal("cannot be written as JSON", where=f"'{name}'", got=f"it is {value!r}")
 
 
@@ -144,7 +156,8 @@ def _class_named(name: Any, wanted: type[Recalibrator]) -> type[Recalibrator]:
 
 def _parameters(kind: type[Recalibrator], given: Any, depth: int) -> dict[str, Any]:
     known = kind._get_param_names()  # noqa: SLF001  # scikit-learn's own list of the parameters of a class
-    if not isinstance(given, dict) or set(given) != set(known):
+    # One of an earlier version has no word on what came later: the default.
+    if not isinstance(given, dict) or not set(known) - LATER <= set(given) <= set(known):
         raise _bad(f"the parameters of {kind.__name__} must be exactly {', '.join(known) or 'none'}")
     return {name: _parameter(value, depth) for name, value in given.items()}
 
@@ -153,17 +166,15 @@ def _parameter(value: Any, depth: int) -> Any:
     """A plain value, a recalibrator, or a list of recalibrators."""
     if isinstance(value, dict):
         return decode(value, recalibrate.Recalibrator, depth + 1)
+    if value == INFINITE:
+        return np.inf
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         return [decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
     return value
 
 
 def _fill(made: Recalibrator, state: Any, depth: int) -> None:
-    if isinstance(state, dict) and state.get("identity_") is True:
-        made.identity_ = True  # such a map has no state of its own
-    elif isinstance(state, dict) and "each_" in state:
-        made.each_ = []  # nor has one that is a map a class
-    fields = made.all_fields()
+    fields = _fields(made, state if isinstance(state, dict) else {})
     if not isinstance(state, dict) or set(state) != set(fields):
         raise _bad(f"the state of {type(made).__name__} must be exactly {', '.join(fields)}")
     labels = _labels(state["classes_"])
@@ -181,6 +192,17 @@ def _fill(made: Recalibrator, state: Any, depth: int) -> None:
             made.check_state()
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise error if isinstance(error, MiscalError) else _bad(f"its state is wrong ({error})")  # noqa: B904
+
+
+def _fields(made: Recalibrator, state: dict[str, Any]) -> dict[str, Field]:
+    """What must be there, of such a kind of map."""
+    if state.get("identity_") is True:
+        made.identity_ = True  # such a map has no state of its own
+    elif "each_" in state:
+        made.each_ = []  # nor has one that is a map a class
+    if "held_" in state:
+        made.held_ = np.zeros(2)
+    return made.all_fields()
 
 
 def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> Any:

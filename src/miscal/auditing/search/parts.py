@@ -13,6 +13,7 @@ from miscal.pooling.condition import Condition
 
 FINE = 30  # ranges among which the stretch of a variable that errs is looked for
 COARSE = 10  # ranges of a variable when it is crossed with another column
+MOST_PERIODS = 1_200  # a hundred years of months
 MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
 MOST_LEVELS_CROSSED = 150
 
@@ -112,22 +113,23 @@ def monday(day: Any) -> Any:
 MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
 
 
-def calendar_edges(days: np.ndarray, every: str, most: int = 100_000) -> np.ndarray:
-    """Edges of the days, weeks (from Monday), months, quarters or years (joined, if over `most`) that hold some days.
+def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np.ndarray:
+    """Edges of the days, weeks (from Monday), months, quarters or years that hold some days.
 
-    Ranges are closed on the right, so that an edge stands just before the first moment of its period.
+    Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
+    `most`, those without a day are joined to the one before (a date of 9999 makes no 96,000 months), then neighbours.
     """
-    first, last = (int(np.floor(end)) for end in (days.min(), days.max()))
-    if every == "day":
-        starts = np.arange(first, last + 2)
-    elif every == "week":
-        starts = np.arange(monday(first), last + 8, 7)
-    else:
-        start, end = np.array([first, last]).astype("M8[D]").astype("M8[M]").astype(int).tolist()
-        whole = MONTHS_OF[every]
-        start -= start % whole
-        step = whole * max(1, -(-(end - start + 1) // (most * whole)))
-        starts = np.arange(start, end + step + 1, step).astype("M8[M]").astype("M8[D]").astype(int)
+    whole, months = np.floor(days).astype(np.int64), MONTHS_OF.get(every, 0)
+    length = months or (7 if every == "week" else 1)
+    place = monday(whole) if every == "week" else whole
+    if months:
+        place = whole.astype("M8[D]").astype("M8[M]").astype(np.int64)
+        place -= place % months
+    first, last = int(place.min()), int(place.max())
+    starts = np.arange(first, last + 1, length) if (last - first) // length < most else np.unique(place)
+    starts = np.append(starts[:: -(-starts.size // most)], last + length)
+    if months:
+        starts = starts.astype("M8[M]").astype("M8[D]").astype(np.int64)
     return np.nextafter(starts.astype(np.float64), -np.inf)
 
 

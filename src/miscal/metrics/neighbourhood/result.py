@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
@@ -32,6 +33,7 @@ from miscal.metrics.neighbourhood.features import feature_map
 from miscal.metrics.neighbourhood.worst import REAL, worst_table
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.binned import score_bins
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
@@ -77,6 +79,7 @@ class NeighbourhoodResult(Result):
         return f"{opening}The worst neighbourhood is {where}: {what}. That is {compared}: {verdict} ({said})."
 
 
+@also_of_tables
 def by_neighbourhood(
     p: Predictions,
     columns: str | Sequence[str] | np.ndarray | None = None,
@@ -108,7 +111,7 @@ def by_neighbourhood(
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     columns : names (None: all), or (n, d) numbers
         What makes rows near each other. Numbers are standardised, two levels of a category are as far apart as one
         standard deviation, a missing value is a level; the kernel's d is the number of columns. An array is used as
@@ -147,6 +150,7 @@ def by_neighbourhood(
     >>> result.table["label"][0], result.p_value
     ('state CA more often (87% against 34%), high age (60 to 77)', 0.005)
     """
+    check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
     made = feature_map(

@@ -125,7 +125,7 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = np.sqrt(np.diag(_covariance(pair, theta, hessian, free)))
+    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, hessian, free)), 0.0))
     return [
         Estimate(float(value), float(value - reach * error), float(value + reach * error))
         for value, error in zip(theta[free], spread, strict=True)
@@ -173,7 +173,8 @@ def _ratio(pair: Pair) -> Estimate:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
     spread = total_reach(pair, np.minimum(pair.predicted / ratio, 1.0)) / observed
-    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread))
+    widest = math.log(np.finfo(np.float64).max)
+    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
 
 
 def integrated_calibration_index(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.walk import Walk
+from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
@@ -20,6 +21,7 @@ from miscal.metrics.score.binned import Bins, score_bins
 from miscal.metrics.score.losses import area_under_curve, decomposed, isotonic_rates, pooled_scores
 from miscal.metrics.score.regression import Estimate, slope_intercept
 from miscal.metrics.score.smooth import smooth_error
+from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import score_grid, score_tested
 from miscal.pairs import Pair, pair
 from miscal.results import Result
@@ -29,6 +31,7 @@ HISTOGRAM = 40
 POINTS = 400  # of a curve, at most, beside its extremes
 
 
+@also_of_tables
 def by_score(
     p: Predictions,
     *,
@@ -48,7 +51,7 @@ def by_score(
 
     Parameters
     ----------
-    p : Predictions
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
     bins, strategy, norm, target : as in `expected_calibration_error`; equal support by default
     null : "bernoulli" or "residual"
     random_state : seed of the simulation
@@ -66,6 +69,7 @@ def by_score(
     >>> result.p_value > 0.05
     True
     """
+    check_seed(random_state)
     compared = pair(p, target)
     pooling = score_bins(compared, bins, strategy)
     found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
@@ -17,6 +18,7 @@ from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.result import POINTS, cumulative_curve
 from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
+from miscal.metrics.tables import also_of_tables
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
@@ -97,6 +99,7 @@ def excess(worst: dict[str, Any]) -> str:
     return f"{amount} {direction}{weighted} among its rows {place}"
 
 
+@also_of_tables
 def by_subpopulation(
     p: Predictions,
     columns: str | Sequence[str] | None = None,
@@ -153,6 +156,7 @@ def by_subpopulation(
     >>> result.table["label"][0], result.p_value
     ('age < 50 and state = CA', 0.005)
     """
+    check_seed(random_state)
     draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
     if statistic not in ("range", "mean"):
         raise refusal("must be 'range' or 'mean'", where="'statistic'", got=f"got {statistic!r}")

@@ -123,7 +123,7 @@ def nice(low: float, high: float) -> tuple[float, float]:
     >>> nice(0.03, 0.47)
     (0.0, 0.5)
     """
-    if not high > low:
+    if not high - low > 1e-290:  # a narrower range has no ticks
         pad = abs(low) * 0.5 or 0.5
         low, high = low - pad, high + pad
     ticks = _linear_ticks(low, high, 5)

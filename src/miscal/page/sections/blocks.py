@@ -59,9 +59,15 @@ def _tools(drawn: Figure) -> Safe:
     )
 
 
-def data_block(title: str, table: dict[str, list[object]]) -> Safe:
-    """Columns of data for the script to show or to save: a data block, which browsers never run."""
-    columns = {clean(key): [_entry(item) for item in column[:MOST_DATA]] for key, column in table.items()}
+def data_block(title: str, table: dict[str, list[object]], exact: Sequence[str] = ()) -> Safe:
+    """Columns of data for the script to show or to save: a data block, which browsers never run.
+
+    exact : columns whose text is kept to the letter, which shortening would make wrong
+    """
+    columns = {
+        clean(key): [item if key in exact else _entry(item) for item in column[:MOST_DATA]]
+        for key, column in table.items()
+    }
     longest = max((len(column) for column in table.values()), default=0)
     content = {"title": ellipsis(title, 120), "columns": columns, "cut": longest if longest > MOST_DATA else 0}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -70,13 +70,14 @@ def _findings(document: Document) -> dict[str, float]:
     return sizes
 
 
-def columns(document: Document, budget: int) -> Safe:
-    """The section: the table always whole, figures until `budget` bytes are spent."""
+def columns(document: Document, figures: int, budget: int) -> Safe:
+    """The section: the table always whole, figures until so many bytes, or the budget of the section, are spent."""
     every = entries(document)
     if not every:
         return Safe("")
     pictures: list[Safe] = []
     links = [""] * len(every)
+    budget = min(figures, budget - len(_table(every, links)))
     for place, entry in enumerate(every):
         identity = slug(entry.column, f"{entry.kind}-{_looked_at(document).index(entry)}")
         pieces = _figures(entry, identity, document.level)

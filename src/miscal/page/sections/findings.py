@@ -13,28 +13,34 @@ from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, sheet, slug
+from miscal.page.sections.closer import Closer, clauses, filters, marked
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
-_LISTED = ("code", "kind", "where", "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+_WORDS = ("code", "kind", "form", "where", "parent")
+_LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
+_CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
 
-def findings(document: Document) -> Safe:
-    """The section of findings; when there are none it says what that means."""
+def findings(document: Document, most: int = MOST_CARDS) -> Safe:
+    """The section of findings, at most so many as cards; when there are none it says what that means."""
     families = _families([finding for finding in document.real if not _parent(finding, document)])
-    body = quiet("Nothing that was looked at is off beyond noise.")
+    body, further = quiet("Nothing that was looked at is off beyond noise."), []
     if families:
-        shown = families[:MOST_CARDS]
+        shown = families[:most]
         domain = _shared_domain([family[0] for family in shown])
         spans = _spans(len(shown))
-        cards = [_card(n, family, domain, spans[n - 1], document) for n, family in enumerate(shown, 1)]
+        closer = Closer(document)
+        cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
+        further = [closer.item(f, f.sentence) for family in families[most:] for f in family]
         body = tag("ol", cards, class_="cards", data_fold=4)
     return section(
         "findings",
         "Where it is still wrong after the repair" if document.repaired else "Where it is wrong",
         _legend() if families else None,
+        filters(document.real),
         body,
-        _rest("Further findings", [f for family in families[MOST_CARDS:] for f in family]),
+        folded(f"Further findings ({len(further):,})", tag("ul", further, class_="places") if further else None),
         _unlisted(document.unlisted),
         [tag("p", name(note, 600), class_="note") for note in document.notes],
         _rest("Largest gaps within noise", [finding for finding in document.findings if not finding.real]),
@@ -84,10 +90,9 @@ def _legend() -> Safe:
     return tag("p", [tag("span", said, class_=f"key {key}") for key, said in keys.items()], class_="legend")
 
 
-def _card(
-    number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, document: Document
-) -> Safe:
-    finding = family[0]
+def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: Closer) -> Safe:
+    """The card of the first of some findings of the same columns, the others listed on it."""
+    finding, document = family[0], closer.document
     explained = [f for f in document.real if any(_parent(f, document) is head for head in family)]
     return tag(
         "li",
@@ -96,10 +101,12 @@ def _card(
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),
-        _alike(family[1:]),
-        _explained(explained, sum(head.explains for head in family), many=len(family) > 1),
+        closer.look(finding),
+        _alike(family[1:], closer),
+        _explained(explained, closer, sum(head.explains for head in family), many=len(family) > 1),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
         id=slug(finding.where, f"finding-{number}"),
+        **marked(finding),
     )
 
 
@@ -112,15 +119,17 @@ def _plot(finding: Finding, domain: tuple[float, float] | None, document: Docume
     return gap_card(finding, domain).svg
 
 
-def _alike(others: Sequence[Finding]) -> Safe | None:
+def _alike(others: Sequence[Finding], closer: Closer) -> Safe | None:
     """Other places of the same columns."""
     if not others:
         return None
-    listed = [tag("li", name(f.where, 100), ": ", f.sentence) for f in others[:MOST_ALIKE]]
+    listed = [closer.item(f, f.sentence) for f in others[:MOST_ALIKE]]
     more = len(others) - len(listed)
     rest = quiet(f"and {more:,} more like it, in the CSV and the JSON") if more > 0 else None
     columns = "column" if len(others[0].columns) == 1 else "columns"
-    return folded(f"{words.plural(len(others), 'more place')} of the same {columns}", tag("ul", listed), rest)
+    return folded(
+        f"{words.plural(len(others), 'more place')} of the same {columns}", tag("ul", listed, class_="places"), rest
+    )
 
 
 def _badge(finding: Finding) -> str:
@@ -149,13 +158,13 @@ def _unbroken(where: str) -> str:
     return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", where)
 
 
-def _explained(explained: Sequence[Finding], number: int, *, many: bool) -> Safe | None:
+def _explained(explained: Sequence[Finding], closer: Closer, number: int, *, many: bool) -> Safe | None:
     if not explained:
         return None
-    listed = [tag("li", name(f.where, 100), ": ", words.points(f.gap)) for f in explained]
+    listed = [closer.item(f, words.points(f.gap)) for f in explained]
     more = number - len(listed)
     summary = f"{words.plural(max(number, len(listed)), 'other place')} explained by {'these' if many else 'this one'}"
-    return folded(summary, tag("ul", listed), quiet(f"and {more:,} more") if more > 0 else None)
+    return folded(summary, tag("ul", listed, class_="places"), quiet(f"and {more:,} more") if more > 0 else None)
 
 
 def _rest(title: str, rest: Sequence[Finding]) -> Safe:
@@ -164,8 +173,9 @@ def _rest(title: str, rest: Sequence[Finding]) -> Safe:
 
 
 def _download(every: Sequence[Finding]) -> Safe:
-    table: dict[str, list[object]] = {key: [getattr(f, key) for f in every] for key in _LISTED}
+    table: dict[str, list[object]] = {key: [getattr(f, key, "") for f in every] for key in _LISTED}
     table |= {key: [f.interval[end] for f in every] for end, key in enumerate(("gap_low", "gap_high"))}
     table |= {key: [str(getattr(f, key)).lower() for f in every] for key in ("real", "specific")}
+    table |= {key: clauses(every, dialect) for key, dialect in _CLAUSES.items()}
     button = tag("button", "All findings as CSV", type="button", class_="csv")
-    return tag("div", button, data_block("findings", table), class_="tools")
+    return tag("div", button, data_block("findings", table, exact=tuple(_CLAUSES)), class_="tools")

@@ -23,6 +23,7 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
+from miscal.recalibrate.fitting.blas import one_thread
 from miscal.recalibrate.fitting.logistic import SEPARATED, Evaluate, Features, LogisticFit
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
@@ -201,7 +202,8 @@ class _Augmented(ByColumns):
         self.centres_, scales = design.moments(sample)
         ready = design.ready(sample.columns)
         fit = DesignFit(sample, self._features(), design, ready, (self.centres_, scales), l2)
-        coefficients, intercept, separated = fit.solved(positive=positive)
+        with one_thread():
+            coefficients, intercept, separated = fit.solved(positive=positive)
         self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
         if separated:
             warn(SEPARATED)
@@ -365,8 +367,7 @@ class AugmentedBeta(_Augmented):
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
         names = cls._tried(columns)
-        made = {f"{cls.__name__}(l2={l2:g})": cls(columns=names, degree=2, l2=l2) for l2 in (1.0, 10.0)}
-        return dict(made) if names else {}
+        return {cls.__name__: cls(columns=names, degree=2, l2=10.0)} if names else {}
 
 
 def _classifies(given: Any) -> bool:

@@ -16,9 +16,9 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import one_of, parameter, whole
+from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
 from miscal.recalibrate.fitting.tables import chosen_names
-from miscal.recalibrate.state import state
+from miscal.recalibrate.state import Field, state
 
 TREES = 25  # trees a round, after which the score among the features is the new one
 LEARNING_RATE = 0.1
@@ -153,13 +153,14 @@ def log_losses(logit: Floats, outcome: Floats) -> Floats:
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
-    def __init__(self, sample: Sample, grower: Callable[..., None]) -> None:
+    def __init__(self, sample: Sample, grower: Callable[..., None], start: float | None, rescale: bool) -> None:
+        self.rescale = rescale
         weight = sample.weights * sample.rows / sample.total
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
-        residual = self.outcome - sample.probability
+        residual = self.outcome - (sample.probability if start is None else sample.rate)
         names = chosen_names(sample.columns, None)
         self.encodings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
-        self.numbers, self.logit = _numbers(self.encodings, sample.columns), logit(sample.probability, EDGE)
+        self.numbers, self.logit = _begin(self.encodings, sample.columns, sample.probability, start)
         self.forest = Forest()
         self.ends: list[int] = []
         self.scales: list[float] = []
@@ -171,7 +172,7 @@ class _Boosted:
         self.ends.append(len(self.forest.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
-        self.scales[-1] = best_scale(new, self.outcome, self.weight)
+        self.scales[-1] = best_scale(new, self.outcome, self.weight) if self.rescale else 1.0
         self.logit = new * self.scales[-1]
 
     def advance(self, numbers: Floats, logits: Floats) -> Floats:
@@ -233,6 +234,13 @@ class MulticalibrationBoost(CutColumns):
         predictions and JSON need neither.
     random_state : int
         Of the folds.
+    start : {"score", "rate"}
+        Where the first tree starts from: the logit of the score, or that of the share of events, so that the score is
+        one column among others: for scores that are of little use.
+    rescale : bool
+        Whether rounds end with a factor: fitted to the rows that trees have seen, it makes larger trees too sure.
+    judges : int
+        How many of the 5 folds judge the number of rounds; fewer take less time.
     leaves : int
         Most leaves of a tree. More find finer interactions and more noise.
     min_rows : int
@@ -256,7 +264,6 @@ class MulticalibrationBoost(CutColumns):
     """
 
     against_rest: ClassVar[bool] = True
-    more_columns: ClassVar[int] = 1  # the logit
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
@@ -267,12 +274,25 @@ class MulticalibrationBoost(CutColumns):
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
     leaves: int = parameter(whole, 2, 1000, default=5)
     min_rows: int = parameter(whole, 1, default=50)
+    start: str = parameter(one_of, ("score", "rate"), default="score")
+    rescale: bool = parameter(truth, default=True)
+    judges: int = parameter(whole, 1, FOLDS, default=FOLDS)
     rounds_: int = state("int", low=0)
     gain_: float = state("float")
     scales_: Floats = state("float", "any", low=0.0)
     ends_: Integers = state("int", "any", low=0)
     node_value_: Floats = state("float", "any")
     roots_: Integers = state("int", "any", low=0)
+    rate_: float = state("float")
+
+    @property
+    def more_columns(self) -> int:  # type: ignore[override]
+        """The logit so far, and where that does not start from the score the score's."""
+        return 1 if self.start == "score" else 2
+
+    def all_fields(self) -> dict[str, Field]:
+        """As others, without the rate where rounds start from the score."""
+        return {name: each for name, each in super().all_fields().items() if name != "rate_" or self.start == "rate"}
 
     def check_state(self) -> None:
         """Refuse trees that are none."""
@@ -290,8 +310,9 @@ class MulticalibrationBoost(CutColumns):
         options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
         grown_by = partial(grower(self.engine), **options)
         self.gain_ = 0.0
+        self.rate_ = float(logit(np.array([sample.rate]), EDGE)[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
-        boosted = _Boosted(sample, grown_by)
+        boosted = _Boosted(sample, grown_by, self._begun(), bool(self.rescale))
         for _ in range(int(rounds)):
             boosted.grow()
         tree, self.node_value_, self.roots_ = boosted.forest.arrays()
@@ -300,19 +321,28 @@ class MulticalibrationBoost(CutColumns):
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
         self.ends_ = np.array(boosted.ends, dtype=np.int64)
 
+    def _begun(self) -> float | None:
+        """The logit that rounds start from; None: that of the score."""
+        return None if self.start == "score" else self.rate_
+
     def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
-        folds = range(FOLDS if sample.rows <= FOLD_ROWS else 1)
+        folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by) for fold in folds]
+        start, rescale = self._begun(), bool(self.rescale)
+        models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by, start, rescale) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        numbers = [_numbers(model.encodings, part.columns) for model, part in zip(models, held, strict=True)]
-        outside = [logit(part.probability, EDGE) for part in held]
-        outcomes = [part.outcome.astype(np.float64) for part in held]
-        weight = np.concatenate([part.weights for part in held])
-        first, outcome = np.concatenate(outside), np.concatenate(outcomes)
+        begun = [
+            _begin(model.encodings, part.columns, part.probability, start)
+            for model, part in zip(models, held, strict=True)
+        ]
+        numbers, outside = [each for each, _ in begun], [at for _, at in begun]
+        weight, outcome = (
+            np.concatenate(each) for each in zip(*((h.weights, 1.0 * h.outcome) for h in held), strict=True)
+        )
+        first = logit(np.concatenate([part.probability for part in held]), EDGE)
         own = log_losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
@@ -334,7 +364,8 @@ class MulticalibrationBoost(CutColumns):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:
             return as_rows(probability)
-        numbers, logits, first = _numbers(self._encodings(), columns), logit(probability, EDGE), 0
+        numbers, logits = _begin(self._encodings(), columns, probability, self._begun())
+        first = 0
         trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
@@ -347,6 +378,8 @@ class MulticalibrationBoost(CutColumns):
         columns = nodes.cut_columns(self._encodings(), _beyond)
         held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
         value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
+        if self.start == "rate":
+            columns, value = [*columns, value], nodes.Linear((), self.rate_)
         tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
@@ -363,8 +396,8 @@ class MulticalibrationBoost(CutColumns):
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
         if n_classes > 2 or not columns:
             return {}
-        finer = {f"{cls.__name__}(coarse)": cls(min_rows=100), f"{cls.__name__}(fine)": cls(leaves=8, min_rows=40)}
-        return {cls.__name__: cls(), **finer}
+        finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
+        return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
@@ -384,6 +417,14 @@ def _beyond(column: Encoding) -> float:
     """What a missing number becomes: one after the largest."""
     high = float(column.ends[1])
     return high + 1.0 + abs(high)
+
+
+def _begin(
+    encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None
+) -> tuple[Floats, Floats]:
+    """What trees cut besides the logit so far, and the logit that they start from."""
+    numbers, own = _numbers(encodings, columns), logit(probability, EDGE)
+    return (numbers, own) if start is None else (np.vstack([numbers, own]), np.full(len(own), start))
 
 
 def _numbers(encodings: list[Encoding], columns: Columns) -> Floats:

@@ -12,7 +12,8 @@ from miscal.data.errors import refusal
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
+from miscal.recalibrate.fitting.certain import HALF
+from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth, whole
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.state import state
 
@@ -34,8 +35,9 @@ class GroupWise(ByColumns):
     Groups are the combinations of the columns' levels (each distinct number is a level; missing is a level). The parent
     of a group is what is left without its last column, and at the end all rows. With ``pooling`` a group of n rows
     predicts n/(n + s) of its own map and s/(n + s) of its parent's prediction; s, the rows that a parent counts for, is
-    chosen on the other half of the rows (log loss, both halves in turn). Groups with fewer than ``min_rows`` rows, or
-    with one class only, have no map of their own. Does not keep the ranking.
+    chosen on the other half of the rows (log loss, both halves in turn); it is never less than one row (``2 smooth``),
+    so that a group whose own map is certain does not rule out what was not seen. Groups with fewer than ``min_rows``
+    rows, or with one class only, have no map of their own. Does not keep the ranking.
 
     Parameters
     ----------
@@ -48,19 +50,21 @@ class GroupWise(ByColumns):
         What a small or unseen group takes: the map of the nearest parent that has one, the map of all rows, its own
         probabilities, or (unseen groups only) an error; small groups then take their parent's map.
     pooling : bool
+    smooth : float
+        Half of the rows that a parent counts for at least; 0: none, so that without pooling groups stand alone.
 
     Attributes
     ----------
     groups_ : int
         Groups with a map of their own.
     strength_ : float
-        Rows that a parent counts for; 0 without pooling.
+        Rows that a parent counts for.
 
     Examples
     --------
     >>> from miscal.recalibrate import HistogramBinning
     >>> y_prob, y, sex = [0.6] * 6, [1, 1, 0, 0, 0, 1], ["f", "f", "f", "m", "m", "m"]
-    >>> model = GroupWise(HistogramBinning(), min_rows=3, pooling=False).fit(y_prob, y, {"sex": sex})
+    >>> model = GroupWise(HistogramBinning(), min_rows=3, pooling=False, smooth=0).fit(y_prob, y, {"sex": sex})
     >>> model.predict_proba([0.6, 0.6, 0.6], {"sex": ["f", "m", "x"]})[:, 1].round(3)
     array([0.667, 0.333, 0.5  ])
     """
@@ -75,6 +79,7 @@ class GroupWise(ByColumns):
     min_rows: int = parameter(whole, 1, default=50)
     handle_unknown: str = parameter(one_of, POLICIES, default="parent")
     pooling: bool = parameter(truth, default=True)
+    smooth: float = parameter(number, 0.0, default=HALF)
     keys_: Array = state("int", "any", low=ANY)
     sizes_: Array = state("int", "any", low=1)
     maps_: list[Any] = state("inner")
@@ -103,7 +108,8 @@ class GroupWise(ByColumns):
         names = chosen_names(sample.columns, self.columns)
         self._remember([Encoding.learned(sample.columns.find(name), nominal=True) for name in names])
         codes = self._codes(sample.columns)
-        self.strength_ = self._chosen_strength(sample, codes) if self.pooling else 0.0
+        strength = self._chosen_strength(sample, codes) if self.pooling else 0.0
+        self.strength_ = max(strength, 2.0 * float(self.smooth))
         keys, self.sizes_, self.maps_, self.whole_ = self._fitted(sample, codes, int(self.min_rows))
         self.keys_ = keys.reshape(-1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
+from miscal.recalibrate.fitting.certain import HALF, inside, unit_of
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
 from miscal.recalibrate.score.shapes import check_bins
@@ -29,7 +30,8 @@ class LocalRecalibration(ByColumns):
     `HistogramBinning` within each group. Two classes: of P(class 1) and whether class 1 happened. More: of the
     confidence in the most probable class and whether it was right; the rest of the mass is spread over the other
     classes in proportion. A row whose bin (or group) has no row to learn from keeps its probability; `unmatched` says
-    which do. Does not keep the ranking. The rows to fit on are kept, in JSON too.
+    which do. No rate comes nearer to 0 or 1 than half an event among the n rows of the bin (of the bin and group),
+    0.5 / (n + 1). Does not keep the ranking. The rows to fit on are kept, in JSON too.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ class LocalRecalibration(ByColumns):
     scale : None (numbers as given, as in the paper) or "standard"
     dimensions : of the reduction; 20 where not given
     target : "auto", "positive" (two classes) or "top" (confidence against correctness, as in the paper)
+    smooth : float
+        Events by which rates are held away from 0 and 1; 0 for the paper's rates.
 
     Attributes
     ----------
@@ -54,7 +58,7 @@ class LocalRecalibration(ByColumns):
     --------
     >>> age, y_prob, y = [[20.0], [21.0], [60.0], [61.0]], [0.6, 0.6, 0.6, 0.6], [1, 1, 0, 1]
     >>> LocalRecalibration(bandwidth=2.0).fit(y_prob, y, age).predict_proba([0.6, 0.6], [[20.0], [60.0]])[:, 1].round(3)
-    array([1.   , 0.378])
+    array([0.9  , 0.378])
     """
 
     bandwidth: float = 0.2
@@ -66,6 +70,8 @@ class LocalRecalibration(ByColumns):
     scale: str | None = parameter(one_of, ("standard",), default=None)
     dimensions: int | None = None
     target: str = parameter(one_of, ("auto", "positive", "top"), default="auto")
+    smooth: float = parameter(number, 0.0, default=HALF)
+    pulls_in: ClassVar[bool] = False
     nominal_: Array = state("bool", "any")
     means_: Floats = state("float", "any")
     spreads_: Floats = state("float", "any", low=1e-300)
@@ -156,18 +162,21 @@ class LocalRecalibration(ByColumns):
 
         score = _score(probability, top=self.top_)
         weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
+        place = bin_index(score, self.edges_).astype(np.int64)
         sums = local_sums(
             self.features_,
             self.bin_,
             np.column_stack([weight, weight * self.observed_]),
             np.array([float(self.bandwidth)]),
             kernel=self.kernel,
-            queries=(self._reduced(self._raw_features(columns)), bin_index(score, self.edges_).astype(np.int64)),
+            queries=(self._reduced(self._raw_features(columns)), place),
             device=self.device,
         ).values[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
-        return np.clip(rate, 0.0, 1.0), found
+        mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]
+        held = inside(rate, mass / unit_of(float(weight.sum()), len(weight)), float(self.smooth))
+        return np.where(found, held, score), found
 
     def _formula(self) -> Formula:
         instead = "use apply_one, or `miscal apply`, or fit GroupWise or VariableTree to the same columns"

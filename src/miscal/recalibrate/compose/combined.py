@@ -57,6 +57,8 @@ class Chain(Recalibrator):
     array([0.5])
     """
 
+    pulls_in: ClassVar[bool] = False  # its steps do
+
     steps: Any = parameter(check_recalibrators)
     steps_: list[Recalibrator] = state("inner")
 
@@ -183,9 +185,11 @@ class Blend(Recalibrator):
         self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
 
     @classmethod
-    def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int) -> Self:
-        """A blend of fitted members with given weights."""
+    def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int, sample: Sample | None = None) -> Self:
+        """A blend of fitted members with given weights; the sample says what certainties become."""
         made = cls([clone(member) for member in members])
+        if sample is not None:
+            made._pulled_in(sample)
         made.weights_, made.members_ = np.asarray(weights, dtype=np.float64), list(members)
         made.classes_, made.identity_, made.n_rows_ = members[0].classes_, False, rows
         return made

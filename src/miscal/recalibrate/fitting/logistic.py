@@ -46,8 +46,15 @@ class Minimum(NamedTuple):
     separated: bool
 
 
-def minimise(evaluate: Evaluate, start: Floats, penalty: Floats, total: float, free: npt.NDArray[np.bool_]) -> Minimum:
-    """Minimise loss(theta) + sum_j penalty_j theta_j^2 / 2.
+def minimise(
+    evaluate: Evaluate,
+    start: Floats,
+    penalty: Floats,
+    total: float,
+    free: npt.NDArray[np.bool_],
+    target: Floats | float = 0.0,
+) -> Minimum:
+    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2.
 
     `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
     keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
@@ -57,7 +64,8 @@ def minimise(evaluate: Evaluate, start: Floats, penalty: Floats, total: float, f
 
     def penalised(at: Floats) -> State:
         loss, gradient, hessian = evaluate(at)
-        return loss + 0.5 * float(penalty @ (at * at)), gradient + penalty * at, hessian + np.diag(penalty)
+        off = at - target
+        return loss + 0.5 * float(penalty @ (off * off)), gradient + penalty * off, hessian + np.diag(penalty)
 
     def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
         step, number = _newton_step(state[1], state[2], free, total)
@@ -150,8 +158,8 @@ class Features:
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 
-    def __init__(self, rows: Sample, features: Features, l2: float) -> None:
-        self.rows, self.features, self.l2 = rows, features, l2
+    def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
+        self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
         thin = rows.thinned() or rows  # enough: the coordinates need not be exact
         made = features.rows(thin.probability)
         self.centre = np.average(made, axis=1, weights=thin.weight)
@@ -159,6 +167,8 @@ class LogisticFit:
         reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
         self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
         self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
+        if identity:  # its intercept is penalised too, and must be one of the coordinates
+            self.centre, self.constant = np.zeros(features.count), False
 
     def evaluator(self, rows: Sample) -> Evaluate:
         """Sum of log losses, its gradient and Hessian."""
@@ -176,15 +186,17 @@ class LogisticFit:
 
     def minimum(self, free: npt.NDArray[np.bool_]) -> Minimum:
         """Fit; coefficients outside `free` stay 0."""
-        start = np.zeros(len(self.centre) + 1)
+        start, target = np.zeros(len(self.centre) + 1), np.zeros(len(self.centre) + 1)
         start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
-        penalty = np.append(0.0, self.l2 * self.scale**2)
+        if self.identity:
+            start = target = np.append(0.0, 1.0 / self.scale) * free
+        penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2)
         thin = self.thinned()
         if thin is not None:
             share = thin.total / self.rows.total
-            warm = minimise(self.evaluator(thin), start, penalty * share, thin.total, free)
+            warm = minimise(self.evaluator(thin), start, penalty * share, thin.total, free, target)
             start = start if warm.separated else warm.theta
-        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free)
+        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free, target)
 
     def thinned(self) -> Sample | None:
         """Rows to start from."""
@@ -209,7 +221,9 @@ class LogisticFit:
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
-        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * float(((theta[1:] * self.scale) ** 2).sum())
+        off = theta[1:] * self.scale - self.identity
+        held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
+        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * held
 
 
 def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
@@ -218,13 +232,17 @@ def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
     return float(sums[0, 0]), sums[1].copy(), np.triu(upper) + np.triu(upper, 1).T
 
 
-def fit_curve(rows: Sample, features: Features, l2: float, *, positive: bool = False) -> tuple[Floats, float]:
+def fit_curve(
+    rows: Sample, features: Features, l2: float, *, positive: bool = False, identity: bool = False
+) -> tuple[Floats, float]:
     """Coefficients and intercept of the penalised logistic regression; with `positive` no coefficient is below 0.
+
+    With `identity` and a penalty it is drawn towards coefficients 1 and intercept 0, not towards coefficients 0.
 
     When all scores are equal the slope cannot be learned: without a penalty it is that of the identity (0 for
     "probability", which has none) and the intercept meets the observed rate.
     """
-    fit = LogisticFit(rows, features, l2)
+    fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
     if fit.constant:
         slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
         return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)

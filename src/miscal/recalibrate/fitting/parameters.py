@@ -13,12 +13,18 @@ from miscal.data.errors import nearest, refusal
 from miscal.pooling.bins import given_edges
 
 
-def parameter(check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+def parameter(
+    check: Callable[..., Any],
+    *limits: Any,
+    default: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+    **more: Any,
+) -> Any:
     """Declare a parameter of a recalibrator with its check, called with name, value and limits.
 
     None is let through where it is the default.
     """
-    return dataclasses.field(default=default, metadata={"check": (check, limits, more)})
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"check": (check, limits, more)})
 
 
 def check_all(owner: Any) -> None:

@@ -41,6 +41,8 @@ class Identity(Recalibrator):
     array([[0.75, 0.25]])
     """
 
+    pulls_in: ClassVar[bool] = False
+
     def _fit(self, sample: Sample) -> None:
         pass
 
@@ -72,6 +74,8 @@ class SamplingCorrection(Recalibrator):
 
     two_classes_only: ClassVar[bool] = True
     broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
+
+    pulls_in: ClassVar[bool] = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
 
@@ -187,6 +191,8 @@ class BetaCalibration(_Curve):
         Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
     clip : float
         By how much probabilities of exactly 0 and 1 are moved inwards; no others are moved.
+    towards : {"zero", "identity"}
+        What the penalty draws to: no use of the score, or the score as it is: l2/2 ((a - 1)² + (b - 1)² + c²).
 
     Attributes
     ----------
@@ -205,13 +211,14 @@ class BetaCalibration(_Curve):
     constraint: str = parameter(one_of, ("positive", "none"), default="positive")
     l2: float = parameter(number, 0.0, default=0.0)
     clip: float = parameter(number, 0.0, 0.5, above=True, default=1e-4)
+    towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
     def _features(self) -> Features:
         return Features("beta", float(self.clip))
 
     def _fit(self, sample: Sample) -> None:
-        positive = self.constraint == "positive"
-        self._keep(*fit_curve(sample, self._features(), float(self.l2), positive=positive))
+        how = {"positive": self.constraint == "positive", "identity": self.towards == "identity"}
+        self._keep(*fit_curve(sample, self._features(), float(self.l2), **how))
 
     def _keeps_ranking(self) -> bool:
         return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"

@@ -164,6 +164,8 @@ class DirichletCalibration(Recalibrator):
     intercept_l2 : float or None
         Penalty on b; None: that of `l2`.
     reference : bool
+    towards : {"zero", "identity"}
+        What the penalties draw W to: zeros, as its authors have it, or the identity, which leaves all as it is.
 
     Attributes
     ----------
@@ -183,16 +185,18 @@ class DirichletCalibration(Recalibrator):
     l2: float = parameter(number, 0.0, default=1e-3)
     intercept_l2: float | None = parameter(number, 0.0, default=None)
     reference: bool = parameter(truth, default=True)
+    towards: str = parameter(one_of, ("zero", "identity"), default="zero")
     coefficients_: Floats = state("float", "classes", "classes")
     intercepts_: Floats = state("float", "classes")
 
     def _fit(self, sample: Sample) -> None:
         classes = sample.n_classes
         whole = np.eye(classes, classes + 1)
-        start = 0.5 * (whole[:-1] - whole[-1] if self.reference else whole)  # half way to leaving all as it is
+        as_is = whole[:-1] - whole[-1] if self.reference else whole
+        start, target = 0.5 * as_is, as_is * (self.towards == "identity")
         penalty = np.full(start.shape, 2.0 * float(self.l2))
         penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
-        theta, separated = fitted(sample, start, penalty, np.zeros(start.shape))
+        theta, separated = fitted(sample, start, penalty, target)
         if separated:
             warn(SEPARATED.replace("l2=1", "l2=1e-3"))
         full = np.zeros((classes, classes + 1))

@@ -15,6 +15,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.fitting.certain import HALF, inside, unit_of
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, State, descended, fit_curve
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter, truth, whole
 from miscal.recalibrate.state import state
@@ -44,8 +45,9 @@ class HistogramBinning(_Binned):
     """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
 
     Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
-    the rest, rows divided by their sums. On the rows it was fitted on the binary expected calibration error over
-    the same bins is 0. Does not keep the ranking.
+    the rest, rows divided by their sums. A rate of 0 or 1 among n rows becomes 0.5 / (n + 1) or 1 less that: half an
+    event, so that what was not seen is not ruled out. Without (`smooth=0`) the binary expected calibration error over
+    the same bins is 0 on the rows it was fitted on. Does not keep the ranking.
 
     Parameters
     ----------
@@ -53,6 +55,8 @@ class HistogramBinning(_Binned):
         Edges: the end bins catch what lies outside.
     strategy : {"uniform", "quantile"}
         Bins of equal width over [0, 1], or of equal support.
+    smooth : float
+        Events by which rates are held away from 0 and 1, smooth / (n + 2 smooth); 0 for the bare rates.
 
     Attributes
     ----------
@@ -62,12 +66,14 @@ class HistogramBinning(_Binned):
 
     Examples
     --------
-    >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).predict_proba([0.2, 0.7])[:, 1]
-    array([0.5, 1. ])
+    >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).predict_proba([0.2, 0.7])[:, 1].round(3)
+    array([0.5  , 0.833])
     """
 
     bins: Any = parameter(bins_or_edges, default=15)
     strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
+    smooth: float = parameter(number, 0.0, default=HALF)
+    pulls_in: ClassVar[bool] = False
 
     def check_state(self) -> None:
         """Refuse edges that do not increase, and bins without a rate."""
@@ -81,7 +87,13 @@ class HistogramBinning(_Binned):
         codes, weights = bin_index(score, self.edges_), sample.weights
         total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
         events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
-        self.values_ = np.divide(events, total, out=np.full(len(total), EMPTY_BIN), where=total > 0)
+        self.values_ = self.rates(np.asarray(events, np.float64), np.asarray(total, np.float64), sample.rows)
+
+    def rates(self, events: Floats, total: Floats, rows: float) -> Floats:
+        """What bins with such sums of weights give; `rows` is how many there are in all."""
+        rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
+        held = inside(rate, total / unit_of(float(total.sum()), rows), float(self.smooth))
+        return np.where(total > 0, held, EMPTY_BIN)
 
     def _map(self, probability: Floats) -> Floats:
         found = self.values_[bin_index(probability, self.edges_)]
@@ -199,7 +211,9 @@ class IsotonicCalibration(_Rising):
     """Fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
 
     Equal scores are pooled, then adjacent violators. Between the blocks the map is linear, as scikit-learn's is; beyond
-    the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums.
+    the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums. The
+    lowest and the highest block, in which nothing or everything happened, are given half an event (0.5 / (n + 1) and 1
+    less that) and pooled with their neighbours where they would pass them: what was not seen is not ruled out.
 
     Keeps the ranking of binary probabilities, with ties where the map is flat. Whole weights give the bits of
     repetition.
@@ -208,6 +222,8 @@ class IsotonicCalibration(_Rising):
     ----------
     out_of_bounds : {"clip", "raise"}
         What happens to scores beyond those seen in fit.
+    smooth : float
+        Events by which rates are held away from 0 and 1; 0 for those of least squared error, as scikit-learn has them.
 
     Attributes
     ----------
@@ -217,11 +233,13 @@ class IsotonicCalibration(_Rising):
 
     Examples
     --------
-    >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1]).predict_proba([0.25, 0.55])[:, 1]
-    array([0.5 , 0.75])
+    >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1]).predict_proba([0.1, 0.25, 0.8])[:, 1]
+    array([0.25, 0.5 , 0.75])
     """
 
     out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
+    smooth: float = parameter(number, 0.0, default=HALF)
+    pulls_in: ClassVar[bool] = False
     knots_: Floats = state("float", "any", low=0.0, high=1.0)
     values_: Floats = state("float", "any", low=0.0, high=1.0)
 
@@ -233,12 +251,25 @@ class IsotonicCalibration(_Rising):
         sorted_scores = sample.probability[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
         weight = sample.weights[order]
-        rates = np.empty(len(starts))
-        rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), np.add.reduceat(weight, starts), rates)
+        rates, mass = np.empty(len(starts)), np.add.reduceat(weight, starts)
+        rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass, rates)
+        if self.smooth and (rates[0] == 0.0 or rates[-1] == 1.0):
+            rates = self._off_the_ends(rates, mass, unit_of(sample.total, sample.rows))
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
         self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
+
+    def _off_the_ends(self, rates: Floats, mass: Floats, unit: float) -> Floats:
+        """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
+        from miscal.kernels.order import rising_rates
+
+        moved, again = rates.copy(), np.empty(len(rates))
+        for block in (rates == 0.0, rates == 1.0):
+            if block.any():
+                moved[block] = inside(rates[block], np.array([mass[block].sum() / unit]), float(self.smooth))
+        rising_rates(moved * mass, mass, again)
+        return again
 
     def _map(self, probability: Floats) -> Floats:
         knots = self.knots_

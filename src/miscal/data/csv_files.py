@@ -1,0 +1,308 @@
+"""CSV files: the types of their columns, and what a file may hide.
+
+A column has the first type of a ladder that holds all of its values, in all files of a table: the order in which Arrow
+itself tries types. The first block of each file gives a first answer; a later value that does not fit moves its column
+up the ladder, and the reading starts again. Whole numbers that would lose something as numbers, a leading zero or their
+last digits, are text.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miscal.data.errors import MiscalError, MiscalWarning, refusal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
+BLOCK = 1 << 26  # bytes: smaller files have their types from all of their rows
+HEAD = 1 << 16
+MANY_LINES = 200  # of one quoted field: no text of a table is so long
+WHOLE = r"^[+-]?[0-9]+$"
+LOSING = r"^[+-]?(0[0-9]+|[0-9]{19,})$"  # whole numbers that would not come back as they were
+
+
+class TypesChanged(Exception):  # not an error: what was begun starts again with wider types
+    """A column of a CSV file turned out to hold other values than the rows before told."""
+
+
+@lru_cache(maxsize=1)
+def ladder() -> tuple[Any, ...]:
+    """The types that a column may have, from the narrowest to bytes, which hold everything (and are no text)."""
+    import pyarrow as pa
+
+    times = [pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")]
+    last = (pa.float64(), pa.string(), pa.binary())
+    return (pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), *times, *last)
+
+
+def step_of(kind: Any) -> int:
+    """The place of a type on the ladder; what is not on it is text."""
+    import pyarrow as pa
+
+    steps = ladder()
+    return steps.index(kind if kind in steps else pa.string())
+
+
+def open_bytes(path: Path) -> Any:
+    """Open the bytes, unpacked by the file's ending."""
+    import pyarrow as pa
+
+    return pa.input_stream(str(path), compression="detect")
+
+
+def settings(path: Path) -> Any:
+    """How the file is cut into cells."""
+    from pyarrow import csv
+
+    with open_bytes(path) as stream:
+        head = stream.read(HEAD)
+    if b"\0" in head:
+        raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
+    first = head.split(b"\n", 1)[0]
+    delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
+    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+
+class CsvFile:
+    """One CSV file."""
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import csv
+
+        self.path = path
+        self.parse = settings(path)
+        try:
+            with open_bytes(path) as stream, csv.open_csv(stream, *self._options()) as reader:
+                found = reader.schema
+        except ValueError:  # without threads its message counts the lines
+            with open_bytes(path) as stream:
+                found = csv.read_csv(stream, csv.ReadOptions(use_threads=False), self.parse).schema
+        self.names: list[str] = list(found.names)
+        self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
+        self.looked = False  # whether whole numbers were looked at as text
+        if any(self._wide(name) for name, kind in self.types.items() if kind == ladder()[-3]):
+            self._keep_digits(self.types)
+
+    def _options(self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None) -> tuple[Any, ...]:
+        from pyarrow import csv
+
+        chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
+        convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen)
+        return csv.ReadOptions(block_size=BLOCK), self.parse, convert
+
+    def _wide(self, name: str) -> bool:
+        """Whether the first values of a column of fractions are whole: some may be too wide for whole numbers."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        first = next(self._texts([name], HEAD), None)
+        values = pa.chunked_array([], pa.string()) if first is None else pc.drop_null(first[name])
+        return len(values) > 0 and bool(pc.all(pc.match_substring_regex(values, WHOLE)).as_py())
+
+    def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
+        """Some columns as text."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        options = csv.ConvertOptions(
+            null_values=NULLS, strings_can_be_null=True, include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+        )  # fmt: skip
+        with open_bytes(self.path) as stream:
+            reader = csv.open_csv(stream, csv.ReadOptions(block_size=block), self.parse, options)
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+
+    def _keep_digits(self, types: dict[str, Any]) -> bool:
+        """Make text of columns of whole numbers some of which would lose a leading zero or their last digits."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.looked = True
+        numbers = [name for name in self.names if types[name] in (pa.int64(), pa.float64())]
+        losing, fractions = set(), set()
+        for table in self._texts(numbers, BLOCK) if numbers else ():
+            for name in numbers:
+                values = pc.drop_null(table[name])
+                if pc.any(pc.match_substring_regex(values, LOSING)).as_py():
+                    losing.add(name)
+                if not pc.all(pc.match_substring_regex(values, WHOLE)).as_py():
+                    fractions.add(name)
+        for name in losing - fractions:
+            types[name] = pa.string()
+        return bool(losing - fractions)
+
+    @contextmanager
+    def _watched(self, types: dict[str, Any]) -> Iterator[Any]:
+        """The bytes, looked at while they are read; at the end what they hide is refused, said or read again."""
+        import pyarrow as pa
+
+        with open_bytes(self.path) as stream:
+            watch = Watch(stream, self.path, len(self.names), self.parse.delimiter)
+            try:
+                yield pa.PythonFile(watch, mode="r")
+            except ValueError:
+                if watch.problem is not None:
+                    raise watch.problem from None
+                raise
+        watch.end()
+        if watch.zeros and not self.looked and self._keep_digits(types):
+            raise TypesChanged(self.path)
+
+    def load(self, types: dict[str, Any], only: Sequence[str] | None = None) -> pa.Table:
+        """Read some columns, or all, with these types, which are widened where a value does not fit."""
+        from pyarrow import csv
+
+        while True:
+            _, parse, convert = self._options(types, only)
+            try:
+                with _widening(self.names, types), self._watched(types) as stream:
+                    made = csv.read_csv(stream, csv.ReadOptions(), parse, convert)
+                return empty_text_is_missing(made)
+            except TypesChanged:
+                continue
+            except MiscalError:
+                raise
+            except ValueError:  # without threads its message counts the lines
+                with open_bytes(self.path) as stream:
+                    return csv.read_csv(stream, csv.ReadOptions(use_threads=False), parse, convert)
+
+    def blocks(self, types: dict[str, Any], only: Sequence[str]) -> Iterator[pa.Table]:
+        """Read some columns with these types, block by block; `TypesChanged` where a value does not fit."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        with (
+            _widening(self.names, types),
+            self._watched(types) as stream,
+            csv.open_csv(stream, *self._options(types, only)) as reader,
+        ):
+            for batch in reader:
+                yield empty_text_is_missing(pa.Table.from_batches([batch]))
+
+
+@contextmanager
+def _widening(names: list[str], types: dict[str, Any]) -> Iterator[None]:
+    """Move a column whose value did not fit up the ladder, and say so by `TypesChanged`."""
+    try:
+        yield
+    except ValueError as error:
+        found = re.search(r"In CSV column #(\d+)", str(error))
+        if found is None:
+            raise
+        name = names[int(found.group(1))]
+        wide = re.search(r"invalid value '[+-]?\d{19,}'", str(error))
+        step = len(ladder()) - 2 if wide else step_of(types[name]) + 1  # as text it keeps its digits
+        if step == len(ladder()):
+            raise
+        types[name] = ladder()[step]
+        raise TypesChanged(name) from error
+
+
+def joined_types(files: Sequence[CsvFile]) -> dict[str, Any]:
+    """The types of the columns over the first blocks of several files."""
+    types: dict[str, Any] = {}
+    for file in files:
+        for name, kind in file.types.items():
+            types[name] = max(types.get(name, kind), kind, key=step_of)
+    for file in files:
+        differing = [name for name, kind in file.types.items() if kind != types[name]]
+        while differing:  # until the first block fits
+            try:
+                next(file.blocks(types, differing), None)
+                break
+            except TypesChanged:
+                continue
+    return types
+
+
+class Watch:
+    """Bytes of a CSV file, looked at as they pass."""
+
+    closed = False
+
+    def __init__(self, stream: Any, path: Path, columns: int, delimiter: str) -> None:
+        self.stream, self.where = stream, f"file '{path}'"
+        self.columns, self.delimiter = columns, delimiter.encode()
+        marks = (self.delimiter, b"\n", b'"')  # one pattern for each: a plain start is found fast
+        self.patterns = [re.compile(re.escape(mark) + rb"0[0-9]") for mark in marks]
+        self.zeros = False
+        self.open = b""  # the quoted field that the bytes so far end in
+        self.problem: Exception | None = None
+        self.last = b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        """Some bytes more."""
+        content: bytes = self.stream.read(None if size is None or size < 0 else size)
+        if content:
+            joint = self.last + content
+            self.zeros = self.zeros or any(pattern.search(joint) for pattern in self.patterns)
+            if self.open or b'"' in content:
+                self._quotes(content)
+            self.last = content[-2:]
+        return content
+
+    def readable(self) -> bool:
+        """For the reader."""
+        return True
+
+    def close(self) -> None:
+        """Nothing: the stream is closed where it was opened."""
+
+    def _quotes(self, content: bytes) -> None:
+        """Fields in quotes: those over several lines are looked at."""
+        whole = self.open + content
+        letters = np.frombuffer(whole, np.uint8)
+        quotes, ends = np.flatnonzero(letters == ord('"')), np.flatnonzero(letters == ord("\n"))
+        first, last = quotes[0::2], quotes[1::2]
+        lines = np.searchsorted(ends, last) - np.searchsorted(ends, first[: last.size])
+        for place in np.flatnonzero(lines > 1).tolist():
+            self._field(whole[first[place] : last[place]])
+        self.open = whole[first[-1] :] if first.size > last.size else b""
+        if len(self.open) > BLOCK:  # no reader gets here
+            self._field(self.open)
+            self.open = b'"'
+
+    def _field(self, field: bytes) -> None:
+        lines = field.split(b"\n")[1:-1]
+        like = sum(line.count(self.delimiter) == self.columns - 1 for line in lines)
+        if len(lines) > MANY_LINES or (self.columns > 1 and lines and like == len(lines)):
+            got = f"one that begins with {field[1:30].decode('utf-8', 'replace')!r} holds {len(lines):,} lines"
+            got += " that look like rows" if like == len(lines) else ""
+            hint = 'a stray " makes a field of all that follows: double it or remove it'
+            self.problem = refusal("must not have rows within a quoted field", where=self.where, got=got, hint=hint)
+
+    def end(self) -> None:
+        """Say what was seen."""
+        if self.problem is not None:
+            raise self.problem
+        if self.open:
+            hint = "it was cut off, or a quote is not closed"
+            raise refusal("must be whole", where=self.where, got="it ends within a quoted field", hint=hint)
+        if not self.last.endswith((b"\n", b"\r")):
+            said = f"{self.where} ends without a line end: if it was cut off, so may be the last value of its last row"
+            warnings.warn(said, MiscalWarning, stacklevel=2)
+
+
+def empty_text_is_missing(table: pa.Table) -> pa.Table:
+    """Take an empty cell of text for missing; 'NA' stays a word there (it is a country, too)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(table.column_names):
+        values = table.column(place)
+        if pa.types.is_string(values.type):
+            empty = pc.equal(values, "")
+            if pc.any(empty).as_py():
+                table = table.set_column(place, name, pc.if_else(empty, pa.scalar(None, pa.string()), values))
+    return table

@@ -1,0 +1,29 @@
+"""Whatever is passed, there is an answer or a refusal: no other exception, no warning of numpy."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+from tests.unit.fuzz_cases import AUDIT, FACTORS, cases, counted, pairs
+
+CASES = cases(2000)
+
+
+def test_two_thousand_calls_end_in_an_answer_or_a_refusal() -> None:
+    ends, bad = counted(CASES)
+    assert bad == []
+    assert ends["answered"] > 300
+    assert ends["refused"] > 300
+
+
+def test_the_calls_try_every_pair() -> None:
+    tried = set().union(*map(pairs, CASES))
+    wanted = [
+        ((one, a), (two, b)) for one, two in combinations(FACTORS, 2) for a, b in product(FACTORS[one], FACTORS[two])
+    ]
+    assert set(wanted) <= tried
+
+
+def test_audits_and_their_pages_end_so_too() -> None:
+    _, bad = counted([{**case, "function": AUDIT} for case in CASES[:20]])
+    assert bad == []

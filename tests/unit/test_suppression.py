@@ -1,0 +1,181 @@
+"""What suppression promises, asked of a solver: no small cell follows from the numbers shown.
+
+The attacker knows every row count of the JSON (findings, tables of columns, periods, subpopulations) and the bars of
+what is drawn, and that no count is negative. Each combination of the values of all columns is an unknown; a linear
+programme gives the least and the greatest count that a hidden cell may have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.optimize import linprog
+
+import miscal
+from miscal.cli import main
+from miscal.data.columns import Columns
+from miscal.pooling.condition import Conjunction
+from miscal.pooling.parsing import rows_where
+
+BELOW = 20
+
+
+def small_table(seed: int) -> pd.DataFrame:
+    """A table with a level of 3 rows, one of 60 that is wrong, and a wrong corner; few enough values to enumerate."""
+    rng = np.random.default_rng(seed)
+    rows = 1500
+    group = rng.choice(list("abc"), rows, p=[0.5, 0.3, 0.2]).astype(object)
+    group[:3], group[3:63], group[63 : 63 + rng.integers(10, 40)] = "tiny", "mid", "rare"
+    half = rng.choice(["x", "y"], rows, p=[0.9, 0.1])
+    half[3:57] = "x"
+    age = rng.choice([20, 30, 40, 50], rows, p=[0.05, 0.35, 0.3, 0.3])
+    p = rng.uniform(0.1, 0.9, rows)
+    wrong = np.where(group == "mid", 0.1, np.where((half == "y") & (age >= 40), 0.3, 1.0))
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(
+        rng.choice([0, 35, 70, 100], rows, p=[0.5, 0.3, 0.19, 0.01]), "D"
+    )
+    y = (rng.random(rows) < p * wrong).astype(int)
+    return pd.DataFrame({"y": y, "p": p, "group": group, "half": half, "age": age, "when": when})
+
+
+def boxes(document: dict[str, Any], atoms: Columns) -> dict[tuple[bool, ...], int]:
+    """Every set of atoms whose number of rows is shown, read from the JSON as anybody could."""
+    facts = {(True,) * len(atoms["group"]): document["data"]["rows"]}
+    for finding in document["findings"]:
+        facts[tuple(Conjunction.from_dict(finding["condition"]).rows(atoms))] = finding["rows"]
+    for kind, results in document["sections"].items():
+        for result in results:
+            column = result["settings"].get("column")
+            for cell, rows in enumerate(result["table"].get("rows", [])):
+                if rows is not None and kind in ("field", "variable", "period", "subpopulation"):
+                    facts[tuple(_cell(result["table"], kind, column, cell, atoms))] = rows
+    return facts
+
+
+def _cell(table: dict[str, Any], kind: str, column: str, cell: int, atoms: Columns) -> np.ndarray:
+    label = table["label"][cell]
+    if kind == "subpopulation":
+        return rows_where(label, atoms, strict=False)
+    values = atoms[column]
+    if kind == "field":
+        return np.array([values.levels[code] == label for code in values.values])
+    if kind == "period":
+        return (values.values.astype("M8[D]").astype("M8[M]").astype(str)) == label
+    low, high = table["low"][cell], table["high"][cell]
+    return ((values.values > low) | ((cell == 0) & (values.values == low))) & (values.values <= high)
+
+
+def bounds(facts: dict[tuple[bool, ...], int], target: np.ndarray) -> tuple[float, float]:
+    """The least and greatest number of rows that a set of atoms may have, given what is shown."""
+    left, right = np.array(list(facts), float), np.array(list(facts.values()), float)
+    ends = []
+    for sign in (1.0, -1.0):
+        found = linprog(sign * target.astype(float), A_eq=left, b_eq=right, bounds=(0, None), method="highs")
+        assert found.status == 0, found.message
+        ends.append(sign * found.fun)
+    return ends[0], ends[1]
+
+
+def given_away(frame: pd.DataFrame, full: dict[str, Any], shown: dict[str, Any]) -> list[tuple[int, float, float]]:
+    """Small sets that follow exactly: cells the audit knows, and overlaps and differences of two that are shown."""
+    names = ["group", "half", "age", "when"]
+    product = pd.MultiIndex.from_product([sorted(frame[name].unique()) for name in names], names=names).to_frame()
+    atoms = Columns({name: product[name].to_numpy() for name in names})
+    counted = frame.groupby(names).size().reindex(product.index, fill_value=0).to_numpy()
+    facts = boxes(shown, atoms)
+    sets = np.array(list(facts), bool)
+    targets = {*boxes(full, atoms), *(tuple(one & two) for one, two in combinations(sets, 2))}
+    targets |= {tuple(one & ~two) for one in sets for two in sets}
+    small = [target for target in targets if 0 < int(counted[np.array(target)].sum()) < BELOW]
+    assert small, "a table without a small place shows nothing"
+    left = np.array(list(facts), float)
+    _, sizes, basis = np.linalg.svd(left, full_matrices=False)
+    basis = basis[sizes > 1e-9 * sizes[0]]
+    every = np.array(small, float)
+    derived = np.abs(every - every @ basis.T @ basis).max(axis=1) < 1e-8  # a sum and difference of what is shown
+    chosen = [*np.flatnonzero(derived)[:6], *np.flatnonzero(~derived)[:6]]
+    found = [
+        (int(counted[np.array(each)].sum()), *bounds(facts, np.array(each))) for each in (small[k] for k in chosen)
+    ]
+    return [(rows, low, high) for rows, low, high in found if high - low < 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("effort", ["quick", "normal"])
+def test_no_small_cell_follows_from_what_is_shown(seed: int, effort: str) -> None:
+    frame = small_table(seed)
+    found = miscal.audit(frame, outcome="y", probability="p", time="when", every="month", effort=effort)
+    full, shown = (json.loads(json.dumps(miscal.page.json.plain(a.document))) for a in (found, found.suppressed(BELOW)))
+    assert given_away(frame, full, full), "the solver sees nothing"
+    assert given_away(frame, full, shown) == []
+    assert shown["findings"], "suppression hides everything"
+    assert sum(rows is not None for r in shown["sections"]["field"] for rows in r["table"]["rows"]) >= 3
+
+
+def test_a_finding_is_kept_and_another_level_hidden_beside_a_small_one() -> None:
+    frame = small_table(0)
+    frame.loc[frame["group"] == "rare", "group"] = "a"
+    shown = miscal.audit(frame, outcome="y", probability="p", effort="quick").suppressed(BELOW).document
+    table = next(r["table"] for r in shown["sections"]["field"] if r["settings"]["column"] == "group")
+    rows = dict(zip(table["label"], table["rows"], strict=True))
+    named = {finding["where"] for finding in shown["findings"]}
+    assert rows["tiny"] is None
+    assert (rows["mid"] == 60) == ("group mid" in named)
+    assert sum(count for count in rows.values() if count is not None) <= len(frame) - BELOW
+
+
+def test_nothing_that_is_drawn_cuts_the_rows_otherwise_than_the_tables() -> None:
+    frame = small_table(1)
+    shown = miscal.audit(frame, outcome="y", probability="p").suppressed(BELOW).document
+    for results in shown["sections"].values():
+        for result in results:
+            assert not {"histogram", "density", "grid", "too_small", "differences"} & set(result["extra"])
+    score = shown["sections"]["score"][0]
+    assert score["extra"]["cumulative"]["score"] == [score["table"]["low"][0], *score["table"]["high"]]
+
+
+def test_check_judges_before_it_hides(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.4, 0.6, 2000)
+    group = np.where(np.arange(2000) < 15, "small", "large")
+    p[:15] = 0.99
+    y = np.where(group == "small", 0, rng.random(2000) < p).astype(int)
+    pd.DataFrame({"y": y, "p": p, "group": group}).to_csv(tmp_path / "t.csv", index=False)
+    fixed = ["check", str(tmp_path / "t.csv"), "--outcome", "y", "--probability", "p", "--max-findings", "0"]
+    for hide in ([], ["--suppress-below", "20"]):
+        done = CliRunner().invoke(main, [*fixed, *hide])
+        assert done.exit_code == 1, done.output
+    assert "small" not in done.output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of another kind")
+def test_a_saved_audit_that_keeps_small_cells_is_for_its_owner_only(tmp_path: Path) -> None:
+    small_table(0).to_csv(tmp_path / "t.csv", index=False)
+    saved = tmp_path / "a.miscal"
+    saved.write_bytes(b"")
+    saved.chmod(0o644)
+    fixed = ["audit", str(tmp_path / "t.csv"), "--outcome", "y", "--probability", "p", "--effort", "quick"]
+    fixed += ["--out", str(tmp_path / "p.html"), "--save", str(saved)]
+    os.umask(os.umask(0o022))
+    for hide, mode in ((["--suppress-below", "20"], 0o600), ([], 0o600)):
+        assert CliRunner().invoke(main, [*fixed, *hide]).exit_code == 0
+        assert stat.S_IMODE(saved.stat().st_mode) == mode
+    saved.unlink()
+    assert CliRunner().invoke(main, fixed).exit_code == 0
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
