@@ -155,7 +155,7 @@ def study(quick: bool = False) -> tuple[dict[str, Any], str]:
     rows = []
     for kind, (_, errors) in KINDS.items():
         for error in errors:
-            sets = 40 if quick else 1000 if error == "none" else 300
+            sets = 40 if quick else 300 if error == "none" else 150
             rows.append(row(kind, error, sets))
     text = "\n\n".join([
         "# Power beside textbook tests\n\nTables of 2,000 rows in which a test at 5% alarms.",
