@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
     if isinstance(value, (int, np.integer)):
         return f"{value:,}"
     if isinstance(value, (float, np.floating)):
-        return "" if math.isnan(value) else f"{value:.4g}"
+        return "" if math.isnan(value) else "0" if -1e-300 < value < 1e-300 else f"{value:.4g}"
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return f"[{' '.join(_text(part) for part in value[:ARRAY_SHOWN])}{' ...' if len(value) > ARRAY_SHOWN else ''}]"
     return visible(value)
@@ -158,7 +158,8 @@ class Result:
     kind : one of score, variable, field, variation, neighbourhood, subpopulation
     value : the number
     noise_floor : what a perfectly calibrated model would show on these rows, on average
-    p_value : how often calibrated predictions would show as much; NaN with the reason in `method`
+    p_value : how often calibrated predictions would show as much; NaN with the reason in `method`. Where several
+        tests are combined on common draws, `tests` has them
     interval : 95% interval of the value; wide by construction, since it covers whatever the model is
     method : how the noise was found
     table : the cells
@@ -188,6 +189,12 @@ class Result:
         self.__dict__.update(state)
         self.__post_init__()
 
+    @property
+    def tests(self) -> Table:
+        """The tests that the p-value combines, each with its own; without rows where there is only one."""
+        none = Table({"test": np.empty(0, object), "p_value": np.empty(0)})
+        return self.extra.get("tests", none)  # type: ignore[no-any-return]
+
     def frame(self) -> Table:
         """The table of cells."""
         return self.table
@@ -202,7 +209,8 @@ class Result:
         if not math.isnan(self.noise_floor):
             text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
         if not math.isnan(self.p_value):
-            text += f" (p {p_text(self.p_value, self.settings.get('draws'), self.extra.get('p_least'))})"
+            draws = None if self.tests.rows else self.settings.get("draws")
+            text += f" (p {p_text(self.p_value, draws, self.extra.get('p_least'))})"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,6 +262,8 @@ def _is_plain(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, Table):
         return value.to_dict()
+    if isinstance(value, np.ndarray) and value.dtype == object:  # such as a column of arrays
+        return [_plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist() if value.dtype != object else _plain(value.tolist())
     if isinstance(value, (list, tuple)):

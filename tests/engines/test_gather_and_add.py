@@ -14,6 +14,7 @@ import pytest
 import miscal
 from miscal import MiscalError
 from miscal.carriers.tally import Tally
+from miscal.carriers.weights import weight_sums
 from miscal.engines.adding import (
     SCORE,
     ConditionCells,
@@ -27,6 +28,7 @@ from miscal.engines.gathering import gather, rows_that_fit
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import Source, memory_bytes, opened
+from miscal.inference.weights import sums_depend_on_outcome
 from miscal.pairs import pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Condition, Conjunction
@@ -258,8 +260,8 @@ def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[st
     assert added.rows == ROWS
     assert added.ignored == found.ignored
     assert added.total.counts.sum() == (compared.rows if compared.count is None else compared.count.sum())
-    assert added.unequal_weights == ("weight" in options)
-    assert not added.outcome_weights
+    assert added.weights.any() == ("weight" in options)
+    assert not sums_depend_on_outcome(added.weights)
 
 
 def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) -> None:
@@ -284,5 +286,7 @@ def test_weights_that_depend_on_the_outcome(made: pa.Table) -> None:
     y = made["y"].to_numpy()
     weighed = made.append_column("w", pa.array(np.where(y == 1, 2.0, 5.0)))
     added = add_up(opened(weighed), Roles("y", "p", weight="w"), "auto", ())
-    assert added.outcome_weights
+    assert sums_depend_on_outcome(added.weights)
+    memory = weight_sums(np.where(y == 1, 2.0, 5.0), y, made["p"].to_numpy())
+    np.testing.assert_allclose(added.weights, memory, rtol=1e-12)
     assert added.total.counts.sum() == ROWS

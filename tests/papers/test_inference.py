@@ -196,7 +196,10 @@ def test_noise_floor_is_that_of_brute_force(weighted):
         slack = 5 * brute.std() * math.sqrt(2 / 2000) + 0.01 * brute.mean()
         assert found.noise_floor == pytest.approx(brute.mean(), abs=slack)
         assert found.quantile == pytest.approx(np.quantile(brute, 0.95), rel=0.05)
-        assert found.interval == (max(0.0, found.value - found.quantile), found.value + found.quantile)
+        # The interval's noise is that of what happened: on calibrated rows the same, but for 199 draws of it.
+        low, high = found.interval
+        assert low == max(0.0, 2 * found.value - high)
+        assert high - found.value == pytest.approx(found.quantile, rel=0.12)
 
 
 @pytest.mark.parametrize("shape", [(0.5, 99.5, 50), (9, 1, 7), (1, 1, 3), (2, 3, 4000), (30, 1, 400)])

@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import miscal
-from miscal.auditing.periods import level_days
+from miscal.auditing.periods import by_period, level_days
 from miscal.cli import main
+from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.page.html import to_html
+from miscal.pairs import Pair
 from studies.period_changes import CLAIMS, ROWS, judged, limit, named, planted
 
 
@@ -106,7 +108,7 @@ def test_rows_without_a_date_are_kept_apart_and_text_is_read() -> None:
         ({"time": "wen"}, "has no column 'wen'"),
         ({"time": "p2"}, "must be dates or times"),
         ({"time": "g"}, "it holds 'a'"),
-        ({"every": "day"}, "must be 'week' or 'month'"),
+        ({"every": "day"}, "must be one of 'week', 'month', 'quarter', 'year'"),
         ({"time": None, "every": "week"}, "needs the column of the time"),
     ],
 )
@@ -190,7 +192,7 @@ def test_the_result_draws_itself() -> None:
     drawn.figure_.canvas.draw()
 
 
-@pytest.mark.parametrize("odd", ["20240101", "now", "31", "2024-02-31"])
+@pytest.mark.parametrize("odd", ["2024010", "now", "31", "2024-02-31", "2024-Q5"])
 def test_text_that_is_no_date_is_refused(odd: str) -> None:
     with pytest.raises(MiscalError, match="must be dates or times"):
         level_days(("2024-01-05", odd), "when")
@@ -200,3 +202,41 @@ def test_blank_text_is_missing_and_the_zone_does_not_move_a_day() -> None:
     days = level_days(("", "1970-01-02", "1970-01-31T20:00:00-08:00", "1970-01-31 23:59Z"), "when")
     assert np.isnan(days[0])
     assert days[1:].tolist() == [1.0, 30.0, 30.0]
+
+
+def shocked(seed: int, step: float = 0.0) -> Any:
+    """Twelve months of 100 rows a day whose days err together, AR(.7); `step` moves the months from July on."""
+    rng = np.random.default_rng([seed, 6])
+    shock = np.zeros(420)
+    for day in range(1, 420):
+        shock[day] = 0.7 * shock[day - 1] + np.sqrt(1 - 0.7**2) * rng.normal()
+    days = np.repeat(np.arange(360), 100)
+    p = rng.beta(2, 6, days.size)
+    odds = np.log(p / (1 - p)) + 0.3 * shock[60:][days] + step * (days >= 181)
+    y = rng.random(days.size) < 1 / (1 + np.exp(-odds))
+    column_of_days = column("when", (np.datetime64("2024-01-01") + days).astype("M8[D]"))
+    return by_period(Pair(p, y.astype(np.uint8)), column_of_days)
+
+
+def test_periods_are_judged_by_the_noise_of_days() -> None:
+    """Row noise claims a step in most such tables."""
+    made = [shocked(seed) for seed in range(20)]
+    claims = sum(any(verdict in CLAIMS for verdict in one.table["verdict"]) for one in made)
+    off = sum(bool((one.table["p_adjusted"] <= 0.05).any()) for one in made)
+    assert claims <= limit(20)
+    assert off <= limit(20)
+    assert all("judged by that noise" in one.extra["note"] for one in made)
+    worse = shocked(3, step=1.2).table
+    assert dict(zip(worse["label"], worse["verdict"], strict=True))["2024-07"] in CLAIMS
+
+
+def test_years_quarters_and_whole_numbers_are_periods() -> None:
+    frame = table_of(1500, 4)
+    frame["year"] = np.random.default_rng(1).integers(2019, 2024, len(frame))
+    made = audit(frame, time="year", ignore=["when"])
+    assert table(made)["label"] == ["2019", "2020", "2021", "2022", "2023"]
+    frame["quarter"] = frame["year"].astype(str) + "-Q" + (frame["when"].dt.month % 4 + 1).astype(str)
+    assert table(audit(frame, time="quarter", ignore=["when", "year"]))["label"][:2] == ["2019-Q1", "2019-Q2"]
+    assert table(audit(frame, every="quarter", ignore=["year", "quarter"]))["label"] == ["2024-Q1", "2024-Q2"]
+    with pytest.raises(MiscalError, match="numbers that are no years"):
+        audit(frame.assign(number=0.5), time="number")

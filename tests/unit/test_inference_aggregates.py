@@ -20,9 +20,10 @@ from miscal.inference.aggregates import (
 )
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
-from miscal.inference.intervals import cell_gap_intervals
-from miscal.inference.sums import Sums, rows_of_cells, weights_depend_on_outcome
+from miscal.inference.intervals import agreeing, cell_gap_intervals
+from miscal.inference.sums import Sums, rows_of_cells
 from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
+from miscal.inference.weights import weights_depend_on_outcome
 from tests.cells import sums_of_rows
 
 
@@ -219,13 +220,37 @@ def test_simultaneous_intervals_cover_all_cells(weighted):
     assert missed <= binom.isf(1e-6, sets, 0.05)
 
 
-def test_residual_intervals_are_normal_and_know_clusters():
+@pytest.mark.parametrize("clusters", [30, 200])
+def test_an_interval_with_clusters_is_its_test_read_the_other_way(clusters):
+    rng = np.random.default_rng(clusters)
+    seen = set()
+    for _ in range(300):
+        p = np.clip(rng.beta(2, 5, 400), 0.05, 0.95)
+        y = (rng.random(400) < p + rng.uniform(-0.2, 0.2)).astype(float)
+        rows = rows_of_cells(np.zeros(400, dtype=np.int64), 1, p, y, cluster=np.arange(400) % clusters)
+        sums = sums_of_rows(rows)
+        test = cell_p_values(sums, weighted=False, null="residual", rows=rows).p_value[0]
+        low, high = cell_gap_intervals(sums, weighted=False, null="residual", rows=rows, model_variance=True)
+        assert (low[0] > 0 or high[0] < 0) == (test < 0.05)
+        seen.add(bool(test < 0.05))
+    assert seen == {True, False}
+
+
+def test_two_clusters_exclude_nothing():
     p, y = np.full(4, 0.5), np.array([1.0, 1.0, 0.0, 1.0])
     rows = rows_of_cells(np.zeros(4, dtype=np.int64), 1, p, y, cluster=np.array([0, 0, 1, 1]))
     low, high = cell_gap_intervals(sums_of_rows(rows), weighted=False, null="residual", rows=rows)
-    # Cluster sums of y - p are 1 and 0.
-    assert low[0] == pytest.approx(-0.25 - adjusted_z(1) / 4)
-    assert high[0] == pytest.approx(-0.25 + adjusted_z(1) / 4)
+    assert (low[0], high[0]) == (-0.5, 0.5)
+
+
+def test_intervals_exclude_0_exactly_where_the_adjusted_test_rejects():
+    """Holm rejects more than Bonferroni's intervals, and a cell that was not judged excludes nothing."""
+    low, high = np.array([0.1, -0.01, 0.02, -0.3, 0.1]), np.array([0.3, 0.2, 0.2, 0.1, 0.4])
+    gap, adjusted = np.array([0.2, 0.1, 0.1, -0.1, 0.2]), np.array([0.01, 0.04, 0.06, 0.05, np.nan])
+    low, high = agreeing(low, high, gap, adjusted, 0.05)
+    assert ((low > 0) | (high < 0)).tolist() == [True, True, False, True, False]
+    assert (low <= gap).all()
+    assert (gap <= high).all()
 
 
 # ---------------------------------------------------------------------------------------------------- weights
@@ -240,6 +265,25 @@ def test_weights_that_tell_the_outcome_are_detected():
     rare = np.zeros(100_000)
     rare[[5, 77_777]] = 1
     assert weights_depend_on_outcome(np.where(rare == 1, 1.0, 50.0), rare)
+
+
+@pytest.mark.parametrize("uneven", ["stratum", "jitter", "lognormal", "score"])
+def test_uneven_weights_that_know_the_outcome_are_detected_and_others_are_not(uneven):
+    rng = np.random.default_rng(16)
+    alarms = 0
+    for _ in range(50):
+        p = rng.beta(2.0, 5.0, 3000)
+        y = rng.random(3000) < p
+        factor = {
+            "stratum": np.where(rng.random(3000) < 0.5, 1.3, 1.0),
+            "jitter": rng.uniform(0.95, 1.05, 3000),
+            "lognormal": np.exp(rng.normal(size=3000)),
+            "score": 1.0 / (0.05 + p),
+        }[uneven]
+        alarms += weights_depend_on_outcome(factor, y, p)
+        assert weights_depend_on_outcome(factor * np.where(y, 10.0, 1.0), y, p)
+        assert weights_depend_on_outcome(factor * np.where(y, 1.0, 10.0), y, p)
+    assert alarms <= 1  # 50 tests at one in a thousand
 
 
 # --------------------------------------------------------------------------------------------- beyond the score

@@ -30,6 +30,7 @@ from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.inference.sums import Sums
+from miscal.inference.weights import sums_depend_on_outcome
 from miscal.metrics import from_sums
 from miscal.metrics.score.binned import score_bins
 from miscal.pairs import Pair, pair
@@ -118,7 +119,7 @@ class AllRows:
                 variables[one.name] = VariableSums(one.kind, one.bins, one.fine, tally, beyond)
         made = Summary(
             self._about(), int(score.counts.sum()), added.ignored, score, scores, variables, fields,
-            (*self.aside, *unread), added.outcome_weights,
+            (*self.aside, *unread), sums_depend_on_outcome(added.weights),
         )  # fmt: skip
         return made, added
 

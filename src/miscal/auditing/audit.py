@@ -88,7 +88,7 @@ def audit(
         too, and a wider search): units of work, not of time, so that a seed gives the same answer anywhere
     time : a column of dates or times: the audit then says how far off each period was, and between which two
         neighbouring periods the model got better or worse (`sections["period"]` of the JSON)
-    every : "week" (from Monday) or "month"; by how long the table lasts if not given
+    every : "week" (from Monday), "month", "quarter" or "year"; by how long the table lasts if not given
     suppress_below : cells and findings of fewer rows are kept out of page, JSON and CSV
     source : what the page calls the data; the file's name by default
     memory : stay below this much memory, such as "600MB"; half of the machine's for a path if not given. A table that

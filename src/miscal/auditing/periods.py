@@ -1,7 +1,8 @@
-"""A table by week or month: how far off each period is, and what changed from one to the next."""
+"""A table by week, month, quarter or year: how far off each period is, and what changed from one to the next."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,31 +10,36 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.document import days_together
 from miscal.auditing.search.looking import Looked, Wanted
-from miscal.auditing.search.parts import calendar_edges, monday
+from miscal.auditing.search.parts import MONTHS_OF, calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import LevelCells, RangeCells
+from miscal.engines.memory import tally
+from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, changes
+from miscal.inference.days import day_noise, judged_by_days
 from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
 from miscal.page.words import KIND, step_words
 from miscal.pairs import Pair
-from miscal.pooling.cells import LevelPooling, Levels, Ranges
+from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
 from miscal.results import Result, Table
 
-EVERY = ("week", "month")
+EVERY = ("week", "month", "quarter", "year")
 MONTHS_FROM = 75  # days between the first and the last from which months are shown, weeks below
-DATE = re.compile(r"\d{4}-\d{2}(-\d{2}([T ].*)?)?")  # as text
+# As text: 2024, 2024-03, 2024-Q1, 2024-03-31 with anything of a time after it, 2024/03/31, 20240331.
+DATE = re.compile(r"(\d{4})(?:-?Q([1-4])|[-/]?(\d{2})(?:[-/]?(\d{2})(?:[T ].*)?)?)?")
+YEARS = (1800, 2200)
+MOST_DAYS = 40_000  # that are added up one by one
 
 
 def check_every(every: str | None, time: str | None) -> None:
-    """Refuse what is neither week nor month, and a period without a column of times."""
+    """Refuse what is no period, and a period without a column of times."""
     if every is not None and every not in EVERY:
-        raise refusal("must be 'week' or 'month'", where="'every'", got=f"it is {every!r}")
+        raise refusal(f"must be one of {', '.join(map(repr, EVERY))}", where="'every'", got=f"it is {every!r}")
     if every is not None and time is None:
         raise refusal(
             "needs the column of the time", where="'every'", got="'time' is not given", hint="add time=COLUMN"
@@ -47,26 +53,51 @@ def time_column(predictions: Predictions, time: str) -> Column:
     if column.kind == "date":
         return column
     if column.kind != "category":
-        raise _no_dates(time, f"it holds {'truth values' if column.kind == 'boolean' else 'numbers'}")
+        return Column(time, "date", number_days(column, time))
     days = np.append(level_days(column.levels, time), np.nan)
     return Column(time, "date", days[column.values])
 
 
-def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
-    """Days since 1970 of dates written as text.
+def number_days(column: Column, time: str) -> np.ndarray:
+    """Days since 1970 of whole numbers that are years (2024), months (202403) or days (20240331)."""
+    if column.kind == "boolean":
+        raise _no_dates(time, "it holds truth values")
+    known = ~np.isnan(column.values)
+    numbers, place = np.unique(column.values[known], return_inverse=True)
+    if not numbers.size or np.any(numbers != np.floor(numbers)) or not _years(numbers).all():
+        raise _no_dates(time, "it holds numbers that are no years")
+    days = np.full(column.values.size, np.nan)
+    days[known] = level_days(tuple(str(int(number)) for number in numbers), time)[place]
+    return days
 
-    >>> level_days(("1970-01-02", "1970-02"), "when").tolist()
-    [1.0, 31.0]
+
+def _years(numbers: np.ndarray) -> np.ndarray:
+    """Which whole numbers begin with a year and have 4, 6 or 8 digits."""
+    unit = np.select([numbers < 1e4, numbers < 1e6, numbers < 1e8], [1.0, 1e2, 1e4], np.nan)
+    year = np.floor(numbers / unit)
+    return np.asarray((year >= YEARS[0]) & (year <= YEARS[1]))
+
+
+def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
+    """Days since 1970 of dates written as text; a year, quarter or month is its first day.
+
+    >>> level_days(("1970-01-02", "1970-02", "1970-Q2", "1971", "19700103"), "when").tolist()
+    [1.0, 31.0, 90.0, 365.0, 2.0]
     """
     texts = [str(level).strip() for level in levels]
-    odd = next((text for text in texts if text and not DATE.fullmatch(text)), None)
+    found = [DATE.fullmatch(text) for text in texts]
+    odd = next((text for text, one in zip(texts, found, strict=True) if text and one is None), None)
     if odd is not None:
         raise _no_dates(time, f"it holds {odd[:40]!r}")
     try:  # the time of the day and its zone are left out; blank text is missing
-        days = np.array([text[:10] for text in texts], dtype="M8[D]")
+        days = np.array(["NaT" if one is None else _iso(*one.groups()) for one in found], dtype="M8[D]")
     except ValueError as error:  # such as the 31st of a short month
         raise _no_dates(time, str(error)) from error
     return np.where(np.isnat(days), np.nan, days.astype(np.int64))
+
+
+def _iso(year: str, quarter: str | None, month: str | None, day: str | None) -> str:
+    return f"{year}-{month or f'{3 * int(quarter or 1) - 2:02d}'}-{day or '01'}"
 
 
 def _no_dates(time: str, got: str) -> Exception:
@@ -77,29 +108,43 @@ def _no_dates(time: str, got: str) -> Exception:
 
 
 def chosen_every(days: np.ndarray, every: str | None) -> str:
-    """Week or month: as asked, else weeks for less than two and a half months.
+    """As asked; else years or quarters where no day is within one, weeks for less than two and a half months, months.
 
     >>> chosen_every(np.array([0.0, 40.0]), None), chosen_every(np.array([0.0, 400.0]), None)
     ('week', 'month')
+    >>> chosen_every(np.array([0.0, 365.0]), None)
+    'year'
     """
     if every is not None:
         return every
-    known = days[~np.isnan(days)]
+    known = np.unique(np.floor(days[~np.isnan(days)]))
+    if known.size > 1:
+        month = known.astype(np.int64).astype("M8[D]").astype("M8[M]")
+        if np.array_equal(month.astype("M8[D]").astype(np.int64), known):  # first days of months alone
+            for word in ("year", "quarter"):
+                if not (month.astype(np.int64) % MONTHS_OF[word]).any():
+                    return word
     return "month" if known.size and known.max() - known.min() >= MONTHS_FROM else "week"
 
 
 def period_names(days: np.ndarray, every: str) -> np.ndarray:
-    """The month of each day, or the Monday its week began on, as text that sorts in time.
+    """The year, quarter or month of each day, or the Monday its week began on, as text that sorts in time.
 
     >>> period_names(np.array([0.0, 4.0, 31.5]), "week").tolist()
     ['1969-12-29', '1970-01-05', '1970-01-26']
-    >>> period_names(np.array([0.0, 31.5]), "month").tolist()
-    ['1970-01', '1970-02']
+    >>> period_names(np.array([0.0, 31.5]), "month").tolist(), period_names(np.array([100.0]), "quarter").tolist()
+    (['1970-01', '1970-02'], ['1970-Q2'])
     """
     whole = np.floor(days).astype(np.int64)
     if every == "week":
         return np.asarray(monday(whole).astype("M8[D]").astype(str))
-    return np.asarray(whole.astype("M8[D]").astype("M8[M]").astype(str))
+    month = whole.astype("M8[D]").astype("M8[M]")
+    if every == "quarter":
+        number = month.astype(np.int64) % 12 // 3 + 1
+        return np.array(
+            [f"{year}-Q{each}" for year, each in zip(month.astype("M8[Y]").astype(str), number, strict=True)]
+        )
+    return np.asarray((month.astype("M8[Y]") if every == "year" else month).astype(str))
 
 
 def by_period(
@@ -117,42 +162,46 @@ def by_period(
     codes[known] = period[place]
     levels = Levels(tuple(map(str, names)), not known.all(), column.name)
     found = pooled(compared, LevelPooling(codes, levels), level=level, random_state=random_state)
-    return period_result(found, column.name, word, level=level, random_state=random_state, binary=compared.binary)
+    daily = None
+    if compared.cluster is None and compared.binary:
+        day = np.full(known.size, days.size)
+        day[known] = place
+        sums = Sums.of(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
+        daily = sums.map(lambda values: values[: days.size]), period
+    return period_result(
+        found, column.name, word, level=level, random_state=random_state, binary=compared.binary, daily=daily
+    )
 
 
 def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
-    """The periods of what was looked at, with a word of caution where rows of one day err together."""
-    compared = looked.rows.raw
-    made = by_period(compared, column, every=wanted.every, level=wanted.level, random_state=wanted.random_state)
-    said = "" if compared.cluster is not None else days_together(looked, column)
-    if not said:
-        return made
-    note = (
-        f"{said} Periods and steps are judged by the noise of rows, and a few days alone may make a step. "
-        f"For what is beyond the noise of days, audit with {column.name} as the cluster."
-    )
-    return replace(made, extra={**made.extra, "note": note})
+    """The periods of what was looked at."""
+    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
+    return by_period(looked.rows.raw, column, every=wanted.every, **options)
 
 
-def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> Tally:
-    """The cells of a tally, each of the day given (NaN: missing), added up by period; empty ones are left out."""
+def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> tuple[Tally, np.ndarray, np.ndarray]:
+    """The cells of a tally, each of the day given (NaN: missing), added up by period; empty ones are left out.
+
+    Also the cells that hold rows of a known day, and the period of each of them.
+    """
     full = (tally.counts > 0) & ~np.isnan(days)
     names, place = np.unique(period_names(days[full], every), return_inverse=True)
     missing = bool((tally.counts[np.isnan(days)] > 0).any())
     groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
     groups[full] = place
-    return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name))
+    return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name)), np.flatnonzero(full), place
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
-    """What is added up over all rows, so that their periods can be judged: whole periods, or dates written as text."""
+    """What is added up over all rows, so that their periods can be judged: days, or dates written as text."""
     days = time_column(predictions, time).values
     if predictions.columns[time].kind != "date":
         return LevelCells(time)
     known = days[~np.isnan(days)]
     if not known.size:
         raise _no_dates(time, "all values are missing")
-    return RangeCells(time, calendar_edges(known, chosen_every(known, every)))
+    by_day = known.max() - known.min() <= MOST_DAYS
+    return RangeCells(time, calendar_edges(known, "day" if by_day else chosen_every(known, every)))
 
 
 def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Result:
@@ -162,33 +211,65 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     days = np.append(known, [np.nan] * cells.missing)
     word = chosen_every(days[tally.counts > 0], wanted.every)
     options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    found = pooled_of(period_tally(tally, days, word, time), noise, **options)
-    return period_result(found, time, word, **options)
+    made, filled, period = period_tally(tally, days, word, time)
+    found = pooled_of(made, noise, **options)
+    sums = Sums.of(tally).map(lambda values: values[filled])
+    # Text has the day, or only the period: days are told apart where there are more of them than periods.
+    return period_result(found, time, word, daily=(sums, period), **options)
 
 
 def period_result(
-    found: Pooled, column: str, every: str, *, level: float, random_state: int, binary: bool = True
+    found: Pooled,
+    column: str,
+    every: str,
+    *,
+    level: float,
+    random_state: int,
+    binary: bool = True,
+    daily: tuple[Sums, np.ndarray] | None = None,
 ) -> Result:
-    """The record of periods in time, from their tally and, for clusters, their rows."""
+    """The record of periods in time, from their tally and, for clusters, their rows.
+
+    daily : sums of the days, and the period of each: where days vary more than independent rows, that is the noise
+    """
     names = found.tally.cells.names  # type: ignore[attr-defined]
-    noise = found.noise
+    noise, days = found.noise, None if daily is None else day_noise(*daily)
+    wide: dict[str, Any] = {}
+    if days is not None and daily is not None:
+        wide = {"wider": days.times(np.bincount(daily[1]).astype(np.float64)), "freedom": days.freedom}
     stepped = changes(
         Sums.of(found.tally).map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
         rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
-        response="binary" if binary else "real", level=level,
+        response="binary" if binary else "real", level=level, **wide,
     )  # fmt: skip
-    table = _table(found.table, stepped, names, every, level)
+    columns = dict(found.columns)
+    if days is not None:
+        columns |= judged_by_days(Sums.of(found.tally), wide["wider"], days.freedom, level)
+    table = _table(Table(columns), stepped, names, every, level)
     settings = {
         "column": column, "every": every, "null": noise.null, "level": level, "random_state": random_state,
     }  # fmt: skip
-    method = (
-        f"{found.method} Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, "
+    words = "" if days is None else "Judged by the noise of days, of which neighbours vary together. "
+    words += (
+        f"Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, "
         "Student's t over residuals"
         f"{' summed over clusters' if found.rows is not None and found.rows.cluster is not None else ''}, Holm over "
         f"{int(np.count_nonzero(~np.isnan(stepped.p_value)))}."
     )
-    extra = {"column": column, "every": every, "tally": found.tally}
-    return found.result(f"Calibration by {every}", KIND, settings, extra, method=method, table=table)
+    extra: dict[str, Any] = {"column": column, "every": every, "tally": found.tally}
+    if days is not None:
+        times = float(np.median(wide["wider"]))
+        extra["note"] = (
+            f"Rows of one day of {column} err together: sums of a day vary {days.first:.1f} times as much as those of "
+            f"independent rows, sums of a {every} {times:.1f} times. Periods and steps are judged by that noise."
+        )
+        summary = replace(
+            found.summary, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
+            noise_floor=found.summary.noise_floor * math.sqrt(times),
+            interval=seminorm_interval(found.summary.value, found.summary.quantile * math.sqrt(times)),
+        )  # fmt: skip
+        found = replace(found, summary=summary)
+    return found.result(f"Calibration by {every}", KIND, settings, extra, words=words, table=table)
 
 
 def _first_rows(rows: CellRows | None, known: int) -> CellRows | None:

@@ -95,7 +95,7 @@ class Summary:
             },
             variables={name: each + other.variables[name] for name, each in self.variables.items()},
             fields={name: each + other.fields[name] for name, each in self.fields.items()},
-            outcome_weights=self.outcome_weights and other.outcome_weights,
+            outcome_weights=self.outcome_weights or other.outcome_weights,
         )
 
     def _check(self, other: Summary) -> None:

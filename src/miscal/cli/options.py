@@ -23,10 +23,10 @@ BY = click.option("--by", multiple=True, help="Column to look at; repeat. All by
 IGNORE = click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
 EFFORT = click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the simulations.")
-TIME = click.option("--time", help="Column of dates: judges each week or month, and what changed between them.")
+TIME = click.option("--time", help="Column of dates or years: judges each week, month, ..., and what changed.")
 EVERY = click.option(
     "--every",
-    type=click.Choice(["week", "month"]),
+    type=click.Choice(["week", "month", "quarter", "year"]),
     help="Period of --time; by how long the table lasts if not given.",
 )
 CEILING = click.option("--memory", help="Ceiling of memory, such as 600MB; 1GB by default.")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
+from miscal.carriers.weights import no_weights, weight_sums
 from miscal.data.errors import refusal
 from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
@@ -57,7 +58,7 @@ class Added:
     recalibrated : the same rows with the recalibrated score, without its log loss; empty where none was given
     total : all rows in one cell
     rows, ignored : of the table, and how many of them have weight 0 or count 0
-    weights : smallest and largest weight and number of rows, of non-events and of events
+    weights : their sums by score and outcome, see `weight_sums`
     """
 
     tallies: tuple[Tally | None, ...]
@@ -67,19 +68,6 @@ class Added:
     ignored: int
     weights: np.ndarray
     aside: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def unequal_weights(self) -> bool:
-        """Whether weights differ."""
-        return bool(self.weights[:, 0].min() < self.weights[:, 1].max())
-
-    @property
-    def outcome_weights(self) -> bool:
-        """Whether weights are constant within each outcome and differ between them."""
-        low, high, rows = self.weights.T
-        if not self.unequal_weights or rows.min() < 2 or np.any(high - low > 1e-9 * low):
-            return False
-        return bool(low.max() > low.min() * (1.0 + 1e-9))
 
 
 def add_up(
@@ -147,8 +135,7 @@ class AddState:
         self.sums = CellSums([coder.count for coder in self.coders], recalibrated=job.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
-        # Smallest and largest weight of non-events and events: whether weights differ, and depend on the outcome.
-        self.weights = np.array([[np.inf, -np.inf, 0.0]] * 2)
+        self.weights = no_weights()
 
     def _coders(self, request: Request) -> list[int]:
         """Where the coders of a request are."""
@@ -195,11 +182,7 @@ class AddState:
         if pair.weight is None:
             return
         self.totals[2] += 1
-        for event in range(2):
-            own = pair.weight[pair.observed == event]
-            if own.size:
-                low, high, rows = self.weights[event]
-                self.weights[event] = min(low, own.min()), max(high, own.max()), rows + own.size
+        self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
 
     @property
     def weighted(self) -> bool:
@@ -228,10 +211,7 @@ class AddState:
         labels, levels = json.loads(packed["words"].tobytes())
         self.labels |= set(map(tuple, labels))
         self.totals += packed["totals"]
-        other = packed["weights"]
-        self.weights[:, 0] = np.minimum(self.weights[:, 0], other[:, 0])
-        self.weights[:, 1] = np.maximum(self.weights[:, 1], other[:, 1])
-        self.weights[:, 2] += other[:, 2]
+        self.weights += packed["weights"]
         places = [np.arange(count) for count in packed["counts"].tolist()]
         for (place, coder), (names, overflow) in zip(self._growing(), levels, strict=True):
             coder.overflow |= overflow

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from miscal.inference.cells import Null
-from miscal.inference.nulls import MatchedDraws, SparseDraws, cell_draws
+from miscal.inference.nulls import Draws, MatchedDraws, SparseDraws, cell_draws
 from miscal.inference.sums import CellRows, Floats, Sums
 
 Metric = Callable[[Floats, Floats, Floats], Any]
@@ -27,8 +27,9 @@ BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by t
 class NullSummary:
     """A statistic against its distribution under calibration.
 
-    `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``; all NaN when
-    they cannot be given. `exceedances` of `draws` reached the value.
+    `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the 95%
+    point of the noise that the data have; all NaN when they cannot be given. `exceedances` of `draws` reached the
+    value.
     """
 
     value: float
@@ -60,12 +61,16 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
         return NullSummary.unknown(value, method)
     # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
     exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
-    # The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw.
-    rank = min(draws.size, math.ceil(level * (draws.size + 1)))
-    quantile = float(np.partition(draws, rank - 1)[rank - 1])
+    quantile = upper_quantile(draws, level)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
     interval = seminorm_interval(value, quantile)
     return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
+
+
+def upper_quantile(draws: Floats, level: float = 0.95) -> float:
+    """The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw."""
+    rank = min(draws.size, math.ceil(level * (draws.size + 1)))
+    return float(np.partition(draws, rank - 1)[rank - 1])
 
 
 def max_statistic_p(
@@ -174,7 +179,8 @@ def aggregate_null(
     Returns
     -------
     NullSummary
-        The interval supposes a seminorm of y - p; for another metric leave it unused.
+        The interval supposes a seminorm of y - p, and has the noise of what happened (`as_happened`); for another
+        metric leave it unused.
 
     Examples
     --------
@@ -185,23 +191,58 @@ def aggregate_null(
     >>> found.value, found.p_value, round(found.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
-    stream = cell_draws(
-        sums, weighted=weighted, null=null, rows=rows, draws=draws, model_variance=model_variance,
-        random_state=random_state,
-    )  # fmt: skip
+    options: Any = {"weighted": weighted, "null": null, "random_state": random_state}
+    stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, **options)
+    values = _values(stream, metric, sums, draws)
+    actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
+    found = summary_of_draws(actual, values, method=stream.words, level=level)
+    if null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
+        return found  # flipped residuals are what happened
+    # Draws from p would be too quiet where far more happens than was predicted: the interval has the data's own noise.
+    happened = as_happened(sums, weighted=weighted)
+    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **options), metric, happened, FLOOR_DRAWS)
+    return replace(found, interval=seminorm_interval(actual, upper_quantile(own, level)))
+
+
+def _values(stream: Draws, metric: Metric, sums: Sums, draws: int) -> Floats:
+    """The metric of each draw."""
     predicted, weight = sums.predicted, sums.weight
     if isinstance(metric, PooledError) and isinstance(stream, MatchedDraws):
-        values = _drawn_by_cells(stream, metric, predicted, weight, draws)
-    else:
-        step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
-        values = np.empty(draws)
-        for first in range(0, draws, step):
-            count = min(step, draws - first)
-            values[first : first + count] = metric(predicted, stream.block(first, count), weight)
+        return _drawn_by_cells(stream, metric, predicted, weight, draws)
+    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
+    values = np.empty(draws)
+    for first in range(0, draws, step):
+        count = min(step, draws - first)
+        values[first : first + count] = metric(predicted, stream.block(first, count), weight)
     if isinstance(stream, SparseDraws):
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
-    actual = float(np.asarray(metric(predicted, sums.observed[np.newaxis, :], weight))[0])
-    return summary_of_draws(actual, values, method=stream.words, level=level)
+    return values
+
+
+def as_happened(sums: Sums, *, weighted: bool) -> Sums:
+    """The cells as if they had been predicted as they happened, pulled towards the predictions by half an event.
+
+    Their variance is the smaller of two that are too large on average, ``r(1 - r)Σw²`` and ``Σw²(y - p)²``, but not
+    below what the spread of the predictions leaves of the first.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> sums = Sums(100 * one, 100 * one, 100 * one, 2 * one, 30 * one, 1.96 * one, 28.84 * one)
+    >>> made = as_happened(sums, weighted=False)
+    >>> made.predicted.round(2).tolist(), made.variance.round(2).tolist()
+    ([29.86], [20.94])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = sums.weight2 / sums.weight if weighted else np.ones_like(sums.weight)
+        size, rate = sums.weight / scale, np.clip(sums.predicted / sums.weight, 0.0, 1.0)
+        share = np.clip((sums.observed / scale + 0.5 * rate) / (size + 0.5), 0.0, 1.0)
+        largest = share * (1.0 - share) * sums.weight2
+        left = sums.variance / (rate * (1.0 - rate) * sums.weight2)
+    left = np.where(np.isfinite(left) & (left > 1e-6), np.minimum(left, 1.0), 1.0)
+    variance = np.maximum(np.minimum(largest, sums.residual2), left * largest)
+    share, variance = np.nan_to_num(share), np.nan_to_num(variance)
+    return replace(sums, predicted=share * sums.weight, variance=variance)
 
 
 @dataclass(frozen=True)

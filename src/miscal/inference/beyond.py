@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.inference.sums import Floats, Integers
+from miscal.pairs import Pair
 
 FOLDS = 5
 
@@ -49,6 +50,18 @@ def beyond_score(
         fitted = _isotonic(levels, others, events - _added(own, share, levels.size))
         answer[inside] = fitted[own]
     return answer
+
+
+def rates_as_happened(pair: Pair) -> Floats:
+    """The isotonic map of the score, its steps pulled towards the score by half an event so that no rate is 0 or 1."""
+    levels, places = np.unique(pair.predicted, return_inverse=True)
+    first = np.ones(pair.rows) if pair.first is None else pair.first
+    mass = _added(places, first, levels.size)
+    size = mass if pair.second is None or pair.weight is None else mass**2 / _added(places, pair.second, levels.size)
+    rates = _isotonic(levels, mass, _added(places, first * pair.observed, levels.size))
+    step = np.cumsum(np.diff(rates, prepend=rates[:1]) != 0.0)
+    trials = np.bincount(step, size)[step]
+    return np.asarray(np.clip((trials * rates + 0.5 * levels) / (trials + 0.5), 0.0, 1.0)[places])
 
 
 def _added(places: Integers, values: Floats, size: int) -> Floats:

@@ -41,6 +41,8 @@ def changes(
     outcome_weights: bool = False,
     response: str = "binary",
     level: float = 0.05,
+    wider: Floats | None = None,
+    freedom: float | None = None,
 ) -> Changes:
     """Compare the gap of every cell with that of the one before.
 
@@ -52,6 +54,9 @@ def changes(
 
     The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
     the larger one of ``g₂ - g₁`` and ``g₂ + g₁``.
+
+    wider, freedom : by how much each cell's variance is larger than that, and the degrees of freedom of knowing it: the
+    noise of days (`day_noise`)
 
     Too small to compare: fewer than 25 effective events in either cell (where rows are independent and of equal
     weight: 5, expected or happened, in the two together), or 5 clusters.
@@ -72,6 +77,8 @@ def changes(
         number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
     if response == "binary" and not outcome_weights:
         noise = np.maximum(noise, sums.variance)
+    if wider is not None:
+        noise = noise * wider
     uneven = weighted or null == "residual"
     large = _large(sums, rows, uneven=uneven, outcome_weights=outcome_weights, response=response)
     many = number >= (LEAST_CLUSTERS if rows is not None and rows.cluster is not None else 2)
@@ -82,13 +89,14 @@ def changes(
         both = shared[1:] / (sums.weight[1:] * sums.weight[:-1])
         error = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * both, 0.0))
         mirrored = np.sqrt(np.maximum(own[1:] + own[:-1] + 2.0 * both, 0.0))
-        freedom = np.minimum(number[1:], number[:-1]) - 1.0
+        least = np.minimum(number[1:], number[:-1]) - 1.0
+        least = least if freedom is None else np.minimum(least, freedom)
         possible = large & (error > 0) & (mirrored > 0)
         change = np.where(possible, gap[1:] - gap[:-1], np.nan)
-        p_value = 2.0 * stdtr(freedom, -np.abs(change) / error)
-        turned = 2.0 * stdtr(freedom, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
+        p_value = 2.0 * stdtr(least, -np.abs(change) / error)
+        turned = 2.0 * stdtr(least, -np.abs(np.where(possible, gap[1:] + gap[:-1], np.nan)) / mirrored)
         tests = max(int(possible.sum()), 1)
-        reach = stdtrit(np.maximum(freedom, 1.0), 1.0 - 0.5 * level / tests) * error
+        reach = stdtrit(np.maximum(least, 1.0), 1.0 - 0.5 * level / tests) * error
     size = holm(np.maximum(p_value, turned))
     columns = (change, change - reach, change + reach, p_value, holm(p_value), size)
     return Changes(*(np.concatenate([[np.nan], column]) for column in columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
-from miscal.inference.residual import cluster_blocks
+from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
 from miscal.inference.sums import CellRows, Floats, Integers, Sums
+from miscal.pairs import Pair
 
 Tail = Callable[[Floats, Integers], Floats]
 
@@ -27,6 +29,7 @@ def cell_gap_intervals(
     level: float = 0.05,
     null: Null = "bernoulli",
     rows: CellRows | None = None,
+    model_variance: bool = False,
 ) -> tuple[Floats, Floats]:
     """Give bounds of the gaps that hold all at once with probability ``1 - level`` (Bonferroni over `tests`).
 
@@ -34,7 +37,8 @@ def cell_gap_intervals(
     a binomial matched to λ and to the variance ``ρλ(1 - λ/n)``, ρ being the ratio that the predictions
     have, ``σ²/(μ(1 - μ/n))`` (1 for equal probabilities: Clopper and Pearson). It agrees with the test at λ = μ. Above
     200 events on both sides the same by Wilson's formula. Weighted: in units of Σw²/Σw, n the Kish size.
-    "residual": gap ± z·sqrt(ΣD²)/Σw, D a row's or a cluster's residual. Empty cells: NaN.
+    "residual": the cell's test read the other way round, gap ± z·sqrt(ΣD²)/Σw, D a row's or a cluster's residual, z
+    from Student's t; with `model_variance` Σw²p(1-p) is a floor of ΣD², as in the test. Empty cells: NaN.
 
     Parameters
     ----------
@@ -54,16 +58,52 @@ def cell_gap_intervals(
     number = max(int(filled.sum()), 1) if tests is None else tests
     low, high = np.full(filled.size, np.nan), np.full(filled.size, np.nan)
     if null == "residual":
-        noise = sums.residual2
-        if rows is not None:
-            noise = np.where(np.diff(rows.offsets) > 0, cluster_blocks(rows).squares(), noise)
+        noise, blocks = cell_noise(sums, None if rows is None else cluster_blocks(rows), model_variance=model_variance)
         gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
-        reach = adjusted_z(number, level) * np.sqrt(noise[filled]) / sums.weight[filled]
-        low[filled], high[filled] = gap - reach, gap + reach
+        z = student_reach(blocks[filled], level / number)
+        reach = z * np.sqrt(noise[filled]) / sums.weight[filled]
+        mean = sums.predicted[filled] / sums.weight[filled]
+        low[filled], high[filled] = np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
         return low, high
     least, most = _mean_events(sums, filled, weighted=weighted, tests=number, level=level)
     low[filled] = (sums.predicted[filled] - most) / sums.weight[filled]
     high[filled] = (sums.predicted[filled] - least) / sums.weight[filled]
+    return low, high
+
+
+def total_reach(pair: Pair, expected: Floats, level: float = 0.05) -> float:
+    """Half-width of the interval of Σw·y around what is expected of each row, by cluster where there are any."""
+    from scipy.special import stdtrit
+
+    residual = pair.observed - expected
+    if pair.cluster is None:
+        noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
+        return adjusted_z(1, level) * math.sqrt(noise)
+    if pair.first is not None:
+        residual = residual * pair.first
+    own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
+    # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
+    noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
+    return float(-stdtrit(max(own.size - 1.0, 1.0), 0.5 * level)) * math.sqrt(noise)
+
+
+def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:
+    """Make intervals say what the tests say: 0 is outside exactly where the adjusted p-value is at most the level.
+
+    Holm's rule rejects a little more than intervals at Bonferroni's level exclude: such an interval ends at 0, which
+    it does not hold. Exact and simulated tests may differ from the approximation that the interval inverts: it is then
+    drawn to 0. So it is for cells that are too small to be judged.
+
+    Examples
+    --------
+    >>> low, high = agreeing(*(np.array(v) for v in ([0.1, -0.1], [0.3, 0.2], [0.2, 0.05], [0.2, 0.9])), 0.05)
+    >>> low.tolist(), high.tolist()
+    ([0.0, -0.1], [0.3, 0.2])
+    """
+    real = adjusted <= level
+    least = np.finfo(np.float64).tiny
+    low = np.where(real, np.where(gap > 0.0, np.maximum(low, least), low), np.minimum(low, 0.0))
+    high = np.where(real, np.where(gap < 0.0, np.minimum(high, -least), high), np.maximum(high, 0.0))
     return low, high
 
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.cells import Null, equal_weights, match
+from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
 from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 BAND_DRAWS = 999
+CLUSTER_BAND = 199  # draws of every row take longer than draws of sums
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
 WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
 
@@ -93,7 +95,7 @@ class SparseDraws:
         return out
 
 
-Draws = MatchedDraws | KernelDraws | SparseDraws
+Draws = MatchedDraws | KernelDraws | SparseDraws | ClusterDraws
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
@@ -118,7 +120,8 @@ def cell_draws(
     ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events a
     binomial number of random weights with the cell's mean and variance. "residual": sign flips by row or cluster
     where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes, weights that do
-    not depend on them) cells below 25 effective events are then drawn as under "bernoulli", their deviations from
+    not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions (`ClusterDraws`), and else cells
+    below 25 effective events are then drawn as under "bernoulli", their deviations from
     Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
     of every filled cell are given and rows·draws is at most 2e8.
 
@@ -143,6 +146,8 @@ def cell_draws(
             inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
             return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
+    if model_variance and rows is not None and drawn_by_cluster(rows, draws):
+        return ClusterDraws.of(rows, sums.predicted, int(seed))
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
@@ -223,7 +228,8 @@ def consistency_band(sums: Sums, *, null: Null, rows: CellRows | None, **drawn: 
         if sums.rows.size > BAND_CELLS:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
         else:
-            block = cell_draws(sums, null=null, rows=rows if residual else None, **drawn).block(0, BAND_DRAWS)
+            stream = cell_draws(sums, null=null, rows=rows if residual else None, **drawn)
+            block = stream.block(0, CLUSTER_BAND if isinstance(stream, ClusterDraws) else BAND_DRAWS)
             low, high = np.quantile(block, [0.025, 0.975], axis=0) / sums.weight
     return error, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 

@@ -69,13 +69,8 @@ def residual_p_values(
     """
     total = sums.observed - sums.predicted
     blocks = None if rows is None else cluster_blocks(rows)
-    number, squares = np.asarray(sums.rows, dtype=np.float64), sums.residual2
-    at_hand = np.zeros(number.size, dtype=bool)
-    if blocks is not None:  # a cell whose rows were left out is judged by its sums
-        at_hand = np.diff(blocks.offsets) > 0
-        number = np.where(at_hand, np.diff(blocks.offsets), number)
-        squares = np.where(at_hand, blocks.squares(), squares)
-    noise = np.maximum(squares, sums.variance) if model_variance else squares
+    noise, number = cell_noise(sums, blocks, model_variance=model_variance)
+    at_hand = np.zeros(number.size, dtype=bool) if blocks is None else np.diff(blocks.offsets) > 0
     p_value = _student(total, noise, number)
     method = np.full(number.size, "residuals", dtype=object)
     few = (number < FEW_BLOCKS) & (number >= 2.0)
@@ -94,6 +89,25 @@ def residual_p_values(
     p_value[small] = np.nan
     method[small] = TOO_SMALL
     return p_value, method
+
+
+def cell_noise(sums: Sums, blocks: Blocks | None, *, model_variance: bool) -> tuple[Floats, Floats]:
+    """ΣD² of each cell, at least Σw²p(1-p) with `model_variance`, and how many rows or clusters it rests on."""
+    number, squares = np.asarray(sums.rows, dtype=np.float64), sums.residual2
+    if blocks is not None:  # a cell whose rows were left out is judged by its sums
+        own = np.diff(blocks.offsets)
+        number, squares = np.where(own > 0, own, number), np.where(own > 0, blocks.squares(), squares)
+    return np.maximum(squares, sums.variance) if model_variance else squares, number
+
+
+def student_reach(number: Floats, level: float) -> Floats:
+    """|ΣD|/sqrt(ΣD²) from which the test of `residual_p_values` rejects at a level; infinite where it never does."""
+    from scipy.special import stdtrit
+
+    freedom = np.maximum(number - 1.0, 1.0)
+    t = -stdtrit(freedom, 0.5 * level)
+    reach = t * np.sqrt(number / (freedom + t * t))
+    return np.asarray(np.where((number >= 2.0) & (np.exp2(np.maximum(1.0 - number, -1000.0)) <= level), reach, np.inf))
 
 
 def _student(total: Floats, noise: Floats, number: Floats) -> Floats:

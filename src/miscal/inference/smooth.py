@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from miscal.inference.aggregates import NullSummary, max_statistic_p, root
+from miscal.inference.aggregates import NullSummary, max_statistic_p, root, seminorm_interval, upper_quantile
 from miscal.inference.sums import effective_events_of
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
 DRAWS = 199
+OWN_DRAWS = 99  # of the noise that the data have
 EVENTS = 25  # expected on both sides, for the masses to be normal
 BLOCK = 1 << 18  # rows whose squares are held at once
 NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
@@ -26,20 +28,29 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
     The residual mass of each node of the grid is drawn as a normal of the variance that its rows have under the null;
     each draw goes through the whole search of the bandwidth. Rows of one cluster lie on many nodes at once, which nodes
     drawn one by one cannot show: with clusters there is no p-value.
+
+    The interval is that of a seminorm, though the value is none. For residuals r, noise e and σ = v + u, v and u being
+    the values of r and of e, the smoothed error of r + e is at most s(r, σ) + s(e, σ) <= s(r, v) + s(e, u) = σ,
+    because s falls with the bandwidth; so the value of r + e is at most v + u.
     """
     if pair.cluster is not None:
         return NullSummary.unknown(value, "no p-value with clusters")
     if effective_events_of(pair) < EVENTS:
         return NullSummary.unknown(value, f"no p-value: fewer than {EVENTS} events are expected")
-    deviation = node_deviations(pair, NODES, null)
     rng = np.random.default_rng(random_state)
 
-    def block(_first: int, count: int) -> np.ndarray:
+    def block(deviation: np.ndarray, _first: int, count: int) -> np.ndarray:
         masses = (rng.normal(size=deviation.size) * deviation for _ in range(count))
         return np.array([fixed_point(spectrum_of(mass), ROUGH, value) for mass in masses])
 
-    found = max_statistic_p(value, block, draws, at_least=draws, method="simulation on a grid")
-    return replace(found, interval=(math.nan, math.nan))  # no seminorm: how far noise can move it is not known
+    model, happened = (node_deviations(pair, NODES, kind) for kind in (null, "residual"))
+    found = max_statistic_p(value, partial(block, model), draws, at_least=draws, method="simulation on a grid")
+    quantile = found.quantile
+    if null != "residual":
+        # The noise that the data have; nodes at which nothing happened by luck keep the model's share of it.
+        wider = math.sqrt(max(1.0, float(happened @ happened) / max(float(model @ model), 1e-300)))
+        quantile = max(wider * quantile, upper_quantile(block(happened, 0, OWN_DRAWS)))
+    return replace(found, interval=seminorm_interval(value, quantile))
 
 
 def node_deviations(pair: Pair, steps: int, null: str) -> np.ndarray:

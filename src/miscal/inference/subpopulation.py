@@ -6,14 +6,15 @@ The whole maximum is simulated.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from miscal.engines.subpopulations import Lists, Ordered, Search
-from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval
+from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval, upper_quantile
+from miscal.inference.beyond import rates_as_happened
 from miscal.inference.nulls import Steps, seed_of
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
@@ -21,6 +22,7 @@ from miscal.pairs import Pair
 
 LIMIT = 2e8  # rows times draws above which nothing is simulated
 LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
+OWN_DRAWS = 199  # of the noise that the data have, for the interval
 LANES = 16  # draws that walk together
 MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
@@ -132,12 +134,26 @@ def _simulated(
         return made[-1]
 
     summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
+    if not flips:
+        own = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed_of(state))
+        drawn = _walked_maxima(rows, lists, scale, statistic, own, 0, OWN_DRAWS)
+        reach = upper_quantile(drawn) * _wider(found.stats, values)
+        summary = replace(summary, interval=seminorm_interval(summary.value, reach))
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     if flips and pair.cluster is not None:
         words += ", one sign a cluster"
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
     return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
+
+
+def _wider(stats: np.ndarray, values: np.ndarray) -> float:
+    """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
+    from miscal.kernels.subpopulation import PREDICTED, TOTAL, WEIGHT
+
+    rates = np.clip((stats[:, PREDICTED] + stats[:, TOTAL]) / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
+    worst, every = rates[int(np.argmax(values))], rates[0]
+    return math.sqrt(max(1.0, worst * (1.0 - worst) / max(every * (1.0 - every), 1e-300)))
 
 
 def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -195,6 +211,8 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides."""
     from scipy.special import erfc
 
+    from miscal.kernels.subpopulation import PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
+
     unit = deviations(stats)[0]
     judged = (effective_events(stats) >= EVENTS) & (values < LARGEST)
     judged[0] = True
@@ -206,7 +224,10 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     average = _mean_of_largest(tests, statistic)
     worst = float(values[judged].max())
     p_value = float(np.nanmin(adjusted))
-    interval = seminorm_interval(worst, critical * unit)
+    rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
+    largest = stats[0, WEIGHT2] * rate * (1.0 - rate)
+    wider = math.sqrt(max(1.0, float(largest / max(stats[0, VARIANCE], 1e-300)))) * _wider(stats, values)
+    interval = seminorm_interval(worst, critical * unit * wider)
     summary = NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
     method = (
         f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "

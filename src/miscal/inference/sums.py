@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
 from miscal.pairs import Pair
@@ -15,7 +15,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
-MOST_LEVELS = 100  # outcomes beyond which a response is not a class
 
 
 @dataclass(frozen=True)
@@ -143,36 +142,3 @@ def effective_events_of(pair: Pair) -> float:
     if pair.first is not None and pair.second is not None:
         size = float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)
     return min(mean, 1.0 - mean) * size
-
-
-def weights_depend_on_outcome(weight: ArrayLike | None, outcome: ArrayLike) -> bool:
-    """Tell whether weights are constant within each outcome and differ between them.
-
-    So they are after negatives were down-sampled; the Bernoulli null is then wrong (its z has a standard deviation of
-    .4 in place of 1) and the sign-flip null is used. Rows of weight 0 are passed over; at least two rows of each of
-    two outcomes are needed to say so.
-
-    Examples
-    --------
-    >>> weights_depend_on_outcome([1, 1, 10, 10], [1, 1, 0, 0])
-    True
-    >>> weights_depend_on_outcome([1, 2, 10, 10], [1, 1, 0, 0])
-    False
-    """
-    if weight is None:
-        return False
-    weights, outcomes = np.asarray(weight, dtype=np.float64), np.asarray(outcome)
-    kept = weights > 0.0
-    weights, outcomes = weights[kept], outcomes[kept]
-    levels = []
-    if weights.size == 0 or np.unique(weights[:1000]).size > MOST_LEVELS or np.ptp(weights) == 0.0:
-        return False
-    distinct = np.unique(outcomes)
-    if distinct.size > MOST_LEVELS:
-        return False
-    for level in distinct:
-        inside = weights[outcomes == level]
-        if inside.size < 2 or np.ptp(inside) > 1e-9 * inside[0]:
-            return False
-        levels.append(float(inside[0]))
-    return len(levels) >= 2 and max(levels) > min(levels) * (1.0 + 1e-9)

@@ -8,6 +8,7 @@ below, so both tails keep their relative precision.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from miscal.inference.aggregates import (
     walk_range,
 )
 from miscal.inference.cells import Null
+from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import seed_of
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums
 
@@ -105,6 +107,8 @@ def kuiper_p_value(
     distinct: int,
     events: float,
     null: Null = "bernoulli",
+    happened: float = 0.0,
+    model_variance: bool = False,
     rows: CellRows | None = None,
     ties: Sums | None = None,
     weighted: bool = False,
@@ -124,6 +128,10 @@ def kuiper_p_value(
         Distinct keys.
     events
         Expected events of the rarer side; with weights the effective number (`effective_events`).
+    happened
+        Σw²(y-p)²: the noise that the data have, where it is larger, is the interval's.
+    model_variance
+        With clusters: 0/1 outcomes of weights that do not depend on them, which can be drawn by cluster.
     rows
         Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
     ties
@@ -146,30 +154,34 @@ def kuiper_p_value(
     (0.011, 'Brownian range', 0.016)
     """
     value = float(value)
+    wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
     deviation = math.sqrt(max(float(variance), 0.0)) / float(weight) if weight > 0.0 else math.nan
     clustered = null == "residual" and rows is not None and rows.cluster is not None
     enough = events >= EFFECTIVE_EVENTS
     affordable = rows is not None and rows.probability.size * draws <= SIMULATION_LIMIT
     if not clustered and enough and distinct >= DISTINCT:
-        return _brownian(value, deviation, "Brownian range")
+        return _brownian(value, deviation, "Brownian range", wider)
     if ties is not None and null == "bernoulli":
         return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
     if rows is not None and (affordable or clustered):
         if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
             draws = max(FLOOR_DRAWS, int(SIMULATION_LIMIT // rows.probability.size))
-        return simulated_walk(value, rows, null=null, draws=draws, stop=stop, random_state=random_state)
+        options: Any = {"null": null, "draws": draws, "stop": stop, "random_state": random_state}
+        found = simulated_walk(value, rows, by_cluster=clustered and model_variance, **options)
+        return replace(found, interval=seminorm_interval(value, wider * found.quantile))
     if enough:
-        return _brownian(value, deviation, "Brownian range, conservative with ties")
+        return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
     return NullSummary.unknown(value, "too small to judge")
 
 
-def _brownian(value: float, deviation: float, method: str) -> NullSummary:
+def _brownian(value: float, deviation: float, method: str, wider: float) -> NullSummary:
     if deviation == 0.0:  # certain predictions: no noise at all
         p_value = 1.0 if value <= 1e-12 else 0.0
         return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
     quantile = RANGE_QUANTILE * deviation
     p_value = float(brownian_range_p(value / deviation))
-    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, seminorm_interval(value, quantile), method)
+    interval = seminorm_interval(value, wider * quantile)
+    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
 
 
 def simulated_walk(
@@ -177,15 +189,27 @@ def simulated_walk(
     rows: CellRows,
     *,
     null: Null = "bernoulli",
+    by_cluster: bool = False,
     draws: int = DRAWS,
     stop: int | None = STOP,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
-    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise."""
+    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
+
+    by_cluster : outcomes are drawn by cluster in place of flipping signs, where that can be afforded
+    """
     from miscal.kernels.simulate import draw_walks
 
     seed = seed_of(random_state)
     total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
+    if by_cluster and drawn_by_cluster(rows, draws):
+        still = np.zeros(rows.cells)
+        stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
+
+        def drawn(first: int, count: int) -> Floats:
+            return walk_range(still, stream.block(first, count), unit_weight)
+
+        return max_statistic_p(value, drawn, draws, stop, method=stream.words)
     nothing = np.empty(0)
     flips = null == "residual"
     weight = nothing if rows.weight is None else rows.weight

@@ -70,7 +70,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
     pools = _pools(p, spec)
     sums = pools.sums()
-    noise = choose_null(outcome_pair(p), spec.null)
+    noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = sums.errors(sums.apart, spec.norm)
     drawn = _drawn_errors(p, pools, sums, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")

@@ -21,10 +21,11 @@ from miscal.engines.memory import mean_tally, tally
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.shrinkage import Shrunken, shrink
 from miscal.metrics.arrays import Given, Norm, aggregate
-from miscal.metrics.pooled import DRAWS, Pooled, pooled, pooled_of, worst_cell
+from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
 from miscal.metrics.score.binned import Bins, tally_error
 from miscal.metrics.score.regression import in_the_large
 from miscal.metrics.tables import also_of_tables
+from miscal.metrics.tested import levels_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
 from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
@@ -170,8 +171,6 @@ def probability_calibration_error(
     return tally_error(mean_tally(pair, BinPooling(pair.predicted, Ranges(edges))), norm)
 
 
-MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
-LEAST_DRAWS = 199
 FURTHEST = 20.0  # shift in log-odds by which predictions that are not certain can be put right in total
 
 
@@ -189,9 +188,10 @@ def by_field(
 ) -> Result:
     """Calibration by the levels of a field, every level tested; several fields are crossed.
 
-    Each distinct value is a level, missing is one, none is dropped or lumped; crossed fields have the combinations that
-    occur. The table has for each level rows, events, predicted, observed, ratio, gap with its simultaneous interval,
-    p-value (exact where rows are few) and Holm's; and
+    The p-value is that of four tests together, the average error, chi-square, the largest level and the total
+    (`result.tests` has each by itself). Each distinct value is a level, missing is one, none is dropped or lumped;
+    crossed fields have the combinations that occur. The table has for each level rows, events, predicted, observed,
+    ratio, gap with its simultaneous interval, p-value (exact where rows are few) and Holm's; and
 
     - shrunken, shrunken_low, shrunken_high: the gap drawn towards its parent's (or that of all rows) by as much as its
       noise asks for (empirical Bayes), and the 95% interval of each by itself. Order levels by it: a level of 12 rows
@@ -235,29 +235,26 @@ def by_field(
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
         "target": compared.target, "random_state": random_state,
     }  # fmt: skip
-    return field_result(found, levels, settings, apart)
+    return field_result(found, levels, settings, apart, norm=norm)
 
 
 def _plain(names: str | Sequence[str]) -> str | list[str]:
     return names if isinstance(names, str) else list(names)
 
 
-def draws_for(cells: int) -> int:
-    """How many draws so many levels get."""
-    return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
-
-
 def field_result(
-    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
+    found: Pooled,
+    levels: Nested,
+    settings: Mapping[str, Any],
+    apart: tuple[float, Pooled] | None = None,
+    norm: Norm = "l1",
 ) -> Result:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
     field, weight = settings["column"], found.sums.weight
     shrunken = _shrunken(found, levels, apart)
-    value, floor = found.summary.value, found.summary.noise_floor
-    share = min(1.0, floor / value) if value > 0 else math.nan
+    share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
     columns = dict(found.columns)
-    if levels.names:
-        columns["parent"] = list(levels.names[0])
+    columns |= {"parent": list(levels.names[0])} if levels.names else {}
     columns |= {
         "events": found.sums.observed,
         "shrunken": shrunken.gap,
@@ -282,13 +279,15 @@ def field_result(
     if levels.parts:
         extra["parts"] = [list(part) for part in levels.parts]
     words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1 else "All of it may be noise."
+    words = "" if math.isnan(share) else words
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
     return found.result(
         f"Calibration by {field if isinstance(field, str) else ' and '.join(field)}",
         "field",
         {**settings, **used},
         extra,
-        method=found.method if math.isnan(share) else f"{found.method} {words}",
+        tested=levels_tested(found, norm, found.summary.draws),
+        words=words,
         table=Table(columns),
     )
 

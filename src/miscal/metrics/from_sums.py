@@ -20,17 +20,18 @@ from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
-from miscal.metrics.field import draws_for, field_result
-from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, pooled_of
+from miscal.inference.weights import sums_depend_on_outcome
+from miscal.metrics.field import field_result
+from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, draws_for, pooled_of
 from miscal.metrics.score.losses import isotonic_rates
 from miscal.metrics.score.result import score_result
+from miscal.metrics.tested import grid_edges, levels_tested, score_tested, variable_tested
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
 
-GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 
@@ -52,7 +53,8 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = walked(grid, noise, random_state)
     assert along is not None
-    made = score_result(found, grid_rows(grid), along, settings)
+    tested = score_tested(found, grid, "l1", along[1].p_value)
+    made = score_result(found, grid_rows(grid), along, tested, settings)
     extra = dict(made.extra)
     if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
@@ -75,7 +77,10 @@ def variable_from_sums(
     found = pooled_of(bins, noise, random_state=random_state)
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = None if grid is None else walked(grid, noise, random_state)
-    return variable_result(found, [name], settings, extra or {}, along)
+    if grid is None or along is None:
+        return variable_result(found, [name], settings, extra or {}, tested=levels_tested(found, "l1"))
+    tested = variable_tested(found, grid, along[1].p_value)
+    return variable_result(found, [name], settings, extra or {}, along, tested)
 
 
 def field_from_sums(name: str, levels: Tally, noise: Noise, *, target: str, random_state: int = 0) -> Result:
@@ -133,6 +138,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
         distinct=made.distinct,
         events=events,
         null=noise.null,
+        happened=float(sums.residual2.sum()),
         ties=sums,
         weighted=grid.weighted,
         random_state=random_state,
@@ -155,7 +161,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     added = add_up(source, roles, settings["target"], requests)
     first = added.tallies[0]
     assert first is not None
-    noise = noise_of_sums(outcome_weights=added.outcome_weights)
+    noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights))
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
         return field_from_sums(name, first, noise, **common)
@@ -170,6 +176,4 @@ def _grid(cells: Ranges, predictions: Predictions, name: str) -> np.ndarray:
     """A fine grid that has the edges of the cells."""
     if name == SCORE:
         return np.unique(np.append(GRID, cells.edges))
-    values = predictions.columns[name].values
-    shares = np.linspace(0.0, 1.0, GRID_CELLS + 1)
-    return np.unique(np.append(np.quantile(values[~np.isnan(values)], shares), cells.edges) + 0.0)
+    return grid_edges(predictions.columns[name].values, cells.edges)

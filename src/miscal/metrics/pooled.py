@@ -19,8 +19,9 @@ from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
-from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band
+from miscal.inference.omnibus import Omnibus
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
@@ -28,9 +29,9 @@ from miscal.inference.sums import (
     effective_events,
     effective_events_of,
     rows_of_cells,
-    weights_depend_on_outcome,
 )
 from miscal.inference.walks import kuiper_p_value
+from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
@@ -39,6 +40,8 @@ from miscal.results import Result, Table
 Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 MANY_ROWS = 20_000
+MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
+LEAST_DRAWS = 199
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
 
 
@@ -55,11 +58,14 @@ OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend 
 BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
 
 
-def choose_null(pair: Pair, null: str) -> Noise:
-    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them."""
+def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
+
+    classes : (n, K) probabilities, where the outcomes of the pair are classes
+    """
     if null not in ("bernoulli", "residual"):
         raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
-    if pair.weight is not None and pair.binary and weights_depend_on_outcome(pair.weight, pair.observed):
+    if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:
         return Noise("residual", "Sign-flip null, one sign a cluster.")
@@ -68,6 +74,16 @@ def choose_null(pair: Pair, null: str) -> Noise:
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL
+
+
+def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
+    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
+    if pair.weight is None or not pair.binary:
+        return False
+    if classes is None:
+        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
+    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)
 
 
 @dataclass(frozen=True)
@@ -94,8 +110,10 @@ class Pooled:
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
-            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows
-        )
+            sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows,
+            model_variance=bool(self.drawn["model_variance"]),
+        )  # fmt: skip
+        low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
         error, band_low, band_high = consistency_band(sums, **self.drawn)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,27 +161,32 @@ class Pooled:
         settings: Mapping[str, Any],
         extra: Mapping[str, Any],
         *,
-        p_value: float | None = None,
-        method: str | None = None,
+        tested: Omnibus | None = None,
+        words: str = "",
         table: Table | None = None,
-        least: float | None = None,
     ) -> Result:
-        """The record of it; the p-value, how it was made and the table are those of the cells unless given.
+        """The record of it; the p-value and how it was made are those of the error unless tests are given.
 
-        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so, NaN draws no such line.
+        words : what else is to be said of the method
+        A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
-        floor = least if least is not None else p_floor(self.summary) if p_value is None else math.nan
+        least, made = p_floor(self.summary), self.method
+        if tested is not None:
+            least = 1.0 / (1.0 + tested.draws) if tested.bound else math.nan
+            names, alone = zip(*tested.parts, strict=True)
+            extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
+            made = f"{made} {tested.words}"
         return Result(
             name=name,
             kind=kind,
             value=self.summary.value,
             noise_floor=self.summary.noise_floor,
-            p_value=self.summary.p_value if p_value is None else p_value,
+            p_value=self.summary.p_value if tested is None else tested.p_value,
             interval=self.summary.interval,
-            method=self.method if method is None else method,
+            method=f"{made} {words}".strip(),
             table=self.table if table is None else table,
             settings=settings,
-            extra=extra if math.isnan(floor) else {**extra, "p_least": floor},
+            extra=extra if math.isnan(least) else {**extra, "p_least": least},
         )
 
     @property
@@ -173,19 +196,17 @@ class Pooled:
         return f"{self.noise.reason} {self.summary.draws} draws.{sparse}"
 
 
+def draws_for(cells: int) -> int:
+    """How many draws so many levels get."""
+    return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
+
+
 def p_floor(summary: NullSummary, times: float = 1.0) -> float:
     """The p-value where no draw reached the value, so that it can only be bounded; NaN where it is more than a bound.
 
     times : by how much the p-value was multiplied since
     """
     return times / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
-
-
-def with_missing(summary: NullSummary, of_missing: float) -> tuple[float, float]:
-    """The p-value of a walk and of the missing values by Bonferroni, and its bound if the walk's own is one."""
-    other = 1.0 if math.isnan(of_missing) else of_missing
-    least = p_floor(summary, 2.0) if summary.p_value <= other else math.nan
-    return min(1.0, 2.0 * min(summary.p_value, other)), least
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -260,11 +281,9 @@ def walk_summary(
     from miscal.engines.walks import DISTINCT, walk
 
     walked = walk(pair, key, locate=locate)
-    weight, variance = walked.weight, walked.variance
-    if noise.null == "residual":
-        residual = pair.observed - pair.predicted
-        second = 1.0 if pair.second is None else pair.second
-        variance = float(np.sum(second * residual * residual))
+    weight, residual = walked.weight, pair.observed - pair.predicted
+    happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
+    variance = happened if noise.null == "residual" else walked.variance
     events = min(walked.expected) if pair.weight is None else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
@@ -286,6 +305,8 @@ def walk_summary(
         distinct=walked.distinct,
         events=events,
         null=noise.null,
+        happened=happened,
+        model_variance=pair.binary and pair.count is None and not noise.outcome_weights,
         rows=rows,
         ties=ties,
         weighted=pair.weight is not None,

@@ -364,6 +364,13 @@ def group_residuals(rows: Ranked) -> np.ndarray:
     return total.reshape(-1, bins, p.n_classes)
 
 
+def ranked_places(rows: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ranked probabilities of all rows, the ranks of what occurred, and the bin of each row."""
+    shares, rank, values = _ranked_rows(rows, 0, rows.predictions.rows)
+    values = rows.values if rows.measure.kind == GIVEN else values
+    return shares, rank, bin_index(rows.compared(values), rows.compared(rows.edges)).astype(np.int64)
+
+
 def rank_sums(rows: Ranked) -> RankSums:
     """Sums per bin, block by block on a few threads."""
     weights = outcome_pair(rows.predictions)

@@ -17,11 +17,13 @@ from miscal.engines.memory import mean_tally
 from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
+from miscal.inference.omnibus import Omnibus
 from miscal.metrics.arrays import Given, Norm, variable_columns
 from miscal.metrics.curves import curve_of
-from miscal.metrics.pooled import Pooled, p_floor, pooled, walk_summary, with_missing, worst_cell
+from miscal.metrics.pooled import Pooled, draws_for, pooled, walk_summary, worst_cell
 from miscal.metrics.score.binned import tally_error
 from miscal.metrics.tables import also_of_tables
+from miscal.metrics.tested import levels_tested, variable_grid, variable_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
 from miscal.pooling.cells import Pooling, Ranges
@@ -110,12 +112,13 @@ def by_variable(
     random_state: int = 0,
     curve: bool = True,
 ) -> Result:
-    """Calibration along a variable: the error over its ranges, with a p-value from the walk ordered by the variable.
+    """Calibration along a variable: the error over its ranges, with a p-value from several tests along it.
 
-    Missing values are a range of their own. The p-value is that of Kuiper's walk along the variable (ties pooled);
-    where values are missing it is combined with the missing range's own by Bonferroni. Several variables are crossed,
-    and the p-value is then the aggregate's. With `curve` the smooth curves of observed, predicted and gap are kept too
-    (`extra["curve"]`), for the plot; leave them out to save their time.
+    Missing values are a range of their own. The p-value is that of five tests together (`result.tests` has each by
+    itself): the total, a trend, a bend and a smooth curve along the variable, and the largest range, missing values
+    among them. Several variables are crossed; the tests are then those of `by_field`. With
+    `curve` the smooth curves of observed, predicted and gap are kept too (`extra["curve"]`), for the plot; leave them
+    out to save their time.
 
     Examples
     --------
@@ -134,7 +137,10 @@ def by_variable(
     plain = bins if isinstance(bins, int) else [float(edge) for edge in bins]
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     if len(columns) != 1 or columns[0].nominal:
-        return variable_result(found, [column.name for column in columns], settings)
+        names = [column.name for column in columns]
+        return variable_result(
+            found, names, settings, tested=levels_tested(found, norm, draws_for(found.sums.rows.size))
+        )
     extra: dict[str, Any] = {"column_kind": columns[0].kind, "integer": columns[0].integer}
     values = columns[0].values
     known = ~np.isnan(values)
@@ -142,13 +148,17 @@ def by_variable(
         made = variable_result(found, [columns[0].name], settings, extra)
         words = f"{found.noise.reason} p-value: that of the missing values, there are no others."
         return replace(made, p_value=float(found.adjusted[-1]), method=words)
+    cells = found.tally.cells
+    assert isinstance(cells, Ranges)
     rows = compared if known.all() else compared.take(np.flatnonzero(known))
     key = np.ascontiguousarray(values[known], dtype=np.float64)
     along = walk_summary(rows, key, noise=found.noise, random_state=random_state)
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
-    return variable_result(found, [columns[0].name], settings, extra, along)
+    grid = variable_grid(compared, np.ascontiguousarray(values, dtype=np.float64), cells)
+    tested = variable_tested(found, grid, along[1].p_value, (compared, values))
+    return variable_result(found, [columns[0].name], settings, extra, along, tested)
 
 
 def variable_result(
@@ -157,22 +167,20 @@ def variable_result(
     settings: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
     along: tuple[Walk, NullSummary] | None = None,
+    tested: Omnibus | None = None,
 ) -> Result:
     """The record of the ranges; of one variable with the walk along it and how its range compares with noise."""
     column = names[0] if len(names) == 1 else list(names)
     more = {"tally": found.tally, "worst": worst_cell(found), "column": column, **(extra or {})}
-    p_value, least, method = found.summary.p_value, p_floor(found.summary), found.method
+    words = ""
     if along is not None:
         walked, summary = along
-        p_value, least = summary.p_value, p_floor(summary)
-        if isinstance(found.tally.cells, Ranges) and found.tally.cells.missing:
-            p_value, least = with_missing(summary, float(found.tests.p_value[-1]))
         ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
         more |= {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
-        method = f"{found.noise.reason} p-value: walk along the variable ({summary.method})."
+        more["kuiper_p_value"] = summary.p_value
+        words = f"Walk along the variable: {summary.method}."
     name = f"Calibration by {' and '.join(names)}"
-    settings = {"column": column, **settings}
-    return found.result(name, "variable", settings, more, p_value=p_value, method=method, least=least)
+    return found.result(name, "variable", {"column": column, **settings}, more, tested=tested, words=words)
 
 
 def density_of(values: np.ndarray, compared: Pair, *, integer: bool) -> dict[str, list[float]]:

@@ -11,9 +11,10 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
+from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks
 from miscal.inference.variation import Draws, matched_size
 from miscal.metrics.arrays import Given, Norm, aggregate
-from miscal.metrics.pooled import DRAWS, choose_null
+from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.rank_sums import (
     Bins,
     Measure,
@@ -26,6 +27,7 @@ from miscal.metrics.rank_sums import (
     measure_of,
     rank_sums,
     ranked,
+    ranked_places,
 )
 from miscal.metrics.tables import also_of_tables
 from miscal.pairs import outcome_pair
@@ -175,8 +177,9 @@ def by_variation(
     """Calibration of the predictions' variation: the error with its noise floor, p-value and bins.
 
     The noise floor and the p-value come from drawing the ranks' frequencies of each bin from a multinomial with the
-    bin's mean ranked probabilities, which is conservative, and computing the whole error on each draw; with clusters or
-    weights that depend on the outcome the multinomial is as noisy as the residuals are. With few rows in a bin the
+    bin's mean ranked probabilities, which is conservative, and computing the whole error on each draw; with up to 1,000
+    clusters each row's rank is drawn, ranks of a cluster being as alike as they are in the data; with more of them, or
+    weights that depend on the outcome, the multinomial is as noisy as the residuals are. With few rows in a bin the
     observed entropy is low by itself: the noise floor holds that bias.
 
     Parameters
@@ -212,8 +215,8 @@ def by_variation(
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
     rows = ranked(p, measure, bins, strategy, range)
     sums = rank_sums(rows)
-    noise = choose_null(outcome_pair(p), null)
-    drawn = _draws(rows, sums, noise.null, random_state, corrected=corrected)
+    noise = choose_null(outcome_pair(p), null, p.probability)
+    drawn = _draws(rows, sums, noise, random_state, corrected=corrected)
     table = _table(sums, measure, drawn, corrected=corrected)
     filled = sums.weight > 0
     value, values = (
@@ -227,7 +230,7 @@ def by_variation(
         noise_floor=summary.noise_floor,
         p_value=summary.p_value,
         interval=(np.nan, np.nan),
-        method=f"{noise.reason} {summary.draws} multinomial draws of the ranks. {NO_INTERVAL}",
+        method=f"{noise.reason} {summary.draws} draws of the ranks. {NO_INTERVAL}",
         table=table,
         settings={
             "variation": measure.name,
@@ -246,11 +249,19 @@ def by_variation(
     )
 
 
-def _draws(rows: Ranked, sums: RankSums, null: str, random_state: int, *, corrected: bool) -> np.ndarray:
+def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
     made = Draws(sums.predicted[filled], sums.size[filled])
-    if null == "residual":
+    p = rows.predictions
+    if p.cluster is not None and not noise.outcome_weights and _affordable(p):
+        shares, rank, place = ranked_places(rows)
+        weight = np.ones(p.rows) if p.weight is None else p.weight
+        place = np.searchsorted(filled, place)
+        drawn = clustered_ranks(shares, rank, place, weight, p.cluster, DRAWS, random_state)
+        plain = rows.measure(drawn)
+        return bias_corrected(rows.measure, plain, drawn, made.size) if corrected else plain
+    if noise.null == "residual":
         residual = group_residuals(rows)[:, filled]
         size = matched_size(residual, made.shares, sums.weight[filled], made.size, sums.rows[filled])
         slope = rows.measure.slope(made.shares, size)
@@ -261,6 +272,12 @@ def _draws(rows: Ranked, sums: RankSums, null: str, random_state: int, *, correc
         return bias_corrected(rows.measure, plain, shares, made.size) if corrected else plain
 
     return made.observed(variation, DRAWS, random_state)
+
+
+def _affordable(p: Predictions) -> bool:
+    """Whether there are few enough clusters, of few enough rows, to draw each row's rank."""
+    few = p.count is None and p.rows * DRAWS * p.n_classes <= 2 * LIMIT
+    return bool(few and p.cluster is not None and np.unique(p.cluster).size <= MOST_CLUSTERS)
 
 
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:

@@ -185,7 +185,7 @@ class Entry:
     def every(self) -> str:
         """Week or month, as the result of periods says."""
         word = self.extra.get("every")
-        return word if word in ("week", "month") else "period"
+        return word if word in ("week", "month", "quarter", "year") else "period"
 
     @property
     def note(self) -> str:

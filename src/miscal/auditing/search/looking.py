@@ -183,7 +183,7 @@ def walk_of(result: Result, part: Part) -> tuple[float, int, int] | None:
         return None
     low, high = bin_index(np.asarray(ends, dtype=np.float64), part.edges).tolist()
     start = low + 1 if low < high and ends[0] > part.edges[1] else low
-    return float(result.p_value), int(start), int(high)
+    return float(result.extra.get("kuiper_p_value", result.p_value)), int(start), int(high)
 
 
 def suspicion(result: Result, group: Group) -> float:

@@ -110,20 +110,25 @@ def monday(day: Any) -> Any:
     return day - (day + 3) % 7
 
 
+MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+
+
 def calendar_edges(days: np.ndarray, every: str, most: int = MOST_PERIODS) -> np.ndarray:
-    """Edges of the days, weeks (from Monday) or months that hold some days.
+    """Edges of the days, weeks (from Monday), months, quarters or years that hold some days.
 
     Ranges are closed on the right, so that an edge stands just before the first moment of its period. Of more than
     `most`, those without a day are joined to the one before (a date of 9999 makes no 96,000 months), then neighbours.
     """
-    whole, length = np.floor(days).astype(np.int64), 7 if every == "week" else 1
+    whole, months = np.floor(days).astype(np.int64), MONTHS_OF.get(every, 0)
+    length = months or (7 if every == "week" else 1)
     place = monday(whole) if every == "week" else whole
-    if every == "month":
+    if months:
         place = whole.astype("M8[D]").astype("M8[M]").astype(np.int64)
+        place -= place % months
     first, last = int(place.min()), int(place.max())
     starts = np.arange(first, last + 1, length) if (last - first) // length < most else np.unique(place)
     starts = np.append(starts[:: -(-starts.size // most)], last + length)
-    if every == "month":
+    if months:
         starts = starts.astype("M8[M]").astype("M8[D]").astype(np.int64)
     return np.nextafter(starts.astype(np.float64), -np.inf)
 

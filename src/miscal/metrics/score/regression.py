@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.engines.sums import NO_WEIGHT
+from miscal.inference.intervals import total_reach
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -63,7 +64,7 @@ def calibration_slope_intercept(
     Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
     log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
     Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
-    the log scale. A single class or a single score gives NaN: nothing can be fitted.
+    the log scale, with the noise of what was observed. A single class or a single score gives NaN: nothing can be fitted.
 
     Examples
     --------
@@ -112,6 +113,8 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
     class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
     """
+    from scipy.special import stdtrit
+
     theta = np.array([0.0, 1.0])
     free = np.array([True, free_slope])
     loss, gradient, hessian = _derivatives(pair, theta)
@@ -132,9 +135,13 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
         loss, gradient, hessian = state
     if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
         return [NOTHING] * int(free.sum())
+    reach = NORMAL_95
+    if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
+        groups = max(int(np.unique(pair.cluster).size), 2)
+        reach = float(-stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
     spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, hessian, free)), 0.0))
     return [
-        Estimate(float(value), float(value - NORMAL_95 * error), float(value + NORMAL_95 * error))
+        Estimate(float(value), float(value - reach * error), float(value + reach * error))
         for value, error in zip(theta[free], spread, strict=True)
     ]
 
@@ -172,17 +179,14 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
 
 
 def _ratio(pair: Pair) -> Estimate:
-    """Predicted / observed; under calibration the relative error of the observed total is sd / predicted."""
-    from miscal.engines.walks import walk_totals
-
+    """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     weight = 1.0 if pair.first is None else pair.first
     predicted = float(np.sum(pair.predicted * weight))
     observed = float(np.sum(pair.observed * weight))
-    variance = walk_totals(pair)[1]
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
-    spread = NORMAL_95 * math.sqrt(variance) / observed
+    spread = total_reach(pair, np.minimum(pair.predicted / ratio, 1.0)) / observed
     widest = math.log(np.finfo(np.float64).max)
     return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
 

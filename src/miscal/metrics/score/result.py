@@ -12,6 +12,7 @@ from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.inference.aggregates import NullSummary
+from miscal.inference.omnibus import Omnibus
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import Norm
@@ -21,6 +22,7 @@ from miscal.metrics.score.losses import area_under_curve, decomposed, isotonic_r
 from miscal.metrics.score.regression import Estimate, has_log_odds, slope_intercept
 from miscal.metrics.score.smooth import smooth_error
 from miscal.metrics.tables import also_of_tables
+from miscal.metrics.tested import score_grid, score_tested
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 
@@ -42,7 +44,8 @@ def by_score(
 ) -> Result:
     """Calibration by score: the expected calibration error with its noise floor, interval, p-value and bins.
 
-    The p-value compares the error with draws of the outcomes from the predictions (or sign flips, where clusters or
+    The p-value is that of three tests together, the error, Kuiper's walk, and slope and intercept (`result.tests` has
+    each by itself), on draws of the outcomes from the predictions (or by cluster, or sign flips, where clusters or
     weights call for them); `extra` holds Kuiper's error with its own p-value, SmoothECE, slope, losses and the
     cumulative differences.
 
@@ -73,11 +76,13 @@ def by_score(
     plain = bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float))
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
-    return score_result(found, compared, walked, settings)
+    grid = score_grid(compared, pooling.cells.edges)
+    tested = score_tested(found, grid, norm, walked[1].p_value, compared)
+    return score_result(found, compared, walked, tested, settings)
 
 
 def score_result(
-    found: Pooled, compared: Pair, walked: tuple[Walk, NullSummary], settings: Mapping[str, Any]
+    found: Pooled, compared: Pair, walked: tuple[Walk, NullSummary], tested: Omnibus, settings: Mapping[str, Any]
 ) -> Result:
     """The record of the bins, and of the other numbers by score.
 
@@ -86,7 +91,7 @@ def score_result(
     """
     extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
-    return found.result("Calibration by score", "score", {**settings, **used}, extra)
+    return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
 
 def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int) -> dict[str, Any]:

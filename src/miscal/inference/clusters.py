@@ -1,0 +1,153 @@
+"""Outcomes that rows of a cluster share: drawn from the predictions, as alike within clusters as the residuals are.
+
+Flipped signs make residuals symmetric, and few clusters of skewed scores are not: tests by flips alarm too often. Here
+each row has the latent value ``x = sqrt(ρ)·u + sqrt(1 - ρ)·e``, u its cluster's and e its own, both normal, and the
+event happens where Φ(x) < p: each row is calibrated, and ρ makes the clusters' sums vary as they do in the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from miscal.inference.sums import CellRows, Floats, Integers
+
+LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
+MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
+TERMS = 8
+ALIKE = 0.95  # the largest ρ
+
+
+def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
+    """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
+    if rows is None or rows.cluster is None or rows.count is not None or rows.probability.size * draws > LIMIT:
+        return False
+    return bool(np.unique(rows.cluster).size <= MOST_CLUSTERS)
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone."""
+
+    cluster: Integers
+    alike: float
+    seed: int
+
+    @cached_property
+    def groups(self) -> int:
+        """Number of clusters."""
+        return int(self.cluster.max(initial=-1)) + 1
+
+    def draw(self, number: int) -> Floats:
+        """The values of one draw."""
+        random = np.random.default_rng([self.seed, number])
+        shared = random.standard_normal(self.groups)
+        own = random.standard_normal(self.cluster.size, dtype=np.float32)
+        return np.asarray(math.sqrt(self.alike) * shared[self.cluster] + math.sqrt(1.0 - self.alike) * own)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterDraws:
+    """Draws of Σw·y* of cells, studentised: the clusters' sums of residuals are given the size they have in data."""
+
+    words: str
+    mean: Floats
+    offsets: Integers
+    threshold: Floats
+    predicted: Floats
+    weight: Floats
+    latent: Latent
+    size: float
+    least: float
+
+    @classmethod
+    def of(cls, rows: CellRows, mean: Floats, seed: int) -> ClusterDraws:
+        """Draws of the cells of rows."""
+        from scipy.special import ndtri
+
+        assert rows.cluster is not None
+        cluster = np.unique(rows.cluster, return_inverse=True)[1].astype(np.int64)
+        weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
+        predicted, threshold = rows.probability, ndtri(rows.probability)
+        variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
+        own = np.bincount(cluster, weight * (rows.outcome - predicted))
+        squares = float(own @ own)
+        alike = likeness(threshold, weight, cluster, squares - variance)
+        size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
+        words = "outcomes drawn by cluster"
+        latent = Latent(cluster, alike, seed)
+        return cls(words, mean, rows.offsets, threshold, predicted, weight, latent, size, least)
+
+    def steps(self, number: int) -> Floats:
+        """Residuals w(y* - p) of one draw."""
+        residual = self.weight * ((self.latent.draw(number) < self.threshold) - self.predicted)
+        own = np.bincount(self.latent.cluster, residual, self.latent.groups)
+        return np.asarray(residual * (self.size / max(math.sqrt(float(own @ own)), self.least, 1e-300)))
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        filled = np.flatnonzero(np.diff(self.offsets))
+        out = np.tile(self.mean, (count, 1))
+        for place in range(count if filled.size else 0):
+            out[place, filled] += np.add.reduceat(self.steps(first + place), self.offsets[filled])
+        return out
+
+
+def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
+    """The ρ at which clusters' sums have `excess` more variance than rows that have nothing to do with each other.
+
+    ``Cov(y, y') = Σ_k ρ^k/k!·He_{k-1}(z)φ(z)·He_{k-1}(z')φ(z')`` at the thresholds z, z' (Mehler), added within
+    clusters.
+    """
+    finite = np.isfinite(threshold)
+    z = np.where(finite, threshold, 0.0)
+    density = np.where(finite, weight * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi), 0.0)
+    before, polynomial, factor, powers = np.zeros(z.size), np.ones(z.size), 1.0, []
+    for k in range(1, TERMS + 1):
+        factor *= k
+        each = polynomial * density
+        total = np.bincount(cluster, each)
+        powers.append((float(total @ total) - float(each @ each)) / factor)
+        before, polynomial = polynomial, z * polynomial - k * before
+    low, high = 0.0, ALIKE if excess > 0.0 and powers[0] > 0.0 else 0.0
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        below = sum(middle ** (k + 1) * power for k, power in enumerate(powers)) < excess
+        low, high = (middle, high) if below else (low, middle)
+    return high
+
+
+def clustered_ranks(
+    shares: Floats, rank: Integers, place: Integers, weight: Floats, cluster: Integers, draws: int, seed: int
+) -> Floats:
+    """Frequencies of the ranks of bins in draws by cluster, (draws, bins, ranks).
+
+    The rank that occurs is where the latent value falls among the ranked shares added up, (rows, ranks); `place` is
+    the bin of each row. Residuals of the first rank are studentised over clusters, those of the others with them.
+    """
+    from scipy.special import ndtri
+
+    ranks, bins = shares.shape[1], int(place.max()) + 1
+    threshold = np.ascontiguousarray(ndtri(np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)).T)
+    total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
+    mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
+    code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
+    first = shares[:, 0]
+    own, variance = np.bincount(code, weight * ((rank == 0) - first)), float(np.sum(weight**2 * first * (1.0 - first)))
+    squares = float(own @ own)
+    latent = Latent(code, likeness(threshold[0], weight, code, squares - variance), seed)
+    size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
+    made = np.empty((draws, bins, ranks))
+    for number in range(draws):
+        value = latent.draw(number)
+        drawn = np.zeros(rank.size, np.int64)
+        for border in threshold:
+            drawn += value > border
+        own = np.bincount(code, weight * ((drawn == 0) - first))
+        factor = size / max(math.sqrt(float(own @ own)), least, 1e-300)
+        share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total
+        made[number] = np.maximum(mean + factor * (share - mean), 0.0)
+    return np.asarray(made / np.maximum(made.sum(axis=2, keepdims=True), 1e-300))

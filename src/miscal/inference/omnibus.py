@@ -1,0 +1,225 @@
+"""One p-value of several complementary tests, all read off the same draws of the cells' sums.
+
+A result's p-value answers "is there anything here?", and no single statistic sees whatever can be there. The tests' own
+p-values are combined by the mean of their inverses, which the smallest dominates, and that is compared with the same of
+every draw: the price of looking several times is what the draws say. (The smallest alone is a little weaker where
+several tests see the same error: `studies/power.py`.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from miscal.inference.aggregates import BLOCK_VALUES, PooledError
+from miscal.inference.nulls import cell_draws
+from miscal.inference.sums import Floats, Integers, Sums
+
+PIECES = 200  # of equal information, into which a key is cut
+SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
+
+Statistic = Callable[[Floats], Floats]
+"""statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
+
+
+@dataclass(frozen=True)
+class Omnibus:
+    """The p-value of all tests together, and of each by itself: (words, p-value)."""
+
+    p_value: float
+    parts: tuple[tuple[str, float], ...]
+    draws: int
+    bound: bool
+
+    @property
+    def words(self) -> str:
+        """How it was made."""
+        return f"p-value: {_listed([name for name, _ in self.parts])} combined, on {self.draws} common draws."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def omnibus(
+    sums: Sums,
+    tests: Mapping[str, Statistic],
+    *,
+    draws: int,
+    known: Sequence[float] = (),
+    **drawn: Any,
+) -> Omnibus:
+    """Compare the inverses of some tests' p-values, added up, with those of draws of the cells.
+
+    Parameters
+    ----------
+    tests : statistics by name
+    known : p-values of some of the tests by other means, finer than the draws: where no draw reaches the data, the
+        p-value is their smallest, times the number of tests, if that is below the end of the draws' scale
+    drawn : see `cell_draws`
+
+    Examples
+    --------
+    >>> one = np.ones(2)
+    >>> sums = Sums(100 * one, 100 * one, 100 * one, 20 * one, 35 * one, 16 * one, 30 * one)
+    >>> omnibus(sums, of_levels(sums, PooledError(1.0)), draws=199, weighted=False).p_value
+    0.005
+    """
+    stream = cell_draws(sums, draws=draws, **drawn)
+    step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
+    values = np.empty((draws + 1, len(tests)))
+    values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+    for first in range(0, draws, step):
+        residual = stream.block(first, min(step, draws - first)) - sums.predicted
+        values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+    alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
+    p_value = float(_reached((1.0 / alone).sum(axis=1))[-1] / (draws + 1.0))
+    finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)
+    bound = p_value <= 1.5 / (draws + 1.0)
+    if bound and finer < p_value:
+        p_value, bound = finer, False
+    return Omnibus(p_value, tuple(zip(tests, alone[-1].tolist(), strict=True)), draws, bound)
+
+
+def _reached(values: Floats) -> Floats:
+    """How many values are at least as large as each, up to rounding."""
+    ordered = np.sort(values)
+    return np.asarray(values.size - np.searchsorted(ordered, values - 1e-9 * np.abs(values), side="left"), np.float64)
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+def of_levels(sums: Sums, error: PooledError) -> dict[str, Statistic]:
+    """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
+    scale = Deviance.of(sums)
+    return {
+        "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
+        "chi-square": lambda residual: scale(residual).sum(axis=1),
+        "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
+        "total": Quadratic.of(sums, np.ones((1, sums.rows.size))),
+    }
+
+
+def of_score(pieces: Pieces, error: PooledError) -> dict[str, Statistic]:
+    """Tests along the score: the error of its bins, the walk, and slope and intercept of the log-odds."""
+    mean = np.clip(pieces.sums.predicted / np.maximum(pieces.sums.weight, 1e-300), 1e-9, 1.0 - 1e-9)
+    odds = np.log(mean) - np.log1p(-mean)
+    weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
+    return {
+        "expected error": lambda residual: error(0.0 * weight, pieces.by_cell(residual), weight),
+        "Kuiper": walk_spans,
+        "slope and intercept": Quadratic.of(pieces.sums, np.stack([np.ones(odds.size), odds])),
+    }
+
+
+def of_variable(pieces: Pieces, *, missing: bool) -> dict[str, Statistic]:
+    """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
+
+    The last piece holds the missing values, where there are any; it is a range, and has no place.
+    """
+    known = pieces.sums.rows.size - missing
+    place = np.cumsum(pieces.sums.variance[:known])
+    place = (place - 0.5 * pieces.sums.variance[:known]) / max(float(place[-1]), 1e-300)
+    directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
+    directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
+    smooth = Quadratic.of(pieces.sums, directions)
+    scale = Deviance.of(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)))
+    nested = {name: Quadratic(smooth.basis[:, :degrees]) for name, degrees in SMOOTH.items()}
+    return {
+        **nested,
+        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
+    }
+
+
+def walk_spans(residual: Floats) -> Floats:
+    """Highest minus lowest partial sum."""
+    walk = np.cumsum(residual, axis=1)
+    return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The score test of some directions: squares of the residuals' components, scaled to be independent of each other.
+
+    The directions are made orthogonal one after the other, so that the first k of them are a test by themselves.
+    """
+
+    basis: Floats  # (cells, directions)
+
+    @classmethod
+    def of(cls, sums: Sums, directions: Floats) -> Quadratic:
+        """The test of directions (directions, cells), orthogonal with respect to the cells' variances."""
+        scale = np.sqrt(np.maximum(sums.variance, 0.0))
+        q, _ = np.linalg.qr((directions * scale).T)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return cls(np.where(scale[:, np.newaxis] > 0.0, q / scale[:, np.newaxis], 0.0))
+
+    def __call__(self, residual: Floats) -> Floats:
+        """Of residuals (draws, cells)."""
+        return np.asarray(((residual @ self.basis) ** 2).sum(axis=1))
+
+    def p_value(self, sums: Sums) -> float:
+        """Chi-square's, of the data."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
+
+
+@dataclass(frozen=True)
+class Deviance:
+    """Squared deviance residuals of cells: as many standard deviations as the binomial's tail is far out, squared."""
+
+    unit: Floats
+    size: Floats
+    mean: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, sums: Sums) -> Deviance:
+        """The scale of each cell."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
+            size, mean = sums.weight / unit, sums.predicted / unit
+            spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
+        return cls(unit, size, mean, np.where(np.isfinite(spread) & (spread > 0.0), spread, np.nan))
+
+    def __call__(self, residual: Floats) -> Floats:
+        """Of residuals (draws, cells); 0 where predictions are certain or the cell is empty."""
+        events = np.clip(residual / self.unit + self.mean, 0.0, self.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            happened = np.where(events > 0.0, events * np.log(events / self.mean), 0.0)
+            rest = self.size - events
+            others = np.where(rest > 0.0, rest * np.log(rest / (self.size - self.mean)), 0.0)
+            made = 2.0 * (happened + others) / self.spread
+        return np.asarray(np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9))
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Pieces:
+    """A fine grid taken together into pieces of about equal information, none across the border of a cell.
+
+    piece : of each cell of the grid;  starts : the first piece of each cell
+    """
+
+    sums: Sums
+    piece: Integers
+    starts: Integers
+
+    @classmethod
+    def of(cls, grid: Sums, cell: Integers, pieces: int = PIECES) -> Pieces:
+        """From the sums of a grid, and the cell that each of its cells lies in (rising)."""
+        done = np.cumsum(grid.variance) - 0.5 * grid.variance
+        share = np.floor(done * (pieces / max(float(grid.variance.sum()), 1e-300)))
+        new = (np.diff(cell, prepend=-1) != 0) | (np.diff(share, prepend=-1.0) != 0.0)
+        first = np.flatnonzero(new)
+        sums = grid.map(lambda values: np.add.reduceat(values, first))
+        starts = np.flatnonzero(np.diff(cell[first], prepend=-1))
+        return cls(sums, (np.cumsum(new) - 1).astype(np.int64), starts)
+
+    def by_cell(self, residual: Floats) -> Floats:
+        """Sums of the cells from those of the pieces, (draws, cells)."""
+        return np.asarray(np.add.reduceat(residual, self.starts, axis=1))
