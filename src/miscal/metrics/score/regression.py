@@ -64,7 +64,8 @@ def calibration_slope_intercept(
     Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
     log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
     Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
-    the log scale, with the noise of what was observed. A single class or a single score gives NaN: nothing can be fitted.
+    the log scale, with the noise of what was observed. A single class or a single score gives NaN: nothing can be
+    fitted.
 
     Examples
     --------
