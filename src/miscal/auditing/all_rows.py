@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing.all_along import along_sums, score_cells
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
@@ -140,18 +141,36 @@ def measured_on_all(
     cuts = [_cuts(*entry) for entry in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [adding.CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
-    chosen = [*crossed, adding.ConditionCells(tuple(place.conjunction for place in places)), *further]
+    scale, grid = every.gathered.rows / max(looked.rows.raw.rows, 1), looked.rows.grid
+    assert grid is not None
+    groups = [*looked.groups, *looked.pairs]
+    along = score_cells(groups, grid, scale)
+    conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
+    chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
-    scale = every.gathered.rows / max(looked.rows.raw.rows, 1)
     rows = replace(looked.rows, noise=from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
     made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
     made.skipped, made.searched = looked.skipped, _searched(looked, rows, *map(_given, sums[last]))
+    beside = iter(sums[last + 1 :])
+    _add_along(
+        looked, made, dict(zip(map(id, groups), (None if one is None else next(beside) for one in along), strict=True))
+    )
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
-    return made, summary, list(added.tallies[last + 1 :])
+    return made, summary, [tally for tally, _ in beside]
+
+
+def _add_along(sample: Looked, made: Looked, sums: Mapping[int, tuple[Tally | None, Tally | None] | None]) -> None:
+    """Give the groups of all rows their sums along the score."""
+    was = {column.name: group for column, _, group in sample.columns}
+    both = [(was[column.name], group) for column, _, group in made.columns]
+    both += list(zip(sample.pairs, made.pairs, strict=True))
+    for old, group in both:
+        found = sums[id(old)]
+        group.along = None if found is None else along_sums(group, *found, made.rows)
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:

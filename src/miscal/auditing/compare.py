@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import known
+from miscal.auditing.findings import flat, known
 from miscal.data.errors import refusal
 from miscal.inference.adjust import holm
 from miscal.page import words
@@ -182,7 +182,7 @@ def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ([finding for finding in audit.findings if finding.real] for audit in (before, after))
+    old, new = (flat(audit.findings) for audit in (before, after))
     old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
     added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
     return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]

@@ -11,7 +11,7 @@ import numpy as np
 
 import miscal
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity
@@ -25,6 +25,7 @@ from miscal.results import Result
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"
+ALONG = "off along the score by its own p-value, not among all that were tested"
 BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
@@ -42,7 +43,7 @@ def document_of(
 ) -> dict[str, Any]:
     """Put everything that was found into one dictionary."""
     first = every[0]
-    guilty = {name for finding in found if finding.real for name in finding.columns}
+    guilty = {name for finding in flat(found) for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in every:
         named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
@@ -86,7 +87,7 @@ def _quiet(
     entries = [
         _clean(column, result, group, looked, tests)
         for column, result, group in looked.columns
-        if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
+        if column.name not in guilty and not min(group.suspect, result.p_value) * len(looked.columns) <= tests.level
     ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
     clean = [entry for entry in entries if entry["detectable"] < max(mean, 1.0 - mean)]
@@ -109,7 +110,7 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         "p_value": result.p_value,
         "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
         **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
-        "note": ALONE if result.p_value <= tests.level else "",
+        "note": ALONE if result.p_value <= tests.level else ALONG if group.suspect <= tests.level else "",
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,29 @@ CODES = {
 
 
 @dataclass(frozen=True)
+class ScoreRange:
+    """A range of the score within a place: scores above `low` up to `high`, their rows, rates and events off."""
+
+    low: float
+    high: float
+    rows: int
+    predicted: float
+    observed: float
+    events_off: float
+
+    @property
+    def words(self) -> str:
+        """Which scores.
+
+        >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
+        'above 0.47'
+        """
+        if self.low <= 0.0:
+            return f"up to {self.high:.3g}"
+        return f"above {self.low:.3g}" + (f" up to {self.high:.3g}" if self.high < 1.0 else "")
+
+
+@dataclass(frozen=True)
 class Finding:
     """One place where predicted and observed differ.
 
@@ -52,7 +75,10 @@ class Finding:
     specific : not explained by the score alone
     parent : the place of the finding that explains this one, if any
     shrunken : the gap less the luck of having been picked; what is said first
-    explains : how many other places it explains; the most significant are listed as findings of their own
+    explained : the places that it explains: no longer off once it is put right, and mostly the same rows
+    form : "too high" or "too low" on average; "too extreme", "too timid" or "uneven" where two ranges of its scores err
+        in opposite ways
+    score_ranges : those two ranges; the first is the upper one, or the middle one of an uneven place
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
     scope : the class or the part of the data that it is about, empty where that is all
@@ -76,13 +102,41 @@ class Finding:
     parent: str | None = None
     shrunken: float | None = None
     definition: str | None = None
-    explains: int = 0
+    form: str = ""
+    score_ranges: tuple[ScoreRange, ...] = ()
+    explained: tuple[Finding, ...] = ()
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
+
+    @property
+    def explains(self) -> int:
+        """How many places it explains."""
+        return len(self.explained)
+
+    @property
+    def shape(self) -> str:
+        """What two ranges of its scores that disagree do, in words; empty where they do not.
+
+        "Too extreme: scores above 0.47 predict 136 more than happened, scores up to 0.47 predict 120 fewer"
+        """
+        if not self.score_ranges:
+            return ""
+        said = [f"scores {one.words} predict {_counted(one.events_off)}" for one in self.score_ranges]
+        first, second = ("more", "fewer") if self.score_ranges[0].events_off >= 0 else ("fewer", "more")
+        return f"{self.form[:1].upper()}{self.form[1:]}: {said[0]} {first} than happened, {said[1]} {second}"
+
+    @property
+    def brief(self) -> str:
+        """Its form and how many events each of two ranges is off, for a table."""
+        each = [
+            f"{_counted(one.events_off)} {'more' if one.events_off >= 0 else 'fewer'} {one.words}"
+            for one in self.score_ranges
+        ]
+        return f"{self.form}: {' and '.join(each)}" if each else self.form
 
     @property
     def at_least(self) -> float:
@@ -100,6 +154,8 @@ class Finding:
         beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
         bound = f" ({'; '.join(beside)})" if beside else ""
         rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        if self.shape:
+            return f"{self.shape}. {words.count(self.rows)} rows; {rates} on average."
         return f"{rates}. {words.count(self.rows)} rows, {words.events_off(shown)}{bound}."
 
     @property
@@ -116,6 +172,32 @@ class Finding:
         return read_record(cls, {"real": True, **values})
 
 
+def _counted(events: float) -> str:
+    return words.count(abs(events)) if abs(events) >= 10 else words.number(abs(events), 2)
+
+
+def flat(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings, each followed by those that it explains."""
+    return [one for head in findings for one in (head, *flat(head.explained))]
+
+
+def nested(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings beyond noise with those that they explain under them; a list of an earlier version is flat.
+
+    Of such a list a finding whose parent is not in it stands alone.
+    """
+    real = [finding for finding in findings if finding.real]
+    heads = {finding.where: finding for finding in reversed(real) if not finding.parent}
+    under = [finding for finding in real if finding.parent in heads]
+    made = []
+    for finding in real:
+        if finding in under:
+            continue
+        own = (*finding.explained, *(child for child in under if child.parent == finding.where))
+        made.append(replace(finding, explained=own))
+    return made
+
+
 def _conditions(value: object) -> tuple[dict[str, Any], ...]:
     """Conditions after JSON; none where any of them is damaged, so that no finding seems to be wider than it was."""
     try:
@@ -126,7 +208,9 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
-READERS["list[Finding]"] = lambda value: [Finding.from_dict(mapping(item)) for item in items(value)]
+READERS["list[Finding]"] = lambda value: nested(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[Finding, ...]"] = lambda value: tuple(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 
 
 def known(finding: Finding, earlier: Iterable[Finding], rows: tuple[float, float]) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from miscal.auditing.audit import Audit, audit, source_of
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, named
-from miscal.auditing.findings import Finding, rows_of
+from miscal.auditing.findings import Finding, flat, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal
 from miscal.data.outputs import write_together
@@ -166,15 +166,14 @@ def _places(
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
     both = predictions, recalibrated
     judge = cache(lambda compared: [_Judge(each, compared, tests, level) for each in both])
-    again = {finding.where: finding for finding in after.findings}
+    again = {finding.where: finding for finding in flat(after.findings)}
     found = [
         _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1])
-        for finding in before.findings
-        if finding.real
+        for finding in flat(before.findings)
     ]
     known = {place["where"] for place in found}
-    for finding in after.findings:
-        if finding.real and finding.where not in known:
+    for finding in flat(after.findings):
+        if finding.where not in known:
             one = judge(_target(finding, predictions, target))[0](finding)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found

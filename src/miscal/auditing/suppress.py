@@ -30,10 +30,9 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     made["sections"] = {
         kind: [_result(result, below) for result in results] for kind, results in document["sections"].items()
     }
-    kept = [finding for finding in made["findings"] if finding["rows"] >= below]
-    left = len(made["findings"]) - len(kept)
-    named = {finding["where"] for finding in kept}
-    made["findings"] = [{**f, "parent": f.get("parent") if f.get("parent") in named else None} for f in kept]
+    many = _number(made["findings"])
+    made["findings"] = _findings(made["findings"], below)
+    left = many - _number(made["findings"])
     small = made["too_small"]
     for entry in small:
         if 0 < entry.get("rows", below) < below:
@@ -44,6 +43,25 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
         made["comparison"] = _comparison(made["comparison"], made, below)
     made["notes"] = [note for note in made.get("notes", []) if GIVEN_AWAY not in note]
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
+    return made
+
+
+def _number(findings: Sequence[Mapping[str, Any]]) -> int:
+    return sum(1 + _number(finding.get("explained", ())) for finding in findings)
+
+
+def _findings(findings: Sequence[Mapping[str, Any]], below: int, parent: str | None = None) -> list[dict[str, Any]]:
+    """The findings of enough rows; what a smaller one explained stands alone, and so does a range of few scores."""
+    made: list[dict[str, Any]] = []
+    for finding in findings:
+        kept = finding["rows"] >= below
+        under = _findings(finding.get("explained", ()), below, finding["where"] if kept else parent)
+        if not kept:
+            made += under
+            continue
+        ranges = finding.get("score_ranges", ())
+        ranges = ranges if all(one["rows"] >= below for one in ranges) else ()
+        made.append({**finding, "parent": parent, "score_ranges": ranges, "explained": under})
     return made
 
 

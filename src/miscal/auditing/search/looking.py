@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing.search.along import CELLS, alongs, score_grid
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
+from miscal.auditing.search.shapes import add_shapes, mark_tests, see_along
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -40,6 +42,8 @@ MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
+KEPT = 1 << 16  # cells of a column and the score that are kept
+ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
 
@@ -127,7 +131,8 @@ def look(
         score = by_score(predictions, target=target, random_state=seed)
     known = compared.predicted, compared.observed, compared.first
     mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
-    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
+    grid = score_grid(compared)
+    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared), grid=grid)
     give_back(compared.rows)
     looked = Looked(target, name, rows, score)
     chosen = curve_rows(compared.rows, seed)
@@ -143,8 +148,16 @@ def look(
         group = group_of([part], result.kind, rows, p_value)
         if group.ordered:
             group.walk = walk_of(result, part)
+        keep_along(group, rows)
         looked.columns.append((column, result, group))
     return looked
+
+
+def keep_along(group: Group, rows: Rows) -> None:
+    """Note how suspect a column is along the score; the sums of a small one are kept, for its test."""
+    if group.along is None and group.count * CELLS <= KEPT:
+        group.along = alongs(group, rows)
+    add_shapes(Multiplicity(1.0), [group], rows, "columns")
 
 
 def _result(predictions: Predictions, column: Column, target: str | int, random_state: int) -> Result:
@@ -180,7 +193,7 @@ def suspicion(result: Result, group: Group) -> float:
     """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
     tested = group.p_value[~np.isnan(group.p_value)]
     cell = float(tested.min() * tested.size) if tested.size else 1.0
-    return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
+    return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
 def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -236,6 +249,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
     looked.places += tests.add_boxes(ordered, looked.rows, family) + tests.add_walks(ordered, looked.rows, family)
+    looked.places += add_shapes(tests, looked.groups, looked.rows, family)
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
@@ -249,6 +263,8 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     looked.places += tests.add_cells(kinds[0], looked.rows, "pairs")
     looked.places += tests.add_boxes(kinds[1], looked.rows, "pairs")
     looked.places += tests.add_boxes(kinds[2], looked.rows, "regions")
+    looked.places += add_shapes(tests, [*kinds[0], *kinds[1]], looked.rows, "pairs")
+    looked.places += add_shapes(tests, kinds[2], looked.rows, "regions")
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
@@ -262,24 +278,42 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
-    """The places beyond noise, those significant beyond the score marked as specific."""
+    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
+
+    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
+    (a level, and a pair of columns one of which tells the other) the simplest is kept.
+    """
+    assert looked.whole is not None
+    most = ALL * float(looked.whole.raw.weight[0])
+    once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
-    real = [place for place in looked.places if place.adjusted <= tests.level]
-    tests.mark_specific(real, looked.rows, looked.total)
+        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
+            continue
+        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        other = once.setdefault(sums, place)
+        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
+        kept.adjusted = min(other.adjusted, place.adjusted)
+        once[sums] = kept
+    real = list(once.values())
+    see_along(real, looked.rows)
+    for place in real:
+        mark_tests(tests, place, looked.rows, looked.total)
     return real
 
 
 def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> float:
-    """P-value of the walk along the score once the places were put right, each by its gap."""
-    compared = looked.rows.raw
+    """P-value of the walk along the score once the places were put right, each by its gap in each cell of the score."""
+    compared, grid = looked.rows.raw, looked.rows.grid
     predicted = compared.predicted.copy()
     for place in places:
         rows = place.rows
         if rows.size:  # a sample may have none of them
-            residual = predicted[rows] - compared.observed[rows]
-            predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
+            cells = np.zeros(rows.size, np.int16) if grid is None or not place.shape else grid.codes[rows]
+            weight = np.ones(rows.size) if compared.first is None else compared.first[rows]
+            off = np.bincount(cells, weight * (predicted[rows] - compared.observed[rows]))
+            predicted[rows] -= (off / np.maximum(np.bincount(cells, weight), 1e-300))[cells]
     mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
     options: Any = {"noise": looked.rows.noise, "random_state": random_state, "locate": False}
     return walk_summary(mended, compared.predicted, **options)[1].p_value
