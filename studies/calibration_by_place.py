@@ -119,8 +119,10 @@ def ask(place: str, wanted: int) -> list[dict[str, Any]]:
 def main() -> None:
     """Run and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="10 tables in place of 100; nothing is written")
-    wanted = 10 if (quick := parser.parse_args().quick) else 100
+    parser.add_argument("--quick", action="store_true", help="10 tables; nothing is written")
+    parser.add_argument("--tables", type=int, default=100)
+    options = parser.parse_args()
+    quick, wanted = options.quick, 10 if options.quick else options.tables
     results: dict[str, Any] = {"tables": {}}
     for place in PLACES:
         made = ask(place, wanted)

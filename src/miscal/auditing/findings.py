@@ -22,6 +22,7 @@ from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
+OPPOSITE = ({"too high", "too low"}, {"too extreme", "too timid"})
 SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 CODES = {
     "score": "MC101",
@@ -228,12 +229,22 @@ def same(one: Finding, other: Finding) -> bool:
     Nearly: of the same columns, in each at the same levels or in ranges that share half of the shorter one. A finding
     of an earlier version, which has no condition, is the same only where its place is called the same.
     """
-    if (one.gap > 0) != (other.gap > 0) or one.scope != other.scope or one.columns != other.columns:
+    if _opposite(one, other) or one.scope != other.scope or one.columns != other.columns:
         return False
     if one.condition and other.condition:
         pairs = zip(one.condition, other.condition, strict=False)
         return len(one.condition) == len(other.condition) and all(_alike(*pair) for pair in pairs)
     return one.where == other.where and one.levels == other.levels
+
+
+def _opposite(one: Finding, other: Finding) -> bool:
+    """Whether two findings err in opposite ways, by their forms; by their gaps where a form is not known.
+
+    The sign of a gap within noise says nothing: of a place that is off along the score alone it is not asked.
+    """
+    if not (one.form and other.form):
+        return (one.gap > 0) != (other.gap > 0)
+    return {one.form, other.form} in OPPOSITE
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
+from miscal.auditing.unchanged import may_be_unchanged
 from miscal.data.errors import nearest, refusal
 from miscal.page import words
 from miscal.page.json import floats
@@ -135,7 +136,7 @@ def judge(
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, audit.rows, read_document(baseline), below)
+        outcomes += _new(heads, audit, read_document(baseline), below)
     return outcomes
 
 
@@ -164,13 +165,16 @@ def _column(audit: Document, name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(heads: list[Finding], rows: float, baseline: Document, below: int) -> list[Outcome]:
+def _new(heads: list[Finding], audit: Document, baseline: Document, below: int) -> list[Outcome]:
     name = "no-new-findings"
     hidden = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
     old = baseline.real
-    fresh = [head for head in heads if not head.rows < hidden and not known(head, old, (rows, baseline.rows))]
+    shares = audit.rows, baseline.rows
+    unknown = [head for head in heads if not head.rows < hidden and not known(head, old, shares)]
+    fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        return [Outcome(name, True, "no finding that the baseline does not have")]
+        seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
+        return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     small = f"a place of fewer than {below} rows"
     return [Outcome(name, False, f"new {each.code}: {small if each.rows < below else each}") for each in fresh]
 

@@ -13,9 +13,9 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange
-from miscal.auditing.search.along import Along, along_of_tally
+from miscal.auditing.search.along import along_of_tally
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
-from miscal.auditing.search.looking import Looked, real_places, score_after
+from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.overlap import Overlap
 from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
 from miscal.auditing.search.shapes import mark_whole, see_along
@@ -27,7 +27,6 @@ SHARED = 0.5  # places that share this part of the smaller one's weight are abou
 MOST = 40  # places taken; what is left is counted
 INSIDE = 0.9  # of a place that a wider one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
-ALIKE = 2.5  # standard errors by which the rest of the simpler place may err otherwise
 MOST_KINDS = 15  # columns and combinations of columns that they may belong to
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
 Ordered = list[tuple[float, Finding]]
@@ -51,6 +50,7 @@ class Explainer:
         self.rows, self.tests, self.beyond = rows, tests, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.open = list(places)
+        self.columns = max(len(groups), 1)
         self.left = 0  # places still off when the list was stopped
         self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
@@ -66,6 +66,7 @@ class Explainer:
             place.left = place.along[self.beyond].off
         else:
             place.left = np.array([float(self.of(place).off[0]) if math.isnan(left) else left])
+        place.start = place.left
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
@@ -73,11 +74,12 @@ class Explainer:
             place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), total)
         self._bend(place)
 
-    def _bend(self, place: Place) -> None:
+    def _bend(self, place: Place) -> Place:
         """Note how far off what is left of a place is along the score, as standard deviations of a normal."""
         place.bent = 0.0
         if place.along is not None and place.shape and place.left.size > 1:
             place.bent = normal_z(float(shape_test(place.left, place.along[self.beyond].variance).p_value))
+        return place
 
     def run(self) -> list[Taken]:
         """Take places until none is significant any more."""
@@ -90,8 +92,12 @@ class Explainer:
                 self.left = len(candidates)
                 break
             kinds.add(place.group.names)
-            taken.append(Taken(place, bound, self.put_right(place, place.left)))
+            taken.append(self.taken(place))
         return taken
+
+    def taken(self, place: Place) -> Taken:
+        """Take a place, whatever the others are worth."""
+        return Taken(place, max(self._bound(place), 0.0), self.put_right(place, place.left))
 
     def _candidates(self) -> list[Place]:
         found = [place for place in self.open if self._still_off(place)]
@@ -145,25 +151,40 @@ class Explainer:
         return chosen, bounds[id(chosen)]
 
     def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[int, float]) -> Place:
-        """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself."""
+        """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
+
+        Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
+        """
         names, overlap = set(chosen.group.names), Overlap(self.rows, chosen.rows)
-        size, off = float(chosen.raw.weight[0]), float(chosen.left.sum())
+        size = float(chosen.raw.weight[0])
+        alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
             rest = float(wider.raw.weight[0]) - size
-            if (
-                rest <= 0
-                or overlap.weight(wider).sum() < INSIDE * size
-                or bounds[id(wider)] * CLEARLY < bounds[id(chosen)]
-            ):
+            if rest <= 0 or overlap.weight(wider).sum() < INSIDE * size:
                 continue
-            others = float(wider.left.sum()) - off
-            noise = math.sqrt(max(wider.deviation**2 - chosen.deviation**2, 1e-300))
-            apart = abs(off / size - others / rest) / math.hypot(chosen.deviation / size, noise / rest)
-            if apart <= ALIKE or (others * off > 0 and abs(others) >= ALIKE * noise):
+            own, other = self._effects(chosen, wider, rest)
+            apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
+            too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
+            if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
                 return wider
         return chosen
+
+    def _effects(self, chosen: Place, wider: Place, rest: float) -> list[tuple[float, float]]:
+        """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk."""
+        sizes = float(chosen.raw.weight[0]), rest
+        offs = float(chosen.left.sum()), float(wider.left.sum() - chosen.left.sum())
+        noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - chosen.deviation**2, 1e-300))
+        if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
+            return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
+        own, every = chosen.along[self.beyond].variance, wider.along[self.beyond].variance
+        lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
+        made = []
+        for off, variance in ((chosen.left, own), (wider.left - chosen.left, np.maximum(every - own, 0.0))):
+            known = max(float(np.sum(variance * lever * lever)), 1e-300)
+            made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
+        return made
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
@@ -173,20 +194,22 @@ class Explainer:
         )
         if place.along is None or not place.bent:
             return plain
-        left, raw = place.along[self.beyond], place.along[0]
-        return max(plain, min(self._disagreeing(place.left, left), self._disagreeing(raw.off, raw)))
+        raw = place.along[0]
+        sizes = (place.left, place.along[self.beyond].variance, place.bent), (raw.off, raw.variance, math.nan)
+        return max(plain, min(self._disagreeing(*size) for size in sizes))
 
-    def _disagreeing(self, off: np.ndarray, along: Along) -> float:
-        """Events off for certain in the ranges of the score that disagree, added."""
-        _, ends = form_of(off, along.variance, average=False, shape=True)
-        cells = [slice(first, last + 1) for first, last in ends]
-        sizes = [abs(float(off[c].sum())) - self.critical * math.sqrt(float(along.variance[c].sum())) for c in cells]
-        return sum(max(size, 0.0) for size in sizes)
+    def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
+        """Events off for certain in the ranges of the score that disagree, added; `bent` if it is known."""
+        _, ends = form_of(off, variance, average=False, shape=True)
+        size = sum(abs(float(off[first : last + 1].sum())) for first, last in ends)
+        bent = normal_z(float(shape_test(off, variance).p_value)) if math.isnan(bent) else bent
+        return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
     def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
-        Explained is what lies in it by at least half of its own rows, erred the same way, and no longer does.
+        Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
+        alone is put right; what it takes several places to explain is listed under none.
         """
         weight = place.raw.weight if off.size == 1 or place.along is None else place.along[0].weight
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
@@ -199,12 +222,13 @@ class Explainer:
             if other is place or other.key == place.key:
                 continue
             was, shared = self._still_off(other), overlap.weight(other)
-            change = gap * shared
-            other.left = other.left - (change if other.left.size == change.size else change.sum())
-            self._bend(other)
-            if was and self._still_off(other):
+            change = gap * shared if other.left.size == shared.size else (gap * shared).sum()
+            left, other.left = other.left - change, other.start - change
+            alone = not self._still_off(self._bend(other))
+            other.left = left
+            if was and self._still_off(self._bend(other)):
                 still.append(other)
-            elif shared.sum() >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
+            elif alone and shared.sum() >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
                 explained.append(other)
         self.open = still
         return explained
@@ -215,35 +239,36 @@ def _one_way(one: Place, other: Place) -> bool:
     return not (one.average and other.average) or one.off * other.off > 0
 
 
-def findings_of(looked: Looked, tests: Multiplicity, random_state: int) -> Ordered:
-    """Findings of one target that no other explains, each with those that it explains, and what orders them."""
-    assert looked.whole is not None
-    real = real_places(looked, tests)
-    explainer = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
-    taken = explainer.run()
-    looked.left = explainer.left
-    bound, whole = _whole(looked, looked.whole, tests, taken, random_state)
-    if whole is None:
-        taken += _as_predicted(looked, tests, real, taken)
-    ordered: Ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
-    if whole is not None:  # what is not off beyond the score is explained by the score
-        general = [place for place in _others(real, taken) if not place.specific]
-        ordered.append((bound, _with_explained(looked, tests, whole, general)))
-    return ordered
+def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
+    """Findings of one target that no other explains, each with those that it explains, and what orders them.
 
-
-def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken: list[Taken]) -> list[Taken]:
-    """The general places that explain the others when the whole table is not off: judged as predicted.
-
-    What the places taken explain as predicted is added to them.
+    First the places that are off beyond the score. When they are put right, the whole table if it is still off as
+    predicted, and then what is left of the other places, as predicted too.
     """
-    explainer = Explainer(looked.rows, tests, _others(real, taken), looked.groups, beyond=False)
+    real = real_places(looked, tests)
+    specific = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
+    taken = specific.run()
+    whole = _whole(looked, tests)
+    general = Explainer(looked.rows, tests, [*whole, *_others(real, taken)], looked.groups, beyond=False)
     for item in taken:
         off = item.place.raw.off if item.place.along is None else item.place.along[0].off
-        item.explains += explainer.put_right(item.place, off)
-    further = explainer.run()
-    looked.left += explainer.left
-    return further
+        item.explains += [place for place in general.put_right(item.place, off) if place not in whole]
+    taken += [general.taken(place) for place in whole if place in general.open]
+    taken += general.run()
+    looked.left = specific.left + general.left
+    return [(item.bound, _head(looked, tests, item)) for item in taken]
+
+
+def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
+    """The place of all rows, if it is beyond noise by either of its tests."""
+    place, bent = looked.whole, looked.bent
+    assert place is not None
+    assert bent is not None
+    place.adjusted = min(place.adjusted, bent.adjusted)
+    if not place.adjusted <= tests.level:
+        return []
+    mark_whole(tests, place, looked.rows)
+    return [place]
 
 
 def _others(places: list[Place], taken: list[Taken]) -> list[Place]:
@@ -266,24 +291,6 @@ def _with_explained(looked: Looked, tests: Multiplicity, head: Finding, places: 
     return replace(head, explained=tuple(under.values())[1:])
 
 
-def _whole(
-    looked: Looked, place: Place, tests: Multiplicity, taken: list[Taken], random_state: int
-) -> tuple[float, Finding | None]:
-    """The finding about all rows, and what it is worth; None where nothing of it is left beyond the places taken."""
-    if not place.adjusted <= tests.level:
-        return -math.inf, None
-    bins = looked.score.extra["tally"]
-    own = along_of_tally(bins, looked.rows, (bins.counts.size,))
-    place.along = own, own
-    mark_whole(tests, place, looked.rows)
-    found = finding(looked, tests, place, specific=False, edges=bins.cells.edges)
-    low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
-    after = score_after(looked, [item.place for item in taken], random_state) if taken else 0.0
-    if tests.bonferroni(place.family, after) > tests.level:
-        return -math.inf, None
-    return max(found.at_least, low), found
-
-
 def finding(
     looked: Looked,
     tests: Multiplicity,
@@ -291,9 +298,8 @@ def finding(
     *,
     specific: bool,
     parent: str | None = None,
-    edges: np.ndarray | None = None,
 ) -> Finding:
-    """One place as a finding; `edges` are those of the score that its sums lie between, if not the search's own."""
+    """One place as a finding."""
     raw, rows, group = place.raw, looked.rows, place.group
     number = tests.severity(place)
     weight = float(raw.weight[0])
@@ -307,8 +313,7 @@ def finding(
         interval = gap - reach, gap + reach
     own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level)
-    edges = rows.grid.edges if edges is None and rows.grid is not None else edges
-    form, ranges = form_and_ranges(place, edges)
+    form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
         code=CODES[group.kind],
@@ -336,11 +341,15 @@ def finding(
     )
 
 
-def form_and_ranges(place: Place, edges: np.ndarray | None) -> tuple[str, tuple[ScoreRange, ...]]:
-    """How a place errs, and the two ranges of the score that disagree if any do."""
-    if place.along is None or edges is None:
+def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
+    """How a place errs, and the two ranges of the score that disagree if any do. Of all rows: by the score's bins."""
+    grid, bins = looked.rows.grid, looked.score.extra["tally"]
+    if place is looked.whole:
+        own, edges = along_of_tally(bins, looked.rows, (bins.counts.size,)), bins.cells.edges
+    elif place.along is not None and grid is not None:
+        own, edges = place.along[0], grid.edges
+    else:
         return "too high" if place.off >= 0 else "too low", ()
-    own = place.along[0]
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
     made = []
     for first, last in ends:

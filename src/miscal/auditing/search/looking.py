@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.along import CELLS, alongs, score_grid
+from miscal.auditing.search.along import CELLS, Along, along_of, along_of_tally, alongs, score_grid, tested
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
@@ -24,7 +24,7 @@ from miscal.inference.beyond import beyond_score
 from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
-from miscal.metrics.pooled import choose_null, walk_summary
+from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
@@ -69,6 +69,7 @@ class Looked:
     name : the class, where there are several targets;  columns : each with its result and group
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped
     """
@@ -83,6 +84,7 @@ class Looked:
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
     whole: Place | None = None
+    bent: Place | None = None
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
@@ -245,6 +247,11 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
+    looked.whole.along = _whole_along(looked)
+    bins = looked.score.extra["tally"]
+    sums = looked.whole.along[0] if looked.whole.along else along_of_tally(bins, looked.rows, (bins.counts.size,))
+    looked.bent = replace(looked.whole, p_value=float(np.nan_to_num(tested(sums, looked.rows).p_value, nan=1.0)))
+    tests.add(family, looked.bent.p_value, looked.bent)
     tests.leave_out([g for g in looked.groups if not g.ordered], looked.rows)
     looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
@@ -277,6 +284,19 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     return Place(Own("score", every, words), (), p_value, family, raw, beyond)
 
 
+def _whole_along(looked: Looked) -> tuple[Along, Along] | None:
+    """The sums of all rows along the score, in the cells in which places have theirs."""
+    rows, kept = looked.rows, [group.along for group in looked.groups if group.along is not None]
+    if kept:
+        raw, beyond = (each.map(lambda values: values.sum(axis=0)) for each in kept[0])
+        return raw, beyond
+    if rows.grid is None or rows.sample:
+        return None
+    codes = np.zeros(rows.raw.rows, np.int32)
+    raw, beyond = (along_of(pair, rows, codes, 1).map(lambda values: values[0]) for pair in (rows.raw, rows.beyond))
+    return raw, beyond
+
+
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
 
@@ -301,22 +321,6 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     for place in real:
         mark_tests(tests, place, looked.rows, looked.total)
     return real
-
-
-def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> float:
-    """P-value of the walk along the score once the places were put right, each by its gap in each cell of the score."""
-    compared, grid = looked.rows.raw, looked.rows.grid
-    predicted = compared.predicted.copy()
-    for place in places:
-        rows = place.rows
-        if rows.size:  # a sample may have none of them
-            cells = np.zeros(rows.size, np.int16) if grid is None or not place.shape else grid.codes[rows]
-            weight = np.ones(rows.size) if compared.first is None else compared.first[rows]
-            off = np.bincount(cells, weight * (predicted[rows] - compared.observed[rows]))
-            predicted[rows] -= (off / np.maximum(np.bincount(cells, weight), 1e-300))[cells]
-    mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
-    options: Any = {"noise": looked.rows.noise, "random_state": random_state, "locate": False}
-    return walk_summary(mended, compared.predicted, **options)[1].p_value
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

@@ -57,7 +57,7 @@ class Place:
     adjusted : p-value over the whole audit
     along : its sums along the score, as predicted and beyond the score; None where those are not known
     average, shape : whether its average, and its walk along the score, are beyond noise
-    left : what is left of its error in each cell of the score once others were put right
+    start, left : its error in each cell of the score, and what is left of it once others were put right
     deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
     """
 
@@ -73,6 +73,7 @@ class Place:
     along: tuple[Along, Along] | None = None
     average: bool = True
     shape: bool = False
+    start: Floats = field(default_factory=lambda: np.zeros(1))
     left: Floats = field(default_factory=lambda: np.zeros(1))
     deviation: float = math.nan
     bent: float = 0.0

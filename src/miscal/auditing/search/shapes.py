@@ -145,10 +145,9 @@ def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
     plain = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0))
     plain = rows.exact_p(rows.raw, place.rows, plain) if rows.raw.cluster is not None else plain
-    bent = 1.0 if place.along is None else float(np.nan_to_num(place.along[0].test.p_value, nan=1.0))
-    place.average, place.shape = plain <= tests.level, bent <= tests.level
-    if not (place.average or place.shape):
-        place.average, place.shape = plain <= bent, bent < plain
+    place.average = plain <= tests.level
+    # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
+    place.shape = not place.average or bool(place.along and place.along[0].test.p_value <= tests.level)
 
 
 def _shape(place: Place, rows: Rows, *, beyond: bool) -> tuple[float, float]:
