@@ -81,6 +81,8 @@ class AllRows:
     """All rows of a table, to be added up: where they are, what was gathered of them, and columns left out so far.
 
     event : what is compared, in words
+    like : the scores of another table, whose own recalibration is used: tables that are to be added up share one, or
+        what differs between them would be put right in each
     """
 
     source: Any
@@ -90,6 +92,7 @@ class AllRows:
     event: str
     max_levels: int
     aside: Sequence[dict[str, Any]]
+    like: Tally | None = None
 
     def add(
         self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[adding.Request] = ()
@@ -97,8 +100,9 @@ class AllRows:
         """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
         scores = self.gathered.scores
         assert scores is not None
-        assert isinstance(scores.cells, Ranges)
-        recalibration = adding.Recalibration(scores.cells.edges[1:-1], from_sums.recalibrated_scores(scores))
+        known = scores if self.like is None else self.like
+        assert isinstance(known.cells, Ranges)
+        recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
             adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
             for one in cuts
@@ -293,11 +297,23 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
-    looked = look_at_sums(summary, rows, wanted.random_state)
+    constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
+    several = {name: each for name, each in summary.fields.items() if name not in constant}
+    looked = look_at_sums(replace(summary, fields=several), rows, wanted.random_state)
+    for group in looked.groups:
+        group.beyond = _centred(group.beyond)
+    aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
+    aside += [left_out(name, summary.rows, "constant") for name in constant]
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
     settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
-    return Seen([looked], about, [{**entry, "rows": summary.rows} for entry in summary.aside], settings)
+    return Seen([looked], about, aside, settings)
+
+
+def _centred(sums: Sums) -> Sums:
+    """Sums beyond the score less the average that all rows have left: the score was put right on the first table."""
+    total = float(sums.variance.sum())
+    return replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / max(total, 1e-300))
 
 
 def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
@@ -339,8 +355,10 @@ def tally_of(
     limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
-    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels)
-    every = AllRows(source, roles, rows, target, compared.target, max_levels, aside)
+    # A column of one level here (the day) may have others in the tallies that this one is added to.
+    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
+    grid = None if like is None else like.grid
+    every = AllRows(source, roles, rows, target, compared.target, max_levels, aside, grid)
     if like is not None:
         edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
         return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]

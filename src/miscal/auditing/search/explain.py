@@ -16,7 +16,7 @@ from miscal.auditing.findings import CODES, Finding, ScoreRange
 from miscal.auditing.search.along import along_of_tally
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.overlap import Overlap
+from miscal.auditing.search.overlap import overlap_of
 from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
 from miscal.auditing.search.shapes import mark_whole, see_along
 from miscal.inference.adjust import adjusted_z, shrunken_gap
@@ -99,6 +99,11 @@ class Explainer:
         """Take a place, whatever the others are worth."""
         return Taken(place, max(self._bound(place), 0.0), self.put_right(place, place.left))
 
+    def give_up(self) -> list[Place]:
+        """Leave all open places to whoever asks."""
+        left, self.open = self.open, []
+        return left
+
     def _candidates(self) -> list[Place]:
         found = [place for place in self.open if self._still_off(place)]
         for group in self.searched:
@@ -139,7 +144,7 @@ class Explainer:
         cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
         near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = Overlap(self.rows, top.rows)
+        overlap = overlap_of(self.rows, top)
         size = float(top.raw.weight[0])
         same = [
             p
@@ -155,7 +160,7 @@ class Explainer:
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
-        names, overlap = set(chosen.group.names), Overlap(self.rows, chosen.rows)
+        names, overlap = set(chosen.group.names), overlap_of(self.rows, chosen)
         size = float(chosen.raw.weight[0])
         alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
@@ -211,9 +216,13 @@ class Explainer:
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
         alone is put right; what it takes several places to explain is listed under none.
         """
-        weight = place.raw.weight if off.size == 1 or place.along is None else place.along[0].weight
+        overlap = overlap_of(self.rows, place)
+        weight = place.raw.weight
+        if place.along is not None and off.size == overlap.cells_of_score > 1:
+            weight = place.along[0].weight
+        else:
+            off = off.sum(keepdims=True)
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
-        overlap = Overlap(self.rows, place.rows)
         for group in self.searched:
             self.off[id(group)] = self.off[id(group)] - (gap * overlap.cells(group)).sum(axis=1)
         explained: list[Place] = []
@@ -222,7 +231,10 @@ class Explainer:
             if other is place or other.key == place.key:
                 continue
             was, shared = self._still_off(other), overlap.weight(other)
-            change = gap * shared if other.left.size == shared.size else (gap * shared).sum()
+            change = gap * shared
+            if other.left.size != change.size:
+                parts = np.ones(1) if other.along is None else other.along[0].weight
+                change = change.sum() * parts / parts.sum()
             left, other.left = other.left - change, other.start - change
             alone = not self._still_off(self._bend(other))
             other.left = left
@@ -253,7 +265,11 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     for item in taken:
         off = item.place.raw.off if item.place.along is None else item.place.along[0].off
         item.explains += [place for place in general.put_right(item.place, off) if place not in whole]
-    taken += [general.taken(place) for place in whole if place in general.open]
+    for place in whole:
+        if place in general.open:
+            taken.append(general.taken(place))
+            if looked.rows.grid is None:  # sums without rows: what is not off beyond the score is the score's
+                taken[-1].explains += general.give_up()
     taken += general.run()
     looked.left = specific.left + general.left
     return [(item.bound, _head(looked, tests, item)) for item in taken]

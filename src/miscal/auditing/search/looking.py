@@ -291,7 +291,9 @@ def _whole_along(looked: Looked) -> tuple[Along, Along] | None:
         raw, beyond = (each.map(lambda values: values.sum(axis=0)) for each in kept[0])
         return raw, beyond
     if rows.grid is None or rows.sample:
-        return None
+        bins = looked.score.extra["tally"]
+        made = along_of_tally(bins, rows, (bins.counts.size,))
+        return made, made
     codes = np.zeros(rows.raw.rows, np.int32)
     raw, beyond = (along_of(pair, rows, codes, 1).map(lambda values: values[0]) for pair in (rows.raw, rows.beyond))
     return raw, beyond

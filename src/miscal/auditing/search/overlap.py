@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from miscal.auditing.search.groups import Group, Rows, crossed_codes
 from miscal.auditing.search.places import Place
+
+
+def overlap_of(rows: Rows, place: Place) -> Overlap | Expected:
+    """What other places share with one: counted on the rows, or told from sums where a file keeps no rows."""
+    return Expected(place) if math.isnan(rows.scale) else Overlap(rows, place.rows)
+
+
+class Expected:
+    """Weights that places share as far as sums tell: exact in one column, between columns as if they were unrelated."""
+
+    cells_of_score = 1
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def cells(self, group: Group) -> np.ndarray:
+        """Shared weight of every cell of a group, (cells, 1)."""
+        own, weight = self.place, group.raw.weight
+        if own.group is group:
+            inside = np.zeros(group.shape)
+            inside[tuple(slice(first, last + 1) for first, last in own.box)] = 1.0
+            return np.asarray((weight * inside.ravel())[:, None])
+        return np.asarray((weight * float(own.raw.weight[0]) / max(float(weight.sum()), 1e-300))[:, None])
+
+    def weight(self, place: Place) -> np.ndarray:
+        """Shared weight of a place, (1,)."""
+        if isinstance(place.group, Group):
+            return np.asarray(place.group.inside(self.cells(place.group)[:, 0], place.box).sum().reshape(1))
+        return np.asarray(self.place.raw.weight)  # all rows
 
 
 class Overlap:
