@@ -25,7 +25,7 @@ from miscal.inference.shape import form_of, normal_z, shape_test
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
 MOST = 40  # places taken; what is left is counted
-INSIDE = 0.9  # of a place that a wider one must hold
+INSIDE = 0.5  # of a place that a simpler one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
 MOST_KINDS = 15  # columns and combinations of columns that they may belong to
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
@@ -166,27 +166,32 @@ class Explainer:
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
             if not (set(wider.group.names) < names and _one_way(wider, chosen)):
                 continue
-            rest = float(wider.raw.weight[0]) - size
-            if rest <= 0 or overlap.weight(wider).sum() < INSIDE * size:
+            share = float(overlap.weight(wider).sum()) / size
+            if share < INSIDE or float(wider.raw.weight[0]) <= share * size:
                 continue
-            own, other = self._effects(chosen, wider, rest)
+            own, other = self._effects(chosen, wider, share)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
             too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
             if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
                 return wider
         return chosen
 
-    def _effects(self, chosen: Place, wider: Place, rest: float) -> list[tuple[float, float]]:
-        """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk."""
-        sizes = float(chosen.raw.weight[0]), rest
-        offs = float(chosen.left.sum()), float(wider.left.sum() - chosen.left.sum())
-        noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - chosen.deviation**2, 1e-300))
+    def _effects(self, chosen: Place, wider: Place, share: float) -> list[tuple[float, float]]:
+        """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
+
+        share : of the place that lies in the wider one, and so does as much of its error
+        """
+        size = float(chosen.raw.weight[0])
+        sizes = size, float(wider.raw.weight[0]) - share * size
+        offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
+        noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
         if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
             return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
         own, every = chosen.along[self.beyond].variance, wider.along[self.beyond].variance
         lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
         made = []
-        for off, variance in ((chosen.left, own), (wider.left - chosen.left, np.maximum(every - own, 0.0))):
+        rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
+        for off, variance in ((chosen.left, own), rest):
             known = max(float(np.sum(variance * lever * lever)), 1e-300)
             made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
         return made

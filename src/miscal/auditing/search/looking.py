@@ -157,7 +157,7 @@ def look(
 
 def keep_along(group: Group, rows: Rows) -> None:
     """Note how suspect a column is along the score; the sums of a small one are kept, for its test."""
-    if group.along is None and group.count * CELLS <= KEPT:
+    if rows.grid is not None and group.along is None and group.count * CELLS <= KEPT:
         group.along = alongs(group, rows)
     add_shapes(Multiplicity(1.0), [group], rows, "columns")
 

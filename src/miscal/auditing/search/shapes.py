@@ -135,9 +135,12 @@ def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> N
         return
     after_bent, after_tilt = _shape(place, rows, beyond=True)
     same = float(after.off[0]) * place.off > 0
+    # The map of all rows has taken a part of the tilt with it. Of the stretches searched most are much the same rows,
+    # as many as their root are not; that the place is beyond noise was judged by all of them.
+    alike = math.sqrt(max(place.searched, 1))
     place.specific = bool(
         (place.average and same and _plain_beyond(place, rows, total) * severity <= tests.level)
-        or (place.shape and tilt * after_tilt > 0 and after_bent * severity <= tests.level)
+        or (place.shape and tilt * after_tilt > 0 and after_bent * severity / alike <= tests.level)
     )
 
 
