@@ -206,7 +206,7 @@ class Hidden:
         }
 
 
-def _named(findings: Sequence[Mapping[str, Any]]) -> set[str]:
+def _named(findings: Iterable[Mapping[str, Any]]) -> set[str]:
     """The places of findings and of those that they explain."""
     return {where for one in findings for where in (one["where"], *_named(one.get("explained", ())))}
 
