@@ -260,7 +260,8 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.whole.along = _whole_along(looked)
     bins = looked.score.extra["tally"]
     sums = looked.whole.along[0] if looked.whole.along else along_of_tally(bins, looked.rows, (bins.counts.size,))
-    looked.bent = replace(looked.whole, p_value=float(np.nan_to_num(tested(sums, looked.rows).p_value, nan=1.0)))
+    chance = float(np.nan_to_num(tested(sums, looked.rows).p_value, nan=1.0))
+    looked.bent = replace(looked.whole, p_value=chance, bound=False)
     tests.add(family, looked.bent.p_value, looked.bent)
     looked.extremes = extreme_places(looked, family)
     for place in looked.extremes:
