@@ -44,7 +44,7 @@ OUTSIDE = pytest.mark.parametrize("outside", ["slope", "clamp"])
 @OUTSIDE
 def test_equation_9(rng, outside):
     p, y = sample(rng, 800, "beyond")
-    made = IsotonicLinePlotScaling(knots=9, outside=outside).fit(p, y)
+    made = IsotonicLinePlotScaling(knots=9, outside=outside, keep_certain=True).fit(p, y)
     np.testing.assert_allclose(expit(made.knots_), np.arange(1, 10) / 10, atol=1e-15)
     x = logit(np.clip(p, 1e-12, 1 - 1e-12))
     expected = [eta_twin(value, made.knots_, made.values_, outside) for value in x]
@@ -69,7 +69,7 @@ def test_the_optimum_is_global(rng, kind, outside, l2):
         slope = theta[1:] / np.diff(knots) - 1
         return np.sum(np.logaddexp(0, eta) - y * eta) + 0.5 * max(l2, RIDGE) * slope**2 @ np.diff(knots)
 
-    made = IsotonicLinePlotScaling(knots=12, outside=outside, l2=l2).fit(p, y)
+    made = IsotonicLinePlotScaling(knots=12, outside=outside, l2=l2, keep_certain=True).fit(p, y)
     ours = np.append(made.values_[0], np.diff(made.values_))
     assert (ours[1:] >= 0).all()
     bounds = [(None, None)] + [(0, None)] * 11
@@ -88,7 +88,7 @@ def test_conditions_of_optimality_hold_on_any_data(seed, knots, outside):
     y = rng.integers(0, 2, rows)
     y[:2] = [0, 1]
     placement = str(rng.choice(["probability", "quantile"]))
-    made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside).fit(p, y)
+    made = IsotonicLinePlotScaling(knots=knots, placement=placement, outside=outside, keep_certain=True).fit(p, y)
     fit = LineFit(Sample(p, y, None, Columns({}), 2), made.knots_, clamp=outside == "clamp", l2=RIDGE)
     theta = np.append(made.values_[0], np.diff(made.values_))
     _, gradient, _ = fit.evaluate(theta)
@@ -109,7 +109,7 @@ def test_always_monotone(seed):
     y = (rng.random(rows) < (1 - p if rng.random() < 0.5 else p)).astype(int)
     y[:2] = [0, 1]
     options = {"knots": int(rng.integers(2, 40)), "placement": str(rng.choice(["probability", "quantile"]))}
-    made = IsotonicLinePlotScaling(outside=str(rng.choice(["slope", "clamp"])), **options).fit(p, y)
+    made = IsotonicLinePlotScaling(outside=str(rng.choice(["slope", "clamp"])), keep_certain=True, **options).fit(p, y)
     assert (np.diff(made.values_) >= 0).all()
     grid = np.sort(np.r_[0.0, 1.0, rng.random(500), expit(rng.normal(0, 20, 500)), expit(made.knots_)])
     out = made.predict_proba(grid)[:, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from studies import audit_findings as study
+from studies import calibration_by_place as slopes
 
 SEEDS, ROWS = 20, 4000
 
@@ -40,3 +41,13 @@ def test_calibrated_data_are_quiet() -> None:
 def test_a_score_wrong_everywhere_is_one_finding(total_right: bool) -> None:
     made = [study.one_general(ROWS, 500 + seed, total_right=total_right) for seed in range(SEEDS)]
     assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["level", "pair"])
+def test_a_planted_slope_is_the_first_finding_and_called_too_extreme(place: str) -> None:
+    items = [slopes.planted_first(place, seed) for seed in range(0, 2 * SEEDS, 4)]  # slope .35, the smallest tables
+    made = [item for item in items if item["counts"]]
+    assert len(made) >= SEEDS // 4
+    # At a true rate of 95% more than 2 of 10 are missed in 1 run of 100.
+    assert sum(not item["right"] for item in made) <= 2, made

@@ -287,6 +287,6 @@ def test_imagenet_top_labels_by_true_class_and_factor(shared_data):
     p = miscal.Predictions(correct, confidence, columns={"predicted": predicted, "factor": table["top_factor"]})
     result = miscal.by_field(p, "predicted")
     assert 990 <= result.table.rows <= 1000
-    assert result.p_value == 0.001
+    assert result.p_value <= 0.001
     assert metrics.variation_calibration_error(correct, confidence) > 0.01
     assert miscal.by_field(p, "factor").table.rows >= 16

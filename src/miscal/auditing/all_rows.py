@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.auditing.all_along import along_sums, score_cells
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
@@ -82,6 +83,8 @@ class AllRows:
     """All rows of a table, to be added up: where they are, what was gathered of them, and columns left out so far.
 
     event : what is compared, in words
+    like : the scores of another table, whose own recalibration is used: tables that are to be added up share one, or
+        what differs between them would be put right in each
     """
 
     source: Any
@@ -91,6 +94,7 @@ class AllRows:
     event: str
     max_levels: int
     aside: Sequence[dict[str, Any]]
+    like: Tally | None = None
 
     def add(
         self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[adding.Request] = ()
@@ -98,8 +102,9 @@ class AllRows:
         """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
         scores = self.gathered.scores
         assert scores is not None
-        assert isinstance(scores.cells, Ranges)
-        recalibration = adding.Recalibration(scores.cells.edges[1:-1], from_sums.recalibrated_scores(scores))
+        known = scores if self.like is None else self.like
+        assert isinstance(known.cells, Ranges)
+        recalibration = adding.Recalibration(known.cells.edges[1:-1], from_sums.recalibrated_scores(known))
         looked_at = [
             adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
             for one in cuts
@@ -142,18 +147,36 @@ def measured_on_all(
     cuts = [_cuts(*entry) for entry in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [adding.CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
-    chosen = [*crossed, adding.ConditionCells(tuple(place.conjunction for place in places)), *further]
+    scale, grid = every.gathered.rows / max(looked.rows.raw.rows, 1), looked.rows.grid
+    assert grid is not None
+    groups = [*looked.groups, *looked.pairs]
+    along = score_cells(groups, grid, scale)
+    conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
+    chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
-    scale = every.gathered.rows / max(looked.rows.raw.rows, 1)
     rows = replace(looked.rows, noise=from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
     made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
     made.skipped, made.searched = looked.skipped, _searched(looked, rows, *map(_given, sums[last]))
+    beside = iter(sums[last + 1 :])
+    _add_along(
+        looked, made, dict(zip(map(id, groups), (None if one is None else next(beside) for one in along), strict=True))
+    )
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
-    return made, summary, list(added.tallies[last + 1 :])
+    return made, summary, [tally for tally, _ in beside]
+
+
+def _add_along(sample: Looked, made: Looked, sums: Mapping[int, tuple[Tally | None, Tally | None] | None]) -> None:
+    """Give the groups of all rows their sums along the score."""
+    was = {column.name: group for column, _, group in sample.columns}
+    both = [(was[column.name], group) for column, _, group in made.columns]
+    both += list(zip(sample.pairs, made.pairs, strict=True))
+    for old, group in both:
+        found = sums[id(old)]
+        group.along = None if found is None else along_sums(group, *found, made.rows)
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
@@ -277,11 +300,23 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
     rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
-    looked = look_at_sums(summary, rows, wanted.random_state)
+    constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
+    several = {name: each for name, each in summary.fields.items() if name not in constant}
+    looked = look_at_sums(replace(summary, fields=several), rows, wanted.random_state)
+    for group in looked.groups:
+        group.beyond = _centred(group.beyond)
+    aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
+    aside += [left_out(name, summary.rows, "constant") for name in constant]
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
     settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
-    return Seen([looked], about, [{**entry, "rows": summary.rows} for entry in summary.aside], settings)
+    return Seen([looked], about, aside, settings)
+
+
+def _centred(sums: Sums) -> Sums:
+    """Sums beyond the score less the average that all rows have left: the score was put right on the first table."""
+    total = float(sums.variance.sum())
+    return replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / max(total, 1e-300))
 
 
 def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
@@ -325,9 +360,11 @@ def tally_of(
     limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
-    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels)
+    # A column of one level here (the day) may have others in the tallies that this one is added to.
+    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
-    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside])
+    grid = None if like is None else like.grid
+    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
     if like is not None:
         edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
         return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]

@@ -158,9 +158,8 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         judge_columns(looked, tests)
     judge_searches(looks[0], tests)
     tests.adjust()
-    heads = [entry for looked in looks for entry in findings_of(looked, tests, wanted.random_state)]
-    heads.sort(key=lambda entry: -entry[0])  # by what they are worth, each followed by what it explains
-    found = [finding for _, items in heads for finding in items]
+    heads = [entry for looked in looks for entry in findings_of(looked, tests)]
+    found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
     steps("")
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,

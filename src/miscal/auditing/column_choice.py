@@ -55,9 +55,14 @@ def named(columns: Any) -> list[str]:
 
 
 def chosen_columns(
-    predictions: Predictions, by: Sequence[str] | None, ignore: Sequence[str], max_levels: int
+    predictions: Predictions,
+    by: Sequence[str] | None,
+    ignore: Sequence[str],
+    max_levels: int,
+    *,
+    constants: bool = False,
 ) -> tuple[list[Column], list[dict[str, Any]]]:
-    """The columns to look at, and those set aside with the reason."""
+    """The columns to look at, and those set aside with the reason; `constants` keeps fields of one level."""
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
@@ -67,14 +72,10 @@ def chosen_columns(
             continue
         column = predictions.columns[name]
         many = column.nominal and len(column.levels) > max_levels
-        reason = (
-            f"it has more than {max_levels:,} levels"
-            if many
-            else None
-            if by
-            else reason_aside(column) or copies.reason(column)
-        )
-        if reason:
+        reason = f"it has more than {max_levels:,} levels" if many else None
+        if not many and not by:
+            reason = reason_aside(column) or copies.reason(column)
+        if reason and not (constants and reason == "constant" and column.nominal):
             aside.append(left_out(name, predictions.rows, reason))
         else:
             chosen.append(column)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import known
+from miscal.auditing.findings import flat, known
 from miscal.data.errors import refusal, visible
 from miscal.inference.adjust import holm
 from miscal.page import words
 from miscal.page.json import floats
-from miscal.page.words import finite
-from miscal.pooling.cells import fingerprint
+from miscal.page.words import finite, span
+from miscal.pooling.cells import Ranges, fingerprint
 from miscal.results import Result, Table
 
 COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
 SUMS = ("rows", "weight", "predicted", "observed", "variance", "residual2")
+WHOLE = "the whole table"
 Sums = Mapping[str, np.ndarray]
 
 
@@ -73,6 +75,7 @@ class Comparison:
         lines = [f"Compared on {how}: {len(self.better)} places better, {len(self.worse)} worse, beyond noise."]
         if not self.cells:
             lines = [f"Compared on {how}, by findings alone: one of the audits is JSON, which has no sums of cells."]
+        lines += self._overall()
         for verdict in ("worse", "better"):
             chosen = self.table.take(self.table["verdict"] == verdict).sort("p_adjusted")
             lines += [
@@ -84,6 +87,19 @@ class Comparison:
         lines += [f"  new: {visible(where)}" for where in self.new[:8]]
         lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
         return "\n".join(lines)
+
+    def _overall(self) -> list[str]:
+        """How the whole table changed: along the score, and on average."""
+        made = []
+        if "expected" in self.score:
+            one, two = (words.percent(value) for value in self.score["expected"])
+            made.append(f"  overall: off along the score by {one} before, {two} after")
+        own = self.table.take(self.table["where"] == WHOLE)
+        for gap, after, p in zip(own["gap_before"], own["gap_after"], own["p_value"], strict=True):
+            change = f"gap {words.points(gap)} before, {words.points(after)} after"
+            made.append(f"  overall: {change}; {'changed' if p <= self.level else 'no change'} beyond noise"
+                        f" ({words.p_value(p)})")  # fmt: skip
+        return made
 
 
 def compare(before: Any, after: Any) -> Comparison:
@@ -97,7 +113,9 @@ def compare(before: Any, after: Any) -> Comparison:
     same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
     level = float(after.document["settings"].get("level", 0.05))
     both = [name for name in before.carriers if name in after.carriers]
-    parts = [_cells(name, before.carriers[name], after.carriers[name], paired=same) for name in both]
+    parts = [_cells(name, *_alike(before.carriers[name], after.carriers[name]), paired=same) for name in both]
+    if "score" in both:  # first of all, all rows
+        parts.insert(0, _cells("score", *(_joined(a.carriers["score"]) for a in (before, after)), paired=same))
     parts = [part for part in parts if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
     rows = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
     change = np.abs(rows["gap_after"]) - np.abs(rows["gap_before"])
@@ -125,7 +143,13 @@ def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
         sums |= {name: sums[name] * spread for name in ("variance", "residual2")}
     rule = None if tally.cells.describe()["kind"] == "levels" else fingerprint(tally.cells)
-    return {"rule": rule, "label": tally.cells.labels(), **{name: values.tolist() for name, values in sums.items()}}
+    edges = tally.cells.edges.tolist() if isinstance(tally.cells, Ranges) else []
+    return {
+        "rule": rule,
+        "edges": edges,
+        "label": tally.cells.labels(),
+        **{name: values.tolist() for name, values in sums.items()},
+    }
 
 
 def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +157,31 @@ def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
     lists = {name: list(value[name]) for name in ("label", *SUMS)}
     if len({len(each) for each in lists.values()}) > 1:
         raise ValueError("the sums of its cells differ in number")
-    return {"rule": value["rule"], **lists}
+    return {"rule": value["rule"], "edges": floats(value.get("edges", [])).tolist(), **lists}
+
+
+def _joined(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """All cells as one."""
+    return {"rule": None, "label": [WHOLE], **{name: [float(np.sum(floats(cells[name])))] for name in SUMS}}
+
+
+def _alike(one: Mapping[str, Any], two: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The same ranges of both: neighbours that only one of them cuts apart are joined."""
+    if one["rule"] == two["rule"] or not (one.get("edges") and two.get("edges")):
+        return one, two
+    inner = np.intersect1d(one["edges"][1:-1], two["edges"][1:-1])
+    return (_cut(one, inner), _cut(two, inner)) if inner.size else (one, two)
+
+
+def _cut(cells: Mapping[str, Any], inner: np.ndarray) -> dict[str, Any]:
+    """Ranges joined to those between some of their own edges; missing values stay apart."""
+    known = len(cells["edges"]) - 1
+    place = np.append(0, np.searchsorted(inner, np.asarray(cells["edges"][1:-1]), side="right"))
+    ends = [None, *inner.tolist(), None]
+    label = [span(finite(low), finite(high)) for low, high in pairwise(ends)] + list(cells["label"][known:])
+    place = np.append(place, len(ends) - 1 + np.arange(len(cells["label"]) - known)).astype(np.int64)
+    sums = {name: np.bincount(place, floats(cells[name]), len(label)).tolist() for name in SUMS}
+    return {"rule": inner.tolist(), "label": label, **sums}
 
 
 def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired: bool) -> dict[str, np.ndarray]:
@@ -145,7 +193,7 @@ def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired:
     place = {label: index for index, label in enumerate(two["label"]) if full[index]}
     own = [index for index, label in enumerate(one["label"]) if label in place and own_full[index]]
     named = [one["label"][index] for index in own]
-    where = np.array([f"{column} {label}".strip() for label in named], dtype=object)
+    where = np.array([label if label == WHOLE else f"{column} {label}".strip() for label in named], dtype=object)
     sums = [
         {name: floats(each[name])[chosen] for name in SUMS}
         for each, chosen in ((one, own), (two, [place[label] for label in named]))
@@ -187,7 +235,7 @@ def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = ([finding for finding in audit.findings if finding.real] for audit in (before, after))
+    old, new = (flat(audit.findings) for audit in (before, after))
     old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
     added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
     return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]

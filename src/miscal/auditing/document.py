@@ -11,15 +11,17 @@ import numpy as np
 
 import miscal
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
+from miscal.auditing.search.parts import range_level
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
+from miscal.inference.sums import Sums, effective_events
 from miscal.page.json import SCHEMA
 from miscal.page.words import plural
 from miscal.results import Result
@@ -27,9 +29,11 @@ from miscal.results import Result
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
 MOST_GROUPS = 20  # levels up to which a column's groups are compared with one another
 ALONE = "off by its own p-value, not among all that were tested"
+ALONG = "off along the score by its own p-value, not among all that were tested"
 BLIND = "too few rows for any gap in it to be beyond noise"
 MOST_LISTED = 200  # cells too small to judge that are listed one by one, for each column
 LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be seen
+LEAST_GROUP, SMALL = 10.0, "too small to judge"  # expected events of a group, from which its interval means something
 LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
 FAR_OFF = 36_525  # days: a hundred years
 TOGETHER = 2.0  # times the variance of independent rows
@@ -46,15 +50,16 @@ def document_of(
 ) -> dict[str, Any]:
     """Put everything that was found into one dictionary."""
     first = every[0]
-    guilty = {name for finding in found if finding.real for name in finding.columns}
+    guilty = {name for finding in flat(found) for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in every:
         named = {"name": f"Calibration by score, class {looked.name}"} if looked.name else {}
         sections["score"].append(looked.score.to_dict() | named)
     for _, result, group in first.columns:
         made = result.to_dict()
-        if not group.ordered and 2 <= group.count <= MOST_GROUPS:
-            made["extra"]["differences"] = differences(group, first)
+        cells = result.extra["tally"].cells
+        if 2 <= (cells.count if group.ordered else group.count) <= MOST_GROUPS:
+            made["extra"]["differences"] = differences(*_groups(group, result), first)
         sections[result.kind].append(made)
     for result in first.further:
         sections.setdefault(result.kind, []).append(result.to_dict())
@@ -90,7 +95,7 @@ def _quiet(
     entries = [
         _clean(column, result, group, looked, tests)
         for column, result, group in looked.columns
-        if column.name not in guilty and not result.p_value * len(looked.columns) <= tests.level
+        if column.name not in guilty and not min(group.suspect, result.p_value) * len(looked.columns) <= tests.level
     ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
     clean = [entry for entry in entries if entry["detectable"] < max(mean, 1.0 - mean)]
@@ -113,13 +118,28 @@ def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: 
         "p_value": result.p_value,
         "detectable": float(np.nanmin(detectable)) if detectable.size else math.nan,
         **({"p_least": result.extra["p_least"]} if "p_least" in result.extra else {}),
-        "note": ALONE if result.p_value <= tests.level else "",
+        "note": ALONE if result.p_value <= tests.level else ALONG if group.suspect <= tests.level else "",
     }
 
 
-def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
-    """Each level against the rest of its column: how much larger its gap is, with intervals that hold all at once."""
-    raw, noise = group.raw, looked.rows.variance(group.raw)
+def _groups(group: Group, result: Result) -> tuple[Sums, list[str]]:
+    """The levels of a field, or the ranges that are shown of a variable, with their names."""
+    part = group.parts[0]
+    if not group.ordered:
+        return group.raw, [part.level(cell, cell) for cell in range(group.count)]
+    cells = result.extra["tally"].cells
+    edges, last = cells.edges, len(cells.edges) - 2
+    names = [range_level(part.column, float(edges[i]), float(edges[i + 1]), i == 0, i == last) for i in range(last + 1)]
+    return Sums.of(result.extra["tally"]), names + ["missing"] * cells.missing
+
+
+def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 0.05) -> dict[str, list[Any]]:
+    """Each group against the rest of its column: how much larger its gap is, with intervals that hold all at once.
+
+    Worst first, by what the difference is at least. `note` says of a group whether that is beyond noise, or whether it
+    is too small to be judged by an interval.
+    """
+    noise = looked.rows.variance(raw)
     off, weight = raw.off, raw.weight
     kept = np.flatnonzero((weight > 0) & (weight < weight.sum()))
     rest = weight.sum() - weight
@@ -132,8 +152,12 @@ def differences(group: Group, looked: Looked, level: float = 0.05) -> dict[str, 
         "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference, "low": difference - reach,
         "high": difference + reach,
     }  # fmt: skip
+    least = np.maximum(columns["low"], -columns["high"])
+    kept = kept[np.argsort(-least[kept], kind="stable")]
+    small = effective_events(raw) < LEAST_GROUP
+    notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
     made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
-    return {"level": [group.parts[0].level(int(cell), int(cell)) for cell in kept], **made}
+    return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
 
 
 def _too_small(group: Group) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -24,6 +24,7 @@ from miscal.pooling.condition import Conjunction
 
 SHARED = 0.5  # of the shorter range that two must have in common
 SETS = ("levels", "excluded")  # only these values, or all but these; no level at all is missing values alone
+OPPOSITE = ({"too high", "too low"}, {"too extreme", "too timid"})
 SPREAD = 2.0  # times the share of rows: from there on a finding is another one
 CODES = {
     "score": "MC101",
@@ -33,6 +34,29 @@ CODES = {
     "neighbourhood": "MC501",
     "subpopulation": "MC601",
 }
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """A range of the score within a place: scores above `low` up to `high`, their rows, rates and events off."""
+
+    low: float
+    high: float
+    rows: int
+    predicted: float
+    observed: float
+    events_off: float
+
+    @property
+    def words(self) -> str:
+        """Which scores.
+
+        >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
+        'above 0.47'
+        """
+        if self.low <= 0.0:
+            return f"up to {self.high:.3g}"
+        return f"above {self.low:.3g}" + (f" up to {self.high:.3g}" if self.high < 1.0 else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +78,10 @@ class Finding:
     specific : not explained by the score alone
     parent : the place of the finding that explains this one, if any
     shrunken : the gap less the luck of having been picked; what is said first
-    explains : how many other places it explains; the most significant are listed as findings of their own
+    explained : the places that it explains: no longer off once it is put right, and mostly the same rows
+    form : "too high" or "too low" on average; "too extreme", "too timid" or "uneven" where two ranges of its scores err
+        in opposite ways
+    score_ranges : those two ranges; the first is the upper one, or the middle one of an uneven place
     definition : an expression that picks the rows, for subpopulations
     condition : which rows belong, a dictionary a column, as `miscal.pooling.condition` writes and reads them
     bound : whether its p-value is the smallest that simulations can give, so that it is at most that
@@ -80,7 +107,9 @@ class Finding:
     parent: str | None = None
     shrunken: float | None = None
     definition: str | None = None
-    explains: int = 0
+    form: str = ""
+    score_ranges: tuple[ScoreRange, ...] = ()
+    explained: tuple[Finding, ...] = ()
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
     bound: bool = False
@@ -92,7 +121,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self) | {"sql": self.sql, "sql_sqlite": self.to_sql("sqlite")}
+        under = [place.to_dict() for place in self.explained]
+        alone = asdict(replace(self, explained=()))
+        return alone | {"explained": under, "sql": self.sql, "sql_sqlite": self.to_sql("sqlite")}
 
     def to_sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause that picks exactly its rows, for "duckdb", "postgres" or "sqlite"; empty where none does.
@@ -117,6 +148,32 @@ class Finding:
         return self.kind == "score" and not self.levels
 
     @property
+    def explains(self) -> int:
+        """How many places it explains."""
+        return len(self.explained)
+
+    @property
+    def shape(self) -> str:
+        """What two ranges of its scores that disagree do, in words; empty where they do not.
+
+        "Too extreme: scores above 0.47 predict 136 more than happened, scores up to 0.47 predict 120 fewer"
+        """
+        if not self.score_ranges:
+            return ""
+        said = [f"scores {one.words} predict {_counted(one.events_off)}" for one in self.score_ranges]
+        first, second = ("more", "fewer") if self.score_ranges[0].events_off >= 0 else ("fewer", "more")
+        return f"{self.form[:1].upper()}{self.form[1:]}: {said[0]} {first} than happened, {said[1]} {second}"
+
+    @property
+    def brief(self) -> str:
+        """Its form and how many events each of two ranges is off, for a table."""
+        each = [
+            f"{_counted(one.events_off)} {'more' if one.events_off >= 0 else 'fewer'} {one.words}"
+            for one in self.score_ranges
+        ]
+        return f"{self.form}: {' and '.join(each)}" if each else self.form
+
+    @property
     def at_least(self) -> float:
         """Lower bound of the size of `events_off`, 0 where the interval holds 0."""
         low, high = self.interval
@@ -127,6 +184,8 @@ class Finding:
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
         rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        if self.shape:
+            return f"{self.shape}. {words.count(self.rows)} rows; {rates} on average."
         return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
 
     @property
@@ -160,6 +219,32 @@ class Finding:
         return read_record(cls, {"real": True, **values})
 
 
+def _counted(events: float) -> str:
+    return words.count(abs(events)) if abs(events) >= 10 else words.number(abs(events), 2)
+
+
+def flat(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings, each followed by those that it explains."""
+    return [one for head in findings for one in (head, *flat(head.explained))]
+
+
+def nested(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings beyond noise with those that they explain under them; a list of an earlier version is flat.
+
+    Of such a list a finding whose parent is not in it stands alone.
+    """
+    real = [finding for finding in findings if finding.real]
+    heads = {finding.where: finding for finding in reversed(real) if not finding.parent}
+    under = [finding for finding in real if finding.parent in heads]
+    made = []
+    for finding in real:
+        if finding in under:
+            continue
+        own = (*finding.explained, *(child for child in under if child.parent == finding.where))
+        made.append(replace(finding, explained=own))
+    return made
+
+
 def _conditions(value: object) -> tuple[dict[str, Any], ...]:
     """Conditions after JSON; none where any of them is damaged, so that no finding seems to be wider than it was."""
     try:
@@ -170,7 +255,9 @@ def _conditions(value: object) -> tuple[dict[str, Any], ...]:
 
 READERS["tuple[dict[str, Any], ...]"] = _conditions
 READERS["Finding"] = lambda value: Finding.from_dict(mapping(value))
-READERS["list[Finding]"] = lambda value: [Finding.from_dict(mapping(item)) for item in items(value)]
+READERS["list[Finding]"] = lambda value: nested(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[Finding, ...]"] = lambda value: tuple(Finding.from_dict(mapping(item)) for item in items(value))
+READERS["tuple[ScoreRange, ...]"] = lambda value: tuple(read_record(ScoreRange, item) for item in items(value))
 
 
 def known(finding: Finding, earlier: Iterable[Finding], rows: tuple[float, float]) -> bool:
@@ -188,12 +275,22 @@ def same(one: Finding, other: Finding) -> bool:
     Nearly: of the same columns, in each at the same levels or in ranges that share half of the shorter one. A finding
     of an earlier version, which has no condition, is the same only where its place is called the same.
     """
-    if (one.gap > 0) != (other.gap > 0) or one.scope != other.scope or one.columns != other.columns:
+    if _opposite(one, other) or one.scope != other.scope or one.columns != other.columns:
         return False
     if one.condition and other.condition:
         pairs = zip(one.condition, other.condition, strict=False)
         return len(one.condition) == len(other.condition) and all(_alike(*pair) for pair in pairs)
     return one.where == other.where and one.levels == other.levels
+
+
+def _opposite(one: Finding, other: Finding) -> bool:
+    """Whether two findings err in opposite ways, by their forms; by their gaps where a form is not known.
+
+    The sign of a gap within noise says nothing: of a place that is off along the score alone it is not asked.
+    """
+    if not (one.form and other.form):
+        return (one.gap > 0) != (other.gap > 0)
+    return {one.form, other.form} in OPPOSITE
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

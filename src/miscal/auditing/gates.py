@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from miscal.auditing.findings import Finding, known
+from miscal.auditing.unchanged import may_be_unchanged
 from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
 from miscal.page import words
@@ -147,7 +148,7 @@ def judge(
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
     if baseline is not None:
-        outcomes += _new(heads, audit.rows, read_document(baseline), hidden)
+        outcomes += _new(heads, audit, read_document(baseline), hidden)
     return outcomes
 
 
@@ -176,13 +177,16 @@ def _column(audit: Document, name: str, limit: float) -> Outcome:
     return _limit(f"max-field {name}", f"the average error over {name}", known[name].value, limit)
 
 
-def _new(heads: list[Finding], rows: float, baseline: Document, hidden: Hidden) -> list[Outcome]:
+def _new(heads: list[Finding], audit: Document, baseline: Document, hidden: Hidden) -> list[Outcome]:
     name = "no-new-findings"
     least = words.finite(baseline.settings.get("suppress_below"))  # of smaller places the baseline does not say
     old = baseline.real
-    fresh = [head for head in heads if not head.rows < least and not known(head, old, (rows, baseline.rows))]
+    shares = audit.rows, baseline.rows
+    unknown = [head for head in heads if not head.rows < least and not known(head, old, shares)]
+    fresh = [head for head in unknown if not may_be_unchanged(head, audit, baseline)]
     if not fresh:
-        return [Outcome(name, True, "no finding that the baseline does not have")]
+        seen = f"; {words.plural(len(unknown), 'other is', 'others are')} within noise of it" if unknown else ""
+        return [Outcome(name, True, f"no finding that the baseline does not have{seen}")]
     said = [f"a place {hidden.word}" if each.where in hidden.findings else str(each) for each in fresh]
     return [Outcome(name, False, f"new {each.code}: {text}") for each, text in zip(fresh, said, strict=True)]
 
@@ -193,14 +197,18 @@ class Hidden:
     def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
         below = shown.get("settings", {}).get("suppress_below", 0)
         self.word = f"of fewer than {below} rows, or beside such"
-        kept = {finding["where"] for finding in shown["findings"]}
-        self.findings = {finding["where"] for finding in document["findings"]} - kept
+        self.findings = _named(document["findings"]) - _named(shown["findings"])
         self.labels = {
             label
             for result in shown["sections"].get("subpopulation", [])
-            for label, rows in zip(result["table"]["label"], result["table"]["rows"], strict=True)
+            for label, rows in zip(result["table"]["label"], result["table"].get("rows", ()), strict=False)
             if rows is None
         }
+
+
+def _named(findings: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The places of findings and of those that they explain."""
+    return {where for one in findings for where in (one["where"], *_named(one.get("explained", ())))}
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

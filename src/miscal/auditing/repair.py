@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.audit import Audit, audit
-from miscal.auditing.findings import Finding, rows_of
+from miscal.auditing.findings import Finding, flat, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
@@ -158,14 +158,14 @@ def _places(
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
     both = predictions, recalibrated
     judge = cache(lambda compared: [_Judge(each, compared, tests, level) for each in both])
-    again = {finding.where: finding for finding in after.findings}
+    again = {finding.where: finding for finding in flat(after.findings)}
     found = [
         _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1], predictions)
-        for finding in before.findings
+        for finding in flat(before.findings)
         if finding.real
     ]
     known = {place["where"] for place in found}
-    for finding in after.findings:
+    for finding in flat(after.findings):
         if finding.real and finding.where not in known:
             one = judge(_target(finding, predictions, target))[0](finding, recalibrated)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))

@@ -52,7 +52,7 @@ class Places:
 
     def _told(self, document: Mapping[str, Any]) -> Iterator[tuple[Box | None, Any]]:
         """Every place with its rows."""
-        for finding in document["findings"]:
+        for finding in _every(document["findings"]):
             yield self.of_finding(finding), finding["rows"]
         for kind in (*OF_COLUMNS, "subpopulation"):
             for result in self.sections.get(kind, []):
@@ -92,6 +92,13 @@ class Places:
             if now != EVERY_VALUE:
                 made.add((column, now))
         return frozenset(made)
+
+
+def _every(findings: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Findings, each followed by those that it explains."""
+    for finding in findings:
+        yield finding
+        yield from _every(finding.get("explained", ()))
 
 
 def _levels(result: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

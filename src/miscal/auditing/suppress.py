@@ -48,7 +48,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     sections, places = document["sections"], Places(document)
     shown = Shown(int(below), places.levels, places.named)
     shown.show(EVERYTHING, places.rows)
-    named = _findings(made, shown, places)
+    made["findings"] = _findings(made["findings"], shown, places)
     hidden = _hidden_tables(sections, shown, places)
     made["sections"] = {
         kind: [_result(result, hidden[kind, place]) for place, result in enumerate(results)]
@@ -57,8 +57,9 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     for entry in made["too_small"]:
         if entry.get("rows") != document["data"].get("rows"):
             entry["rows"] = None
-    if len(named) < len(document["findings"]):
-        left = plural(len(document["findings"]) - len(named), "finding")
+    hidden_findings = _number(document["findings"]) - _number(made["findings"])
+    if hidden_findings:
+        left = plural(hidden_findings, "finding")
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
         made["too_small"].append(left_out(left, None, reason))
     if made.get("comparison"):
@@ -69,14 +70,26 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     return made
 
 
-def _findings(made: dict[str, Any], shown: Shown, places: Places) -> list[str]:
-    """Keep the findings that may be shown, in their order; their names."""
-    kept = [each for each in made["findings"] if shown.show(places.of_finding(each), int(each["rows"]))]
-    named = [finding["where"] for finding in kept]
-    made["findings"] = [
-        {**each, "parent": each.get("parent") if each.get("parent") in named else None} for each in kept
-    ]
-    return named
+def _number(findings: Sequence[Mapping[str, Any]]) -> int:
+    return sum(1 + _number(finding.get("explained", ())) for finding in findings)
+
+
+def _findings(
+    findings: Sequence[Mapping[str, Any]], shown: Shown, places: Places, parent: str | None = None
+) -> list[dict[str, Any]]:
+    """The findings that may be shown, in their order; what a hidden one explained stands alone.
+
+    The ranges of the score within a place are counts that no rule follows: they are left out.
+    """
+    made: list[dict[str, Any]] = []
+    for each in findings:
+        kept = shown.show(places.of_finding(each), int(each["rows"]))
+        under = _findings(each.get("explained", ()), shown, places, each["where"] if kept else parent)
+        if kept:
+            made.append({**each, "parent": parent, "score_ranges": (), "explained": under})
+        else:
+            made += under
+    return made
 
 
 def _hidden_tables(sections: Mapping[str, Any], shown: Shown, places: Places) -> dict[tuple[str, int], Any]:

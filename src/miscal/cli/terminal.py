@@ -35,7 +35,16 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
         found.save(saved)
     files = written(Page=page, JSON=json_path, Audit=saved)
     document = read_document(shown.document)
-    say("\n".join([*shown_lines(document), "", files, *[f"Next: {line}" for line in [next_step(document)] if line]]))
+    say(
+        "\n".join(
+            [
+                *shown_lines(document),
+                "",
+                files,
+                *[f"Next: {inert(visible(line))}" for line in [next_step(document)] if line],
+            ]
+        )
+    )
 
 
 def written(**files: Path | None) -> str:

@@ -121,17 +121,19 @@ def of_variable(pieces: Pieces, *, missing: bool) -> dict[str, Statistic]:
     The last piece holds the missing values, where there are any; it is a range, and has no place.
     """
     known = pieces.sums.rows.size - missing
+    scale = Deviance.of(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)))
+    largest: dict[str, Statistic] = {
+        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0)
+    }
+    if not known:
+        return largest
     place = np.cumsum(pieces.sums.variance[:known])
     place = (place - 0.5 * pieces.sums.variance[:known]) / max(float(place[-1]), 1e-300)
     directions = np.zeros((min(max(SMOOTH.values()), known), pieces.sums.rows.size))
     directions[:, :known] = np.polynomial.legendre.legvander(2.0 * place - 1.0, len(directions) - 1).T
     smooth = Quadratic.of(pieces.sums, directions)
-    scale = Deviance.of(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)))
     nested = {name: Quadratic(smooth.basis[:, :degrees]) for name, degrees in SMOOTH.items()}
-    return {
-        **nested,
-        "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0),
-    }
+    return nested | largest
 
 
 def walk_spans(residual: Floats) -> Floats:

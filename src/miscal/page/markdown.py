@@ -79,17 +79,18 @@ def _numbers(audit: Document) -> str:
 
 
 def _findings(audit: Document) -> str:
-    real = audit.real
-    if not real:
+    heads = audit.heads
+    if not heads:
         return ""
-    listed = [_finding(number, finding) for number, finding in enumerate(real[:MOST], 1)]
-    more = [f"\n{words.plural(len(real) - MOST, 'further finding')} in the JSON."] if len(real) > MOST else []
+    listed = [_finding(number, finding) for number, finding in enumerate(heads[:MOST], 1)]
+    more = [f"\n{words.plural(len(heads) - MOST, 'further finding')} in the JSON."] if len(heads) > MOST else []
     return "\n".join(["## Where it is wrong", "", *listed, *more])
 
 
 def _finding(number: int, finding: Finding) -> str:
     place = f"**{quoted(finding.where)}** ({quoted(finding.code, 20)})"
-    return f"{number}. {place}: {finding.sentence} {strength(finding)}"
+    others = f" It explains {words.plural(finding.explains, 'other place')}." if finding.explained else ""
+    return f"{number}. {place}: {finding.sentence} {strength(finding)}{others}"
 
 
 def spoken(text: object, limit: int = 600) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import Finding
+from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
 from miscal.page.words import finite
@@ -150,18 +150,18 @@ class Document:
 
     @property
     def real(self) -> list[Finding]:
-        """The findings beyond noise, in the audit's order."""
-        return [finding for finding in self.findings if finding.real]
+        """The findings beyond noise in the audit's order, each followed by those that it explains."""
+        return flat(self.findings)
 
     @property
     def heads(self) -> list[Finding]:
         """Those beyond noise that no other explains."""
-        return [finding for finding in self.real if not finding.parent]
+        return self.findings
 
     @property
     def explained(self) -> int:
-        """How many places the heads explain: those that they count, of which not every one need be listed."""
-        return max(sum(head.explains for head in self.heads), len(self.real) - len(self.heads))
+        """How many places the heads explain."""
+        return len(self.real) - len(self.heads)
 
     @property
     def top(self) -> bool:

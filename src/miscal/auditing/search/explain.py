@@ -12,19 +12,24 @@ from operator import attrgetter
 
 import numpy as np
 
-from miscal.auditing.findings import CODES, Finding
-from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums, crossed_codes
-from miscal.auditing.search.looking import Looked, real_places, score_after
-from miscal.auditing.search.places import Multiplicity, Own, Place, box_place, deviation_beyond
-from miscal.inference.adjust import adjusted_z, shrunken_gap
+from miscal.auditing.findings import Finding
+from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
+from miscal.auditing.search.looking import Looked, real_places
+from miscal.auditing.search.overlap import overlap_of
+from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
+from miscal.auditing.search.shapes import mark_whole, see_along
+from miscal.auditing.search.telling import finding
+from miscal.inference.adjust import adjusted_z
+from miscal.inference.shape import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
-MOST = 40  # places taken; what is left is listed under the one taken that it shares most rows with
+MOST = 40  # places taken; what is left is counted
+INSIDE = 0.5  # of a place that a simpler one must hold
+CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
 MOST_KINDS = 15  # columns and combinations of columns that they may belong to
 LEAST = 0.03  # a place whose bound is below this share of the first one's is not taken
-CHILDREN = 12  # places listed under the one that explains them; the rest are counted
-Ordered = list[tuple[float, list[Finding]]]
+Ordered = list[tuple[float, Finding]]
 
 
 @dataclass(eq=False)
@@ -42,9 +47,10 @@ class Explainer:
     def __init__(
         self, rows: Rows, tests: Multiplicity, places: Sequence[Place], groups: Sequence[Group], *, beyond: bool = True
     ) -> None:
-        self.rows, self.tests = rows, tests
+        self.rows, self.tests, self.beyond = rows, tests, beyond
         self.of = attrgetter("beyond" if beyond else "raw")  # as predicted no new stretches are looked for
         self.open = list(places)
+        self.columns = max(len(groups), 1)
         self.left = 0  # places still off when the list was stopped
         self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
@@ -52,15 +58,28 @@ class Explainer:
         self.off = {id(g): g.beyond.off for g in self.searched}
         self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
         for place in self.open:
-            self._measure(place, float(self.of(place).off[0]))
+            self._measure(place)
 
-    def _measure(self, place: Place, left: float) -> None:
-        """Note what is left of a place's error, and its standard deviation."""
-        place.left = left
+    def _measure(self, place: Place, left: float = math.nan) -> None:
+        """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
+        if place.along is not None and math.isnan(left):
+            place.left = place.along[self.beyond].off
+        else:
+            place.left = np.array([float(self.of(place).off[0]) if math.isnan(left) else left])
+        place.start = place.left
         if self.rows.raw.cluster is not None:
             place.deviation = max(math.sqrt(cluster_sums(self.of(self.rows), place.rows)[1]), 1e-150)
         else:
-            place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), self.total)
+            total = self.total if self.beyond else math.inf
+            place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), total)
+        self._bend(place)
+
+    def _bend(self, place: Place) -> Place:
+        """Note how far off what is left of a place is along the score, as standard deviations of a normal."""
+        place.bent = 0.0
+        if place.along is not None and place.shape and place.left.size > 1:
+            place.bent = normal_z(float(shape_test(place.left, place.along[self.beyond].variance).p_value))
+        return place
 
     def run(self) -> list[Taken]:
         """Take places until none is significant any more."""
@@ -73,19 +92,17 @@ class Explainer:
                 self.left = len(candidates)
                 break
             kinds.add(place.group.names)
-            taken.append(Taken(place, bound, self.put_right(place, place.left)))
-        self._share_out(taken)
+            taken.append(self.taken(place))
         return taken
 
-    def _share_out(self, taken: list[Taken]) -> None:
-        """List what is left under the place taken that holds most of its rows."""
-        if not (taken and self.open):
-            return
-        overlaps = [Overlap(self.rows, item.place.rows) for item in taken]
-        shared = [[overlap.weight(p) for p in self.open] for overlap in overlaps]
-        for place, home in zip(self.open, np.argmax(np.array(shared), axis=0), strict=True):
-            taken[int(home)].explains.append(place)
-        self.open = []
+    def taken(self, place: Place) -> Taken:
+        """Take a place, whatever the others are worth."""
+        return Taken(place, max(self._bound(place), 0.0), self.put_right(place, place.left))
+
+    def give_up(self) -> list[Place]:
+        """Leave all open places to whoever asks."""
+        left, self.open = self.open, []
+        return left
 
     def _candidates(self) -> list[Place]:
         found = [place for place in self.open if self._still_off(place)]
@@ -113,6 +130,7 @@ class Explainer:
         left = float(group.inside(off, best[0].box).sum())
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
+        see_along([place], self.rows)
         self._measure(place, left)
         return place
 
@@ -126,84 +144,145 @@ class Explainer:
         cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
         near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = Overlap(self.rows, top.rows)
-        sign = math.copysign(1.0, top.left)
+        overlap = overlap_of(self.rows, top)
         size = float(top.raw.weight[0])
         same = [
             p
             for p in near
-            if sign * p.left > 0 and (p is top or overlap.weight(p) >= SHARED * min(float(p.raw.weight[0]), size))
+            if p is top or (_one_way(p, top) and overlap.weight(p).sum() >= SHARED * min(float(p.raw.weight[0]), size))
         ]
         chosen = max(same, key=lambda p: 0.5 * p.z**2 - cost[id(p)])
+        chosen = self._simpler(chosen, candidates, bounds)
         return chosen, bounds[id(chosen)]
+
+    def _simpler(self, chosen: Place, candidates: list[Place], bounds: dict[int, float]) -> Place:
+        """A place of fewer of its columns that holds it, if the rest of that place errs alike, or is off by itself.
+
+        Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
+        """
+        names, overlap = set(chosen.group.names), overlap_of(self.rows, chosen)
+        size = float(chosen.raw.weight[0])
+        alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
+        for wider in sorted(candidates, key=lambda p: len(p.group.names)):
+            if not (set(wider.group.names) < names and _one_way(wider, chosen)):
+                continue
+            share = float(overlap.weight(wider).sum()) / size
+            if share < INSIDE or float(wider.raw.weight[0]) <= share * size:
+                continue
+            own, other = self._effects(chosen, wider, share)
+            apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
+            too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
+            if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
+                return wider
+        return chosen
+
+    def _effects(self, chosen: Place, wider: Place, share: float) -> list[tuple[float, float]]:
+        """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
+
+        share : of the place that lies in the wider one, and so does as much of its error
+        """
+        size = float(chosen.raw.weight[0])
+        sizes = size, float(wider.raw.weight[0]) - share * size
+        offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
+        noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
+        if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
+            return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
+        own, every = chosen.along[self.beyond].variance, wider.along[self.beyond].variance
+        lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
+        made = []
+        rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
+        for off, variance in ((chosen.left, own), rest):
+            known = max(float(np.sum(variance * lever * lever)), 1e-300)
+            made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
+        return made
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
-        left = abs(place.left) - self.critical * place.deviation
-        return min(left, abs(place.off) - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])))
+        plain = min(
+            abs(float(place.left.sum())) - self.critical * place.deviation,
+            abs(place.off) - self.critical * math.sqrt(float(self.rows.variance(place.raw)[0])),
+        )
+        if place.along is None or not place.bent:
+            return plain
+        raw = place.along[0]
+        sizes = (place.left, place.along[self.beyond].variance, place.bent), (raw.off, raw.variance, math.nan)
+        return max(plain, min(self._disagreeing(*size) for size in sizes))
 
-    def put_right(self, place: Place, off: float) -> list[Place]:
-        """Take the gap of a place out of its rows; the places that are not off any more are explained by it."""
-        gap = off / float(place.raw.weight[0])
-        overlap = Overlap(self.rows, place.rows)
+    def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
+        """Events off for certain in the ranges of the score that disagree, added; `bent` if it is known."""
+        _, ends = form_of(off, variance, average=False, shape=True)
+        size = sum(abs(float(off[first : last + 1].sum())) for first, last in ends)
+        bent = normal_z(float(shape_test(off, variance).p_value)) if math.isnan(bent) else bent
+        return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
+
+    def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
+        """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
+
+        Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
+        alone is put right; what it takes several places to explain is listed under none.
+        """
+        overlap = overlap_of(self.rows, place)
+        weight = place.raw.weight
+        if place.along is not None and off.size == overlap.cells_of_score > 1:
+            weight = place.along[0].weight
+        else:
+            off = off.sum(keepdims=True)
+        gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
-            self.off[id(group)] = self.off[id(group)] - gap * overlap.cells(group)
+            self.off[id(group)] = self.off[id(group)] - (gap * overlap.cells(group)).sum(axis=1)
         explained: list[Place] = []
         still: list[Place] = []
         for other in self.open:
             if other is place or other.key == place.key:
                 continue
-            was = self._still_off(other)
-            other.left -= gap * overlap.weight(other)
-            (explained if was and not self._still_off(other) else still).append(other)
+            was, shared = self._still_off(other), overlap.weight(other)
+            change = gap * shared
+            if other.left.size != change.size:
+                parts = np.ones(1) if other.along is None else other.along[0].weight
+                change = change.sum() * parts / parts.sum()
+            left, other.left = other.left - change, other.start - change
+            alone = not self._still_off(self._bend(other))
+            other.left = left
+            if was and self._still_off(self._bend(other)):
+                still.append(other)
+            elif alone and shared.sum() >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
+                explained.append(other)
         self.open = still
         return explained
 
 
-class Overlap:
-    """Weights of the rows that places share with some rows: one count a group serves all its cells."""
-
-    def __init__(self, rows: Rows, members: np.ndarray) -> None:
-        self.rows, self.members = rows, members
-        self.own = None if rows.weight is None else rows.weight[members]
-        self.counted: dict[int, np.ndarray] = {}
-        self.inside: np.ndarray | None = None
-
-    def cells(self, group: Group) -> np.ndarray:
-        """Shared weight of every cell of a group."""
-        if id(group) not in self.counted:
-            self.counted[id(group)] = np.bincount(crossed_codes(group.parts, self.members), self.own, group.count)
-        return self.counted[id(group)]
-
-    def weight(self, place: Place) -> float:
-        """Shared weight of a place."""
-        if isinstance(place.group, Group):
-            return float(place.group.inside(self.cells(place.group), place.box).sum())
-        if self.inside is None:
-            self.inside = np.zeros(self.rows.raw.rows, bool)
-            self.inside[self.members] = True
-        shared = place.rows[self.inside[place.rows]]
-        return float(shared.size if self.rows.weight is None else self.rows.weight[shared].sum())
+def _one_way(one: Place, other: Place) -> bool:
+    """Whether two places do not err in opposite ways: those that are off on average, by sign."""
+    return not (one.average and other.average) or one.off * other.off > 0
 
 
-def findings_of(looked: Looked, tests: Multiplicity, random_state: int) -> Ordered:
-    """Findings of one target, each head with those that it explains, with what orders the heads."""
+def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
+    """Findings of one target that no other explains, each with those that it explains, and what orders them.
+
+    First the places that are off beyond the score. When they are put right, the whole table if it is still off as
+    predicted, and then what is left of the other places, as predicted too.
+    """
     real = real_places(looked, tests)
-    specific = [place for place in real if place.specific]
-    explainer = Explainer(looked.rows, tests, specific, looked.groups)
-    taken = explainer.run()
-    looked.left = explainer.left
-    assert looked.whole is not None
-    if not looked.whole.adjusted <= tests.level:
-        taken += _as_predicted(looked, tests, real, taken)
-    ordered: Ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
-    whole = _whole(looked, looked.whole, tests, taken, random_state)
-    _spread_general(looked, tests, _others(real, taken), whole, ordered)
-    _add_extremes(looked, tests, whole[1], taken, ordered)
+    specific = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
+    taken = specific.run()
+    whole = _whole(looked, tests)
+    general = Explainer(looked.rows, tests, [*whole, *_others(real, taken)], looked.groups, beyond=False)
+    for item in taken:
+        off = item.place.raw.off if item.place.along is None else item.place.along[0].off
+        item.explains += [place for place in general.put_right(item.place, off) if place not in whole]
+    for place in whole:
+        if place in general.open:
+            taken.append(general.taken(place))
+            if looked.rows.grid is None:  # sums without rows: what is not off beyond the score is the score's
+                taken[-1].explains += general.give_up()
+    taken += general.run()
+    looked.left = specific.left + general.left
+    ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
+    _add_extremes(looked, tests, taken, ordered)
     return ordered
 
 
-def _add_extremes(looked: Looked, tests: Multiplicity, whole: Finding, taken: list[Taken], ordered: Ordered) -> None:
+def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
     for place in looked.extremes:
         if not place.adjusted <= tests.level:
@@ -211,28 +290,40 @@ def _add_extremes(looked: Looked, tests: Multiplicity, whole: Finding, taken: li
         made = finding(looked, tests, place, specific=False)
         low, high = made.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(made, interval=(max(low, 0.0), high) if made.gap > 0 else (low, min(high, 0.0)))
-        home = next((items for _, items in ordered if items[0].where == whole.where and whole.real), None)
-        if place.searched > 1 and home is None:
-            shares = [Overlap(looked.rows, item.place.rows).weight(place) for item in taken]
-            most = int(np.argmax(shares)) if shares else 0
-            home = ordered[most][1] if shares and shares[most] >= SHARED * made.weight else None
-        if place.searched > 1 and home is not None:
-            home.append(replace(made, parent=home[0].where))
+        home = _home(looked, place, taken) if place.searched > 1 else None
+        if home is None:
+            ordered.append((made.at_least, made))
         else:
-            ordered.append((made.at_least, [made]))
+            bound, head = ordered[home]
+            ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
 
 
-def _as_predicted(looked: Looked, tests: Multiplicity, real: list[Place], taken: list[Taken]) -> list[Taken]:
-    """The general places that explain the others when the whole table is not off: judged as predicted.
+def _home(looked: Looked, end: Place, taken: list[Taken]) -> int | None:
+    """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
+    known = not math.isnan(looked.rows.scale)  # sums do not tell which rows an end shares with a place
+    shares = [
+        math.inf
+        if item.place is looked.whole
+        else float(overlap_of(looked.rows, item.place).weight(end).sum())
+        if known
+        else 0.0
+        for item in taken
+    ]
+    most = int(np.argmax(shares)) if shares else 0
+    return most if shares and shares[most] >= SHARED * float(end.raw.weight[0]) else None
 
-    What the places taken explain as predicted is added to them.
-    """
-    explainer = Explainer(looked.rows, tests, _others(real, taken), looked.groups, beyond=False)
-    for item in taken:
-        item.explains += explainer.put_right(item.place, item.place.off)
-    further = explainer.run()
-    looked.left += explainer.left
-    return further
+
+def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
+    """The place of all rows, if it is beyond noise by either of its tests."""
+    place, bent = looked.whole, looked.bent
+    assert place is not None
+    assert bent is not None
+    if bent.adjusted < place.adjusted:
+        place.adjusted, place.bound = bent.adjusted, bent.bound
+    if not place.adjusted <= tests.level:
+        return []
+    mark_whole(tests, place, looked.rows)
+    return [place]
 
 
 def _others(places: list[Place], taken: list[Taken]) -> list[Place]:
@@ -241,101 +332,15 @@ def _others(places: list[Place], taken: list[Taken]) -> list[Place]:
     return [place for place in places if place.key not in listed]
 
 
-def _head(looked: Looked, tests: Multiplicity, item: Taken) -> list[Finding]:
+def _head(looked: Looked, tests: Multiplicity, item: Taken) -> Finding:
     head = finding(looked, tests, item.place, specific=item.place.specific)
-    seen = {head.where}
-    children: list[Finding] = []
-    for place in sorted(item.explains, key=lambda p: p.adjusted):
-        if len(children) >= CHILDREN:
-            break
+    return _with_explained(looked, tests, head, item.explains)
+
+
+def _with_explained(looked: Looked, tests: Multiplicity, head: Finding, places: Sequence[Place]) -> Finding:
+    """A finding with the places that it explains, each once, the most significant first."""
+    under = {head.where: head}
+    for place in sorted(places, key=lambda p: p.adjusted):
         child = finding(looked, tests, place, specific=place.specific, parent=head.where)
-        same_rows = (child.rows, child.weight, child.predicted) == (head.rows, head.weight, head.predicted)
-        if child.where not in seen and not same_rows:
-            seen.add(child.where)
-            children.append(child)
-    return [replace(head, explains=len(item.explains)), *children]
-
-
-def _whole(
-    looked: Looked, place: Place, tests: Multiplicity, taken: list[Taken], random_state: int
-) -> tuple[float, Finding]:
-    """The finding about all rows, and what it is worth; explained by the first place taken if nothing is left."""
-    found = finding(looked, tests, place, specific=False)
-    if not found.real:
-        return -math.inf, found
-    low = looked.score.extra["kuiper_noise"]["interval"][0] * found.weight
-    after = score_after(looked, [item.place for item in taken], random_state) if taken else 0.0
-    if tests.bonferroni(place.family, after) > tests.level:
-        return -math.inf, finding(looked, tests, place, specific=False, parent=taken[0].place.words)
-    return max(found.at_least, low), found
-
-
-def _spread_general(
-    looked: Looked, tests: Multiplicity, general: list[Place], whole: tuple[float, Finding], ordered: Ordered
-) -> None:
-    """List general findings under the whole table, or under what explains the whole table."""
-    bound, found = whole
-    parent = found.parent
-    if parent is not None:
-        home = ordered[0][1]
-        home.append(found)
-    else:
-        heads = list(ordered)
-        ordered.append((bound, [found]))
-        home, parent = ordered[-1][1], found.where if found.real else None
-        if parent is None and heads:  # the total is right: what is not specific belongs to the first place that is
-            home = heads[0][1]
-            parent = home[0].where
-    seen = {item.where for _, items in ordered for item in items}
-    for place in sorted(general, key=lambda p: p.adjusted)[: 2 * CHILDREN]:
-        if parent is not None and sum(item.parent == parent for item in home) >= CHILDREN:
-            break
-        made = finding(looked, tests, place, specific=False, parent=parent)
-        if made.where in seen:
-            continue
-        seen.add(made.where)
-        if parent is None:
-            ordered.append((made.at_least, [made]))
-        else:
-            home.append(made)
-
-
-def finding(looked: Looked, tests: Multiplicity, place: Place, *, specific: bool, parent: str | None = None) -> Finding:
-    """One place as a finding."""
-    raw, rows, group = place.raw, looked.rows, place.group
-    number = tests.severity(place)
-    weight = float(raw.weight[0])
-    gap = place.off / weight
-    if rows.raw.cluster is None:
-        error = math.sqrt(float(rows.variance(raw)[0])) / weight
-        interval = rows.gap_interval(raw, number, tests.level)
-    else:
-        error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-        reach = adjusted_z(number, tests.level) * error
-        interval = gap - reach, gap + reach
-    own_class = bool(looked.name) and group.kind != "score"
-    real = bool(place.adjusted <= tests.level)
-    searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
-    return Finding(
-        code=getattr(group, "code", None) or CODES[group.kind],
-        kind=group.kind,
-        where=f"{place.words} (class {looked.name})" if own_class else place.words,
-        scope=f"class {looked.name}" if looked.name else "",
-        columns=group.names,
-        levels=group.levels(place.box),
-        rows=int(raw.rows[0]),
-        weight=weight,
-        predicted=float(raw.predicted[0]) / weight,
-        observed=float(raw.observed[0]) / weight,
-        gap=gap,
-        interval=interval,
-        events_off=gap * weight,
-        p_value=place.adjusted,
-        bound=place.bound,
-        real=real,
-        specific=bool(specific and real),
-        parent=parent,
-        shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
-        condition=tuple(place.conjunction.to_dict()),
-        definition=place.conjunction.words() if searched else None,
-    )
+        under.setdefault(child.where, child)
+    return replace(head, explained=tuple(under.values())[1:])

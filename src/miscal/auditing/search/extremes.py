@@ -42,7 +42,7 @@ class End(NamedTuple):
     high: float
 
 
-def score_grid(compared: Pair) -> Sums:
+def fine_sums(compared: Pair) -> Sums:
     """Sums of the rows in each cell of the fine grid of scores."""
     return Sums.of(tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
 
@@ -70,7 +70,7 @@ def extreme_places(looked: Looked, family: str) -> list[Place]:
     if looked.scores is None or not rows.raw.binary:
         return []
     shown = looked.scores
-    tested = score_grid(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
+    tested = fine_sums(replace(rows.raw, weight=None)) if rows.raw.weight is not None and looked.all is None else shown
     step = rounding_step(rows.raw.predicted)
     made = [_certain(looked, end, tested, step) for end in (ZERO, ONE)]
     if not rows.noise.outcome_weights and not (looked.all is not None and rows.raw.weight is not None):

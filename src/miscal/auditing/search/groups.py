@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from miscal.auditing.search.along import Along, ScoreGrid
 from miscal.auditing.search.parts import Part
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
@@ -32,6 +33,7 @@ class Rows:
     raw : the pair;  beyond : the same with the recalibrated score;  noise : which null
     spread : variance of sums over clusters relative to that over rows, at least 1
     scale : how many rows of the table each row stands for; 1 unless they are a sample
+    grid : cells of the score, along which every place is tested too; None where sums do not tell them
     """
 
     raw: Pair
@@ -39,6 +41,20 @@ class Rows:
     noise: Noise
     spread: float = 1.0
     scale: float = 1.0
+    grid: ScoreGrid | None = None
+
+    @property
+    def sample(self) -> bool:
+        """Whether these are not all rows of the table."""
+        return self.scale != 1.0
+
+    @cached_property
+    def kish(self) -> float:
+        """Rows of equal weight that would be as informative, for each row."""
+        first, second = self.raw.first, self.raw.second
+        if first is None or second is None:
+            return 1.0
+        return float(first.sum()) ** 2 / max(float(second.sum()) * first.size, 1e-300)
 
     @property
     def weight(self) -> np.ndarray | None:
@@ -111,6 +127,8 @@ class Group:
 
     p_value : of each cell as predicted, NaN where it cannot be judged
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
+    along : how its cells err along the score, as predicted and beyond the score, where that is kept
+    suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
     """
 
     parts: tuple[Part, ...]
@@ -119,6 +137,8 @@ class Group:
     beyond: Sums
     p_value: Floats
     walk: tuple[float, int, int] | None = None
+    along: tuple[Along, Along] | None = None
+    suspect: float = 1.0
 
     @property
     def ordered(self) -> int:
@@ -140,6 +160,10 @@ class Group:
     def box(self, cell: int) -> Box:
         """One cell, as the first and last cell of each part."""
         return tuple((int(i), int(i)) for i in np.unravel_index(cell, self.shape))
+
+    def codes(self) -> np.ndarray:
+        """The cell of each row."""
+        return self.parts[0].codes if len(self.parts) == 1 else crossed_codes(self.parts)
 
     def members(self, box: Box) -> np.ndarray:
         """Row numbers of a box of cells."""
@@ -250,21 +274,30 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
     beyond : the score was put right on the same rows, which takes the share that a box has of the noise off its
         variance; boxes that are nearly everything are passed over
     """
-    axes = [_stretches(known) if known else _single(size) for known, size in zip(ordered, off.shape, strict=True)]
+    axes = axes_of(ordered, off.shape)
     if any(axis.first.size == 0 for axis in axes) or total <= 0:
         return []
     known = tuple(slice(0, axis.inside.shape[1]) for axis in axes)
     moved, spread = (_boxed(values[known], axes) for values in (off, variance))
-    possible = spread > 0
-    if len(axes) == 2:  # all of one axis is a place of the other column alone
-        for place, axis in enumerate(axes):
-            if ordered[place]:
-                possible &= np.expand_dims(axis.inside.min(axis=1) < 1.0, 1 - place)
+    possible = (spread > 0) & partial_boxes(axes, ordered)
     if beyond:
         possible &= spread < WHOLE * total
         spread = spread * (1.0 - np.minimum(spread / total, WHOLE))
     z = np.where(possible, np.abs(moved) / np.sqrt(np.where(possible, spread, 1.0)), -1.0)
-    return _picked(z, axes, ordered)
+    return picked(z, axes, ordered)
+
+
+def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
+    """The stretches of each axis that has an order, and the cells of the others."""
+    return [_stretches(known) if known else _single(size) for known, size in zip(ordered, shape, strict=True)]
+
+
+def partial_boxes(axes: Sequence[_Axis], ordered: Sequence[int]) -> np.ndarray:
+    """Which boxes leave something out along every axis: all of one is the whole table, or the other column alone."""
+    part = [
+        axis.inside.min(axis=1) < 1.0 if known else axis.first >= 0 for axis, known in zip(axes, ordered, strict=True)
+    ]
+    return part[0] if len(part) == 1 else np.outer(*part)
 
 
 def _boxed(values: Floats, axes: Sequence[_Axis]) -> Floats:
@@ -272,7 +305,7 @@ def _boxed(values: Floats, axes: Sequence[_Axis]) -> Floats:
     return np.asarray(made if len(axes) == 1 else made @ axes[1].inside.T)
 
 
-def _picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:
+def picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:
     """The best box over the ordered axes for each cell of the others."""
     searched = int(np.prod([axis.first.size for axis, known in zip(axes, ordered, strict=True) if known]))
     places: list[tuple[Any, ...]]

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.extremes import extreme_places, score_grid
+from miscal.auditing.search.along import CELLS, Along, along_of, along_of_tally, alongs, score_grid, tested
+from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
 from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
+from miscal.auditing.search.shapes import add_shapes, mark_tests, see_along
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
@@ -23,7 +25,7 @@ from miscal.inference.beyond import beyond_score
 from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
-from miscal.metrics.pooled import choose_null, walk_summary
+from miscal.metrics.pooled import choose_null
 from miscal.metrics.score.result import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
@@ -41,6 +43,8 @@ MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
+KEPT = 1 << 16  # cells of a column and the score that are kept
+ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
 
@@ -67,6 +71,7 @@ class Looked:
     name : the class, where there are several targets;  columns : each with its result and group
     skipped : families and numbers of tests that a first look left out, which count all the same
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
+    whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
     left : places still off when the list of findings was stopped
     scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
@@ -83,6 +88,7 @@ class Looked:
     searched: dict[str, tuple[int, list[Place]]] = field(default_factory=dict)
     places: list[Place] = field(default_factory=list)
     whole: Place | None = None
+    bent: Place | None = None
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
@@ -136,10 +142,11 @@ def look(
         score = by_score(predictions, target=target, random_state=seed)
     known = compared.predicted, compared.observed, compared.first
     mended = beyond_score(*known, cluster=compared.cluster, random_state=seed)
-    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared))
+    grid = score_grid(compared)
+    rows = Rows(compared, replace(compared, predicted=mended), noise, cluster_spread(compared), grid=grid)
     give_back(compared.rows)
     said = wanted.score if compared.target == "positive" else None
-    looked = Looked(target, name, rows, score, scores=score_grid(compared), column=said)
+    looked = Looked(target, name, rows, score, scores=fine_sums(compared), column=said)
     chosen = curve_rows(compared.rows, seed)
     for column in columns:
         say(column.name)
@@ -153,8 +160,16 @@ def look(
         group = group_of([part], result.kind, rows, p_value)
         if group.ordered:
             group.walk = walk_of(result, part)
+        keep_along(group, rows)
         looked.columns.append((column, result, group))
     return looked
+
+
+def keep_along(group: Group, rows: Rows) -> None:
+    """Note how suspect a column is along the score; the sums of a small one are kept, for its test."""
+    if rows.grid is not None and group.along is None and group.count * CELLS <= KEPT:
+        group.along = alongs(group, rows)
+    add_shapes(Multiplicity(1.0), [group], rows, "columns")
 
 
 def _result(predictions: Predictions, column: Column, target: str | int, random_state: int) -> Result:
@@ -190,7 +205,7 @@ def suspicion(result: Result, group: Group) -> float:
     """How surprising a column is by itself: the smaller of its own p-value and its worst cell's, corrected."""
     tested = group.p_value[~np.isnan(group.p_value)]
     cell = float(tested.min() * tested.size) if tested.size else 1.0
-    return min(1.0, cell, 1.0 if math.isnan(result.p_value) else result.p_value)
+    return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
 def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
@@ -242,6 +257,12 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
+    looked.whole.along = _whole_along(looked)
+    bins = looked.score.extra["tally"]
+    sums = looked.whole.along[0] if looked.whole.along else along_of_tally(bins, looked.rows, (bins.counts.size,))
+    chance = float(np.nan_to_num(tested(sums, looked.rows).p_value, nan=1.0))
+    looked.bent = replace(looked.whole, p_value=chance, bound=False)
+    tests.add(family, looked.bent.p_value, looked.bent)
     looked.extremes = extreme_places(looked, family)
     for place in looked.extremes:
         tests.add(family, place.p_value, place)
@@ -249,6 +270,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.places += tests.add_cells(looked.groups, looked.rows, family)
     ordered = [group for group in looked.groups if group.ordered]
     looked.places += tests.add_boxes(ordered, looked.rows, family) + tests.add_walks(ordered, looked.rows, family)
+    looked.places += add_shapes(tests, looked.groups, looked.rows, family)
 
 
 def judge_searches(looked: Looked, tests: Multiplicity) -> None:
@@ -262,6 +284,8 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     looked.places += tests.add_cells(kinds[0], looked.rows, "pairs")
     looked.places += tests.add_boxes(kinds[1], looked.rows, "pairs")
     looked.places += tests.add_boxes(kinds[2], looked.rows, "regions")
+    looked.places += add_shapes(tests, [*kinds[0], *kinds[1]], looked.rows, "pairs")
+    looked.places += add_shapes(tests, kinds[2], looked.rows, "regions")
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
@@ -275,28 +299,45 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     return Place(Own("score", every, words), (), p_value, family, raw, beyond, bound=bound)
 
 
+def _whole_along(looked: Looked) -> tuple[Along, Along] | None:
+    """The sums of all rows along the score, in the cells in which places have theirs."""
+    rows, kept = looked.rows, [group.along for group in looked.groups if group.along is not None]
+    if kept:
+        raw, beyond = (each.map(lambda values: values.sum(axis=0)) for each in kept[0])
+        return raw, beyond
+    if rows.grid is None or rows.sample:
+        bins = looked.score.extra["tally"]
+        made = along_of_tally(bins, rows, (bins.counts.size,))
+        return made, made
+    codes = np.zeros(rows.raw.rows, np.int32)
+    raw, beyond = (along_of(pair, rows, codes, 1).map(lambda values: values[0]) for pair in (rows.raw, rows.beyond))
+    return raw, beyond
+
+
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
-    """The places beyond noise, those significant beyond the score marked as specific."""
+    """The places beyond noise, each once, with what they are on average and along the score, as predicted and beyond.
+
+    What is nearly the whole table is left to the finding about the whole table. Of several names for the same rows
+    (a level, and a pair of columns one of which tells the other) the simplest is kept.
+    """
+    assert looked.whole is not None
+    most = ALL * float(looked.whole.raw.weight[0])
+    once: dict[tuple[float, ...], Place] = {}
     for place in looked.places:
         if math.isnan(place.adjusted):  # no test of its own: as if it were the first of its family
             place.adjusted = tests.bonferroni(place.family, place.p_value)
-    real = [place for place in looked.places if place.adjusted <= tests.level]
-    tests.mark_specific(real, looked.rows, looked.total)
+        if not place.adjusted <= tests.level or float(place.raw.weight[0]) >= most:
+            continue
+        sums = tuple(float(getattr(place.raw, name)[0]) for name in ("rows", "predicted", "observed"))
+        other = once.setdefault(sums, place)
+        kept = min(other, place, key=lambda one: (len(one.group.names), one.searched, one.adjusted))
+        kept.adjusted = min(other.adjusted, place.adjusted)
+        once[sums] = kept
+    real = list(once.values())
+    see_along(real, looked.rows)
+    for place in real:
+        mark_tests(tests, place, looked.rows, looked.total)
     return real
-
-
-def score_after(looked: Looked, places: Sequence[Place], random_state: int) -> float:
-    """P-value of the walk along the score once the places were put right, each by its gap."""
-    compared = looked.rows.raw
-    predicted = compared.predicted.copy()
-    for place in places:
-        rows = place.rows
-        if rows.size:  # a sample may have none of them
-            residual = predicted[rows] - compared.observed[rows]
-            predicted[rows] -= np.average(residual, weights=None if compared.first is None else compared.first[rows])
-    mended = replace(compared, predicted=np.clip(predicted, 1e-9, 1.0 - 1e-9))
-    options: Any = {"noise": looked.rows.noise, "random_state": random_state, "locate": False}
-    return walk_summary(mended, compared.predicted, **options)[1].p_value
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, best_boxes, reachable_p, stretches
+from miscal.auditing.search.along import Along
+from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, reachable_p, stretches
 from miscal.inference.adjust import holm
-from miscal.inference.sums import Sums
+from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
 
 
@@ -57,7 +58,10 @@ class Place:
     searched : boxes among which it was picked
     adjusted : p-value over the whole audit
     bound : whether the p-value is the smallest that simulations can give
-    left, deviation : what is left of its error once others were put right, and the standard deviation of that
+    along : its sums along the score, as predicted and beyond the score; None where those are not known
+    average, shape : whether its average, and its walk along the score, are beyond noise
+    start, left : its error in each cell of the score, and what is left of it once others were put right
+    deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
     """
 
     group: Group | Own
@@ -69,14 +73,24 @@ class Place:
     searched: int = 1
     adjusted: float = math.nan
     specific: bool = False
-    left: float = math.nan
+    along: tuple[Along, Along] | None = None
+    average: bool = True
+    shape: bool = False
+    start: Floats = field(default_factory=lambda: np.zeros(1))
+    left: Floats = field(default_factory=lambda: np.zeros(1))
     deviation: float = math.nan
     bound: bool = False
+    bent: float = 0.0
+
+    @property
+    def plain_z(self) -> float:
+        """What is left of its average error, in standard deviations."""
+        return abs(float(self.left.sum())) / self.deviation
 
     @property
     def z(self) -> float:
-        """What is left of its error, in standard deviations."""
-        return abs(self.left) / self.deviation
+        """What is left of its error, on average or along the score, in standard deviations."""
+        return max(self.plain_z, self.bent)
 
     @property
     def rows(self) -> np.ndarray:
@@ -235,24 +249,6 @@ class Multiplicity:
                 places[-1].p_value = p
                 self.add(family, p, places[-1])
         return places
-
-    def mark_specific(self, places: Sequence[Place], rows: Rows, total: float) -> None:
-        """Mark the places that are significant beyond the score too, judged as severely as they were as predicted.
-
-        Only places beyond noise are asked, but all that were tested count: noise helped to put a place among them.
-        """
-        from scipy.special import ndtr
-
-        for place in places:
-            variance = float(rows.variance(place.beyond)[0])
-            off = float(place.beyond.off[0])
-            chance = 2.0 * float(ndtr(-abs(off) / deviation_beyond(variance, total)))
-            if rows.raw.cluster is not None:
-                chance = rows.exact_p(rows.beyond, place.rows, 0.0)
-            elif float(np.minimum(place.beyond.predicted, place.beyond.weight - place.beyond.predicted)[0]) < 25:
-                chance = float(np.nan_to_num(rows.p_values(place.beyond)[0], nan=1.0))
-            possible = off * place.off > 0 and variance <= WHOLE * total
-            place.specific = bool(possible and chance * self.severity(place) <= self.level)
 
 
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:

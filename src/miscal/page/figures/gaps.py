@@ -17,6 +17,7 @@ from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 
 _PAIRS_WIDTH, _NAMES, _LEFT, _RIGHT, _TOP, _ROW = 720.0, 268.0, 280.0, 640.0, 36.0, 23.0
+RANGE = ("low", "high", "rows", "predicted", "observed", "events_off")
 _SQUARE_LEFT, _SQUARE_RIGHT = 54.0, 466.0
 
 
@@ -134,6 +135,29 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
     description = f"{rates}, gap {words.points(predicted - observed)}."
     return marks.drawn("gap", title, description, (320, 66), drawn, {"predicted": [predicted], "observed": [observed]})
+
+
+def range_card(finding: Finding) -> Figure:
+    """Draw predicted (ring) and happened (dot) of the two ranges of scores that disagree, the upper first."""
+    ranges = sorted(finding.score_ranges, key=lambda one: -one.low)
+    rates = [rate for one in ranges for rate in (one.predicted, one.observed)]
+    x = Scale(*nice(min(rates), max(rates)), 10.0, 310.0)
+    bottom = 22.0 + 34.0 * len(ranges)
+    drawn = [*marks.upright(x, 20, bottom, 70.0)]
+    for line, one in enumerate(ranges):
+        a, b, y = x.at(one.predicted), x.at(one.observed), 38.0 + 34.0 * line
+        class_ = "over" if one.events_off >= 0 else "under"
+        said = f"{words.percent(one.predicted)} predicted, {words.percent(one.observed)} happened"
+        drawn += [
+            marks.text(10, y - 12, f"{one.words}: {said}", "hint"),
+            marks.bar(min(a, b), y - 3.5, abs(a - b), 7, f"between {class_}"),
+            marks.point(a, y, "ring", f"{words.percent(one.predicted)} predicted", 5.5),
+            marks.point(b, y, class_, f"{words.percent(one.observed)} happened", 5.5),
+        ]
+    drawn.append(marks.bottom(x, bottom, "", marks.rates, 70.0))
+    title = f"{ellipsis(finding.where, 100)}: two ranges of its scores, predicted and happened"
+    table: dict[str, list[object]] = {key: [getattr(one, key) for one in ranges] for key in RANGE}
+    return marks.drawn("gap", title, f"{finding.shape}.", (320, bottom + 22), drawn, table)
 
 
 def _names(predicted: float, observed: float) -> list[Safe]:

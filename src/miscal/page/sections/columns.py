@@ -209,16 +209,22 @@ def _map(result: Entry) -> Safe:
     return figure(neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
 
 
+def _worst(row: dict[str, object]) -> tuple[bool, float]:
+    """Groups that can be judged first, by what their difference is at least."""
+    least = max(finite(row.get("low")), -finite(row.get("high")))
+    return str(row.get("note")).startswith("too small"), math.inf if math.isnan(least) else -least
+
+
 def groups(document: Document) -> Safe:
     """Differences between groups: each level of a field against the rest."""
     rows = [
         {"column": text(result.settings.get("column")), **dict(zip(result.differences, values, strict=True))}
-        for result in document.of("field")
+        for result in (*document.of("field"), *document.of("variable"))
         for values in zip(*result.differences.values(), strict=True)
     ]
-    rows.sort(key=lambda row: -abs(finite(row.get("difference"))))
+    rows.sort(key=_worst)
     many, rows = len(rows), rows[:MOST_GROUPS]
-    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high")
+    names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
     columns = columns_of({key: [row.get(key) for row in rows] for key in names}, *names)
     listed = sheet("Each group against the rest of its column", columns, search="Search groups")
     shown = "" if many == len(rows) else f", the {len(rows)} furthest from the rest; all are in the JSON"

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from miscal.auditing.findings import Finding
 from miscal.page import words
-from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card
+from miscal.page.figures.gaps import card_domain, gap_by_score, gap_card, range_card
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, folded, quiet, section, sheet, slug
 from miscal.page.sections.closer import Closer, clauses, filters, marked
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
+MOST_EXPLAINED = 12  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _WORDS = ("code", "kind", "form", "where", "parent")
 _LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
@@ -24,7 +25,7 @@ _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
-    families = _families([finding for finding in document.real if not _parent(finding, document)])
+    families = _families(document.heads)
     body, further = quiet("Nothing that was looked at is off beyond noise."), []
     if families:
         shown = families[:most]
@@ -43,8 +44,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
         folded(f"Further findings ({len(further):,})", tag("ul", further, class_="places") if further else None),
         _unlisted(document.unlisted),
         [tag("p", name(note, 600), class_="note") for note in document.notes],
-        _rest("Largest gaps within noise", [finding for finding in document.findings if not finding.real]),
-        _download(document.findings) if document.findings else None,
+        _download(document.real) if document.findings else None,
     )
 
 
@@ -68,14 +68,7 @@ def _unlisted(many: int) -> Safe | None:
         return None
     places = words.plural(many, "smaller or overlapping place is", "smaller or overlapping places are")
     text = f"The list ends here. {places} still off when all of these are put right; "
-    return tag("p", text, "each is listed under the place it shares most rows with.", class_="note")
-
-
-def _parent(finding: Finding, document: Document) -> Finding | None:
-    """The finding that explains this one; None for one that stands alone."""
-    if not finding.parent:
-        return None
-    return next((head for head in document.heads if head.where == finding.parent), None)
+    return tag("p", text, "a deeper look at their columns would name them.", class_="note")
 
 
 def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:
@@ -93,7 +86,7 @@ def _legend() -> Safe:
 def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: Closer) -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
     finding, document = family[0], closer.document
-    explained = [f for f in document.real if any(_parent(f, document) is head for head in family)]
+    explained = [place for head in family for place in head.explained]
     return tag(
         "li",
         tag("p", _badge(finding), class_="badge"),
@@ -103,7 +96,7 @@ def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | N
         quiet(strength(finding)),
         closer.look(finding),
         _alike(family[1:], closer),
-        _explained(explained, closer, sum(head.explains for head in family), many=len(family) > 1),
+        _explained(explained, closer, many=len(family) > 1),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
         id=slug(finding.where, f"finding-{number}"),
         **marked(finding),
@@ -116,7 +109,7 @@ def _plot(finding: Finding, domain: tuple[float, float] | None, document: Docume
         drawn = gap_by_score(document.of("score")[0], document.level)
         if drawn.svg:
             return drawn.svg
-    return gap_card(finding, domain).svg
+    return range_card(finding).svg if finding.score_ranges else gap_card(finding, domain).svg
 
 
 def _alike(others: Sequence[Finding], closer: Closer) -> Safe | None:
@@ -134,7 +127,7 @@ def _alike(others: Sequence[Finding], closer: Closer) -> Safe | None:
 
 def _badge(finding: Finding) -> str:
     general = "" if finding.specific or finding.kind == "score" else "part of the general error"
-    return " · ".join(part for part in (finding.code, finding.kind, general) if part)
+    return " · ".join(part for part in (finding.code, finding.kind, finding.form, general) if part)
 
 
 def strength(finding: Finding) -> str:
@@ -142,7 +135,11 @@ def strength(finding: Finding) -> str:
     if finding.kind == "score" and not finding.whole:
         return finding.judged
     if finding.whole:
-        return finding.judged if finding.at_least > 0 else f"{finding.judged} Off along the score more than on average."
+        return (
+            finding.judged
+            if finding.at_least > 0 or finding.score_ranges
+            else f"{finding.judged} Off along the score more than on average."
+        )
     return finding.judged if finding.specific else f"{finding.judged} Correcting the score alone would explain it."
 
 
@@ -150,7 +147,7 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
     """Findings as the columns of a terminal's table."""
     headed = columns_of(heads, "where", "rows", "predicted", "observed", "p_value")
     *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
-    off = [head.difference for head in heads]
+    off = [head.brief if head.score_ranges else head.difference for head in heads]
     chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
     return [*first, Column("difference in events", off, kind="words"), chance]
 
@@ -160,12 +157,12 @@ def _unbroken(where: str) -> str:
     return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", where)
 
 
-def _explained(explained: Sequence[Finding], closer: Closer, number: int, *, many: bool) -> Safe | None:
+def _explained(explained: Sequence[Finding], closer: Closer, *, many: bool) -> Safe | None:
     if not explained:
         return None
-    listed = [closer.item(f, words.points(f.gap)) for f in explained]
-    more = number - len(listed)
-    summary = f"{words.plural(max(number, len(listed)), 'other place')} explained by {'these' if many else 'this one'}"
+    listed = [closer.item(f, f.form if f.score_ranges else words.points(f.gap)) for f in explained[:MOST_EXPLAINED]]
+    more = len(explained) - len(listed)
+    summary = f"{words.plural(len(explained), 'other place')} explained by {'these' if many else 'this one'}"
     return folded(summary, tag("ul", listed, class_="places"), quiet(f"and {more:,} more") if more > 0 else None)
 
 

@@ -20,6 +20,10 @@ _KEPT = {"--positive": "positive", "--weight": "weight_column", "--count": "coun
 _SCORE = (
     "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
 )
+_SLOPE = (
+    " Some are right on average and wrong along the score: they need a slope of their own, not an offset, such as "
+    "GroupWise(PlattScaling()) fits."
+)
 _GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
 _CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
 
@@ -33,8 +37,14 @@ def advice(document: Document) -> Safe:
         steps.append((_SCORE, _repair(document, "--score-only")))
     chosen = _columns(document)
     if chosen:
+        bent = any(head.score_ranges for head in document.heads if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
-        text = ["Let the repair see ", *shown, ": places that the score alone cannot mend are defined by them."]
+        text = [
+            "Let the repair see ",
+            *shown,
+            ": places that the score alone cannot mend are defined by them.",
+            _SLOPE if bent else "",
+        ]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
     if not steps:
         steps.append(("Nothing is off beyond noise on these rows: there is nothing to mend.", ""))

@@ -76,10 +76,13 @@ def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
     if isinstance(found, nodes.Softmax):
         low, high = nodes.LOGIT_CLIP, np.finfo(np.float64).max
         logs = graph.add("Log", [graph.add("Clip", [p, low, high])])
+        slopes = found.slopes.T
         if found.power is not None:
-            heated = graph.add("LogSoftmax", [graph.add("Mul", [logs, found.power])], axis=1)
-            logs = graph.add("Div", [heated, found.power])
-        scores = graph.add("MatMul", [logs, np.ascontiguousarray(found.slopes.T)])
+            # The power divides the slopes: onnxruntime would take a factor beside a product in single precision.
+            heated = graph.add("Mul", [logs, found.power])
+            total = graph.add("Log", [graph.add("ReduceSum", [graph.add("Exp", [heated]), COLUMNS])])
+            logs, slopes = graph.add("Sub", [heated, total]), slopes / found.power
+        scores = graph.add("MatMul", [logs, np.ascontiguousarray(slopes)])
         return graph.add("Softmax", [graph.add("Add", [scores, found.shifts])], axis=1)
     if isinstance(found, nodes.Each):
         return _each(graph, found, p)

@@ -1,0 +1,171 @@
+"""The second test of every place: how it errs along the score, by sums in cells of place and score.
+
+The sums add, so that they are the same in memory, in parts and on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miscal.carriers.tally import Tally
+from miscal.engines.memory import mean_tally, tally
+from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
+from miscal.inference.sums import Floats
+from miscal.pairs import Pair
+from miscal.pooling.bins import bin_index
+from miscal.pooling.cells import LevelPooling, Numbered
+
+if TYPE_CHECKING:
+    from miscal.auditing.search.groups import Box, Group, Rows
+
+CELLS = 32  # of the score, of about equal weight
+MOST_CELLS = 1 << 20  # of place and score; beyond, only places that have enough rows to be tested
+SUMS = ("rows", "weight", "predicted", "observed", "variance")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreGrid:
+    """Cells of the score: their edges, and the cell of each row."""
+
+    edges: np.ndarray
+    codes: np.ndarray
+
+    @property
+    def cells(self) -> int:
+        return self.edges.size - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """Sums of places in cells of the score, arrays (..., cells of the score); the variance is that of Σw(y - p)."""
+
+    rows: Floats
+    weight: Floats
+    predicted: Floats
+    observed: Floats
+    variance: Floats
+
+    @property
+    def off(self) -> Floats:
+        """Σw(p - y)."""
+        return self.predicted - self.observed
+
+    @property
+    def test(self) -> Shape:
+        """Whether they err along the score."""
+        return shape_test(self.off, self.variance)
+
+    def map(self, change: Any) -> Along:
+        """The same change made to each of the sums."""
+        return Along(*(change(getattr(self, name)) for name in SUMS))
+
+    def between(self, first: int, last: int) -> dict[str, float]:
+        """The sums of one place over a range of cells of the score."""
+        return {name: float(getattr(self, name)[first : last + 1].sum()) for name in SUMS}
+
+
+def score_grid(compared: Pair, cells: int = CELLS) -> ScoreGrid:
+    """Cells of about equal weight; tied scores are never split."""
+    share = np.linspace(0.0, 1.0, cells + 1)[1:-1]
+    inner = np.unique(np.quantile(compared.predicted, share))
+    inner = inner[(inner > 0.0) & (inner < 1.0)]
+    edges = np.concatenate([[0.0], inner, [1.0]])
+    return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
+
+
+def along_of(pair: Pair, rows: Rows, codes: np.ndarray, places: int) -> Along:
+    """Sums of all rows in cells of place and score, (places, cells of the score)."""
+    grid = rows.grid
+    assert grid is not None
+    crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
+    pooling = LevelPooling(crossed, Numbered(places * grid.cells))
+    plain = pair.plain and pair.binary and rows.noise.null == "bernoulli"
+    made = mean_tally(pair, pooling) if plain else tally(pair, pooling)
+    return along_of_tally(made, rows, (places, grid.cells))
+
+
+def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
+    """The sums of a tally of places and cells of the score."""
+    sums = [np.asarray(values, dtype=np.float64) for values in (made.rows, made.weight, made.predicted, made.observed)]
+    if "variance" in made.columns:
+        noise = made.residual2 if rows.noise.null == "residual" else made.variance
+    else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
+        noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
+    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread)))
+
+
+def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> tuple[Along, Along]:
+    """How cells of a group err along the score, as predicted and beyond the score; `cells` picks some of them."""
+    if group.along is not None:
+        return group.along if cells is None else _picked(group.along, cells)
+    codes = group.codes()
+    if cells is not None:
+        table = np.full(group.count, cells.size)
+        table[cells] = np.arange(cells.size)
+        codes = table[codes]
+    count = group.count if cells is None else cells.size + 1
+    both = along_of(rows.raw, rows, codes, count), along_of(rows.beyond, rows, codes, count)
+    return both if cells is None else _picked(both, np.arange(cells.size))
+
+
+def _picked(both: tuple[Along, Along], cells: np.ndarray) -> tuple[Along, Along]:
+    raw, beyond = (each.map(lambda values: values[cells]) for each in both)
+    return raw, beyond
+
+
+def testable(group: Group) -> np.ndarray | None:
+    """The cells that have enough rows to be tested along the score; None for all, where that is not too many."""
+    if group.along is not None or group.count * CELLS <= MOST_CELLS:
+        return None
+    return np.flatnonzero(group.raw.rows >= 2 * LEAST_EVENTS)
+
+
+def tested(along: Along, rows: Rows) -> Shape:
+    """The test of places, NaN where too few events are expected on either side."""
+    found = along.test
+    weight = np.maximum(along.weight.sum(axis=-1), 1e-300)
+    rate = along.predicted.sum(axis=-1) / weight
+    enough = along.rows.sum(axis=-1) * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
+    return Shape(np.where(enough, found.p_value, np.nan), found.moment)
+
+
+def of_box(along: Along, group: Group, box: Box) -> Along:
+    """The sums of a box of cells of a group."""
+
+    def inside(values: Floats) -> Floats:
+        cut = values.reshape(*group.shape, values.shape[-1])[tuple(slice(first, last + 1) for first, last in box)]
+        return np.asarray(cut.sum(axis=tuple(range(len(box)))))
+
+    return along.map(inside)
+
+
+def boxed(along: Along, shape: Sequence[int], insides: Sequence[np.ndarray]) -> Along:
+    """The sums of every box: `insides` says for each axis which of its cells each stretch holds."""
+
+    def joined(values: Floats) -> Floats:
+        known = values.reshape(*shape, values.shape[-1])[tuple(slice(0, one.shape[1]) for one in insides)]
+        for axis, one in enumerate(insides):
+            known = np.moveaxis(np.tensordot(one, known, axes=(1, axis)), 0, axis)
+        return known
+
+    return along.map(joined)
+
+
+def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> float:
+    """The p-value of a place's moment along the score over whole clusters, with room for the second reading."""
+    from scipy.special import ndtr
+
+    assert rows.grid is not None
+    noise = along.variance / max(float(along.variance.sum()), 1e-300)
+    lever = np.cumsum(noise) - 0.5 * noise - 0.5
+    residual = (pair.predicted[members] - pair.observed[members]) * lever[rows.grid.codes[members]]
+    if pair.first is not None:
+        residual = residual * pair.first[members]
+    assert pair.cluster is not None
+    sums = np.bincount(pair.cluster[members], residual)
+    variance = float(np.sum(sums * sums))
+    return min(1.0, 4.0 * float(ndtr(-abs(sums.sum()) / np.sqrt(variance)))) if variance > 0 else 1.0

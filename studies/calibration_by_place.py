@@ -1,0 +1,153 @@
+"""Is a place that is too extreme, though right on average, found first and called so? And nothing in calibrated data?
+
+A slope of the logit between .35 and .8 is planted in a level, a range or a pair of the columns of `miscal.datasets`:
+above one half the model then predicts too much and below too little. The table has as many rows as make the place's
+slope 7 standard errors off (the score test of the logit's slope). It counts if it came out at 6 or more; tables are
+drawn until enough count. Right: the first finding is exactly that level, or that pair, or a range of that column that
+shares at least half of their joint rows, and its form is "too extreme". Beside it: how many audits of calibrated tables
+find anything, and how much of an audit's time the second test takes at a million rows.
+
+    python -m studies.calibration_by_place [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import miscal
+from miscal.auditing.search import looking
+from miscal.datasets import calibrated
+from miscal.datasets.synthetic import draw_columns
+
+RESULTS = Path(__file__).parent / "results" / "calibration_by_place.json"
+SLOPES = (0.35, 0.5, 0.65, 0.8)
+PLANTED, SIGMA, OVERLAP = 7.0, 6.0, 0.5
+PLACES: dict[str, tuple[str, Callable[[Any], np.ndarray]]] = {
+    "level": ("region South", lambda c: c["region"] == "South"),
+    "range": ("age 50 to 59", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
+    "pair": ("region East and product plus", lambda c: (c["region"] == "East") & (c["product"] == "plus")),
+}
+SHARE = {"level": 0.16, "range": 10 / 72, "pair": 0.05}
+
+
+def rows_for(place: str, slope: float) -> int:
+    """Rows of the table with which the planted place is expected to be `PLANTED` standard errors off."""
+    p = np.random.default_rng(0).beta(2.0, 2.0, 200_000)
+    logit = np.log(p / (1 - p))
+    lever = p * (1 - p) * logit**2
+    truth = 1 / (1 + np.exp(-slope * logit))
+    a_row = np.mean((p - truth) * logit) / np.sqrt(np.mean(lever))
+    return int((PLANTED / a_row) ** 2 / SHARE[place])
+
+
+def table(place: str, slope: float, seed: int) -> tuple[miscal.Predictions, np.ndarray, float]:
+    """A table with a planted slope, its rows, and how many standard errors the slope came out at."""
+    random = np.random.default_rng(seed)
+    rows = rows_for(place, slope)
+    columns = draw_columns(rows, random)
+    p = np.clip(random.beta(2.0, 2.0, rows), 1e-6, 1 - 1e-6)
+    logit = np.log(p / (1 - p))
+    inside = PLACES[place][1](columns)
+    y = (random.random(rows) < np.where(inside, 1 / (1 + np.exp(-slope * logit)), p)).astype(int)
+    own, lever = (p - y)[inside], logit[inside]
+    z = float(np.sum(own * lever) / np.sqrt(np.sum((p * (1 - p))[inside] * lever**2)))
+    return miscal.Predictions(y, p, columns=columns), inside, z
+
+
+def planted_first(place: str, seed: int) -> dict[str, Any]:
+    """Audit one table with a planted slope."""
+    slope = SLOPES[seed % len(SLOPES)]
+    predictions, inside, z = table(place, slope, seed)
+    found = miscal.audit(predictions, random_state=seed).findings
+    item = {"seed": seed, "slope": slope, "rows": predictions.rows, "sigma": round(z, 2), "counts": z >= SIGMA}
+    if not found:
+        return {**item, "first": None, "form": None, "right": False}
+    first = found[0]
+    own = miscal.auditing.findings.rows_of(first, predictions)
+    shared = float((own & inside).sum() / (own | inside).sum())
+    exact = first.where == PLACES[place][0] if place != "range" else first.columns == ("age",) and shared >= OVERLAP
+    right = bool(exact and first.form == "too extreme")
+    return {
+        **item,
+        "first": first.where,
+        "form": first.form,
+        "overlap": round(shared, 2),
+        "right": right,
+        "findings": len(found),
+    }
+
+
+def quiet(rows: int, seed: int) -> dict[str, Any]:
+    """Audit one calibrated table."""
+    found = miscal.audit(calibrated(rows, random_state=seed).predictions(), random_state=seed).findings
+    return {"seed": seed, "found": [f"{one.where}: {one.form}" for one in found], "right": not found}
+
+
+def cost(rows: int) -> dict[str, float]:
+    """Processor seconds of an audit with and without the second test, the better of two each."""
+    data = calibrated(rows, random_state=0).predictions()
+    without, both = np.inf, np.inf
+    for _ in range(2):
+        with patch.object(looking, "score_grid", lambda _: None):
+            without = min(without, _seconds(data))
+        both = min(both, _seconds(data))
+    return {"rows": rows, "without": round(without, 2), "with": round(both, 2), "more": round(both / without - 1, 3)}
+
+
+def _seconds(data: miscal.Predictions) -> float:
+    start = time.process_time()
+    miscal.audit(data, random_state=0)
+    return time.process_time() - start
+
+
+def ask(place: str, wanted: int) -> list[dict[str, Any]]:
+    """Tables of one kind of place until enough count."""
+    made: list[dict[str, Any]] = []
+    while sum(item["counts"] for item in made) < wanted:
+        made.append(planted_first(place, len(made)))
+    return made
+
+
+def save(results: dict[str, Any], quick: bool) -> None:
+    """Write what is known so far."""
+    if not quick:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="10 tables; nothing is written")
+    parser.add_argument("--tables", type=int, default=100)
+    options = parser.parse_args()
+    quick, wanted = options.quick, 10 if options.quick else options.tables
+    results: dict[str, Any] = {"cost": cost(100_000 if quick else 1_000_000), "tables": {}}
+    print("cost", results["cost"], flush=True)
+    for place in PLACES:
+        made = ask(place, wanted)
+        judged = [item for item in made if item["counts"]]
+        below = [item for item in made if not item["counts"]]
+        results["tables"][place] = {
+            "right": sum(item["right"] for item in judged), "of": len(judged),
+            "below_6_right": sum(item["right"] for item in below), "below_6": len(below),
+            "missed": [item for item in judged if not item["right"]],
+        }  # fmt: skip
+        print(place, results["tables"][place], flush=True)
+        save(results, quick)
+    alarms = [quiet(6_000, 1000 + seed) for seed in range(wanted)]
+    results["calibrated"] = {"found": sum(not item["right"] for item in alarms), "of": wanted,
+                             "what": [item for item in alarms if not item["right"]]}  # fmt: skip
+    print("calibrated", results["calibrated"], flush=True)
+    save(results, quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""An audit of sums says what the audit of the rows says: each place once, days of a month kept apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import miscal
+from miscal.auditing.findings import flat
+from miscal.cli import main
+
+
+def table(n: int = 40_000) -> pd.DataFrame:
+    """A month and a carrier that err in opposite ways, in a table that is too low everywhere."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"p": rng.beta(2, 3, n), "month": rng.integers(1, 13, n)})
+    frame["carrier"], frame["day"] = rng.choice(list("abcdef"), n), rng.choice(["day 1", "day 2", "day 3"], n)
+    logit = np.log(frame.p / (1 - frame.p)) + 0.1 + 0.5 * (frame.month == 9) - 0.5 * (frame.carrier == "c")
+    logit += 0.4 * (frame.day == "day 3")
+    frame["y"] = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(int)
+    return frame
+
+
+def tallied(frame: pd.DataFrame, path: Path, *more: str) -> str:
+    frame.to_parquet(path.with_suffix(".parquet"), index=False)
+    words = [
+        "tally",
+        str(path.with_suffix(".parquet")),
+        "--outcome",
+        "y",
+        "--probability",
+        "p",
+        "--out",
+        str(path),
+        *more,
+    ]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 0, found.output
+    return str(path)
+
+
+def test_a_tally_lists_each_place_once_and_what_the_rows_list(tmp_path: Path) -> None:
+    frame = table()
+    summed = miscal.audit(tallied(frame, tmp_path / "a.tally"))
+    rows = miscal.audit(frame, outcome="y", probability="p", effort="quick")
+    common = {finding.where: finding for finding in rows.findings}
+    assert {"month 9", "carrier c", "day day 3"} <= {finding.where for finding in summed.findings} & set(common)
+    every = [finding.where for finding in flat(summed.findings)]
+    assert len(every) == len(set(every))
+    for one in summed.findings:
+        two = common.get(one.where, one)
+        assert (one.rows, one.form) == (two.rows, two.form)
+        assert one.events_off == pytest.approx(two.events_off)
+        assert "the whole table" not in {place.where for place in one.explained}
+
+
+def test_days_that_are_constant_in_their_own_tally_are_seen_in_the_month(tmp_path: Path) -> None:
+    names: list[str] = []
+    for day, part in table().groupby("day"):
+        like = ["--like", names[0]] if names else []
+        names.append(tallied(part, tmp_path / f"{day}.tally", *like))
+    assert {entry["where"]: entry["reason"] for entry in miscal.audit(names[0]).too_small}["day"] == "constant"
+    found = CliRunner().invoke(main, ["merge", *names, "--out", str(tmp_path / "month.tally")])
+    assert found.exit_code == 0, found.output
+    assert "day day 3" in {finding.where for finding in miscal.audit(tmp_path / "month.tally").findings}
