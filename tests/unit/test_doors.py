@@ -51,7 +51,7 @@ def test_the_fixture_in_a_users_tests(tmp_path: Path) -> None:
         "    assert_calibrated(table, outcome='y', probability='p', max_expected=0.1)\n"
     )
     (tmp_path / "test_model.py").write_text(tests, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "miscal.pytest_plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:miscal", "-p", "miscal.pytest_plugin"]
     run = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, **run)
     assert done.returncode == 1

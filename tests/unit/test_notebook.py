@@ -92,7 +92,7 @@ def test_an_audit_shows_its_cards_and_figures_worst_first(found: miscal.Audit) -
     assert "svg" in shown
     assert len(shown) < 400_000
     assert len(repr(found).splitlines()) <= 30
-    assert repr(found).splitlines()[0].startswith("Predictions are too low")
+    assert repr(found).splitlines()[0].startswith("Wrong in one place, state a")
     assert not hasattr(found, "_repr_markdown_")
     card = found.findings[0]._repr_html_()
     assert found.findings[0].where in card

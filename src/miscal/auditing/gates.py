@@ -197,6 +197,10 @@ class Hidden:
     def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
         below = shown.get("settings", {}).get("suppress_below", 0)
         self.word = f"of fewer than {below} rows, or beside such"
+        self.findings: set[str] = set()
+        self.labels: set[str] = set()
+        if not below:
+            return
         self.findings = _named(document["findings"]) - _named(shown["findings"])
         self.labels = {
             label

@@ -16,7 +16,7 @@ from miscal.page.sections.blocks import RATES, Column, columns_of, data_block, f
 from miscal.page.sections.closer import Closer, clauses, filters, marked
 
 MOST_CARDS = 10  # the first is as wide as the page, the others stand in rows of three
-MOST_EXPLAINED = 12  # places listed on the card of what explains them; the CSV and the JSON have all
+MOST_EXPLAINED = 6  # places listed on the card of what explains them; the CSV and the JSON have all
 MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _WORDS = ("code", "kind", "form", "where", "parent")
 _LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
