@@ -10,7 +10,7 @@ from cython.cimports.miscal.kernels.kinds import (
     CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import (
-    LANES, Sums, decay as decay_run, decay_or_rebase as rebase_run, distances, far, receive, total_of,
+    Sums, decay as decay_run, decay_or_rebase as rebase_run, distances, far, receive, weighted_sum,
 )  # fmt: skip
 
 TILE = cython.declare(Index, 256)
@@ -21,19 +21,9 @@ TILE = cython.declare(Index, 256)
 @cython.nogil
 def exchange(weight: Numbers, values: Numbers, value: cython.double, totals: NumbersOut, size: Index) -> cython.double:
     """Return the sum of weight * values, and add weight * value to the totals: both directions of a pair at once."""
-    lane = cython.declare(cython.double[16])
-    j: Index = 0
-    for k in range(LANES):
-        lane[k] = 0.0
-    while j + LANES <= size:
-        for k in range(LANES):
-            lane[k] += weight[j + k] * values[j + k]
-        j += LANES
-    for k in range(size - j):
-        lane[k] += weight[j + k] * values[j + k]
     for j in range(size):
         totals[j] += weight[j] * value
-    return total_of(lane)
+    return weighted_sum(weight, values, size)
 
 
 def symmetric_tiles(
