@@ -18,7 +18,7 @@ from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points
-from miscal.pairs import pair
+from miscal.pairs import checked_events, pair
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.judging import difference
 
@@ -134,6 +134,7 @@ def repair(
     """
     if not isinstance(predictions, Predictions):
         raise refusal("must be Predictions", where="'predictions'", got=f"got {type(predictions).__name__}")
+    checked_events(predictions, "repair", "audit the rows with other predictions: rows.with_probability(repaired)")
     recalibrated = predictions.with_probability(applied(recalibrator, predictions) if repaired is None else repaired)
     options: Any = {
         "by": by, "ignore": ignore, "target": target, "level": level, "effort": effort, "random_state": random_state,

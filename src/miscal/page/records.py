@@ -146,7 +146,7 @@ class Document:
 
     @property
     def response(self) -> str:
-        """ "real" or "count" where what is predicted is no event."""
+        """What is predicted where it is no event: "real" or "count"."""
         return text(self.data.get("response"))
 
     @property

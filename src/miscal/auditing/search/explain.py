@@ -284,7 +284,8 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     _add_extremes(looked, tests, taken, ordered)
-    decided = sorted(looked.decided, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    decided = [place for place in looked.decided if place is looked.whole or _home(looked, place, taken) is None]
+    decided = sorted(decided, key=lambda place: place.adjusted)[:MOST_DECIDED]
     return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in decided]
 
 
