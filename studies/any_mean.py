@@ -103,7 +103,7 @@ def audits(sets: int) -> list[dict[str, Any]]:
     return rows
 
 
-def planted(sets: int, rows: int = 12_000) -> list[dict[str, Any]]:
+def planted(sets: int, rows: int = 30_000) -> list[dict[str, Any]]:
     """How often the planted place is the first finding."""
     found = []
     for world, place in (("claims", "region"), ("amounts", "age")):

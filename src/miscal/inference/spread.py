@@ -44,7 +44,7 @@ class Spread:
         share = np.linspace(0.0, 1.0, int(np.clip(predicted.size // LEAST, 1, BINS)) + 1)[1:-1]
         borders = np.unique(np.quantile(predicted, share))
         bins = np.searchsorted(borders, predicted)
-        squares = np.bincount(bins, squares, borders.size + 1)
+        squares = np.bincount(bins, squares, borders.size + 1).astype(np.float64, copy=False)
         size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
         every = squares.sum() / max(float(size.sum()), 1e-300)
         values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)

@@ -59,7 +59,8 @@ def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_VALUES)]
-    return np.unique(np.append(np.quantile(known, np.linspace(0.0, 1.0, GRID_CELLS + 1)), edges) + 0.0)
+    made = np.unique(np.append(np.quantile(known, np.linspace(0.0, 1.0, GRID_CELLS + 1)), edges) + 0.0)
+    return made if made.size > 1 else np.repeat(made, 2)  # one value: one cell
 
 
 def _pieces(found: Pooled, grid: Tally) -> tuple[Pieces, np.ndarray]:
