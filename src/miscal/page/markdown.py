@@ -37,8 +37,8 @@ def to_markdown(document: object) -> str:
     audit = read_document(document)
     said = verdict(audit)
     blocks = [
-        f"# {said.sentence}",
-        "\n".join(said.support),
+        f"# {spoken(said.sentence)}",
+        "\n".join(map(spoken, said.support)),
         _numbers(audit),
         _findings(audit),
         "\n".join(f"- {spoken(note)}" for note in audit.notes),
@@ -151,7 +151,7 @@ def to_model_card(document: object) -> str:
     said = verdict(audit)
     blocks = [
         "## Calibration",
-        f"**{said.sentence}** {' '.join(said.support)}",
+        f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
         _numbers(audit),
         "### Where it is wrong",
         _worst(audit.heads),
