@@ -19,6 +19,8 @@ from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
 from miscal.page.words import finite
 
+COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -56,6 +58,23 @@ class Quiet:
     rows: float
     note: str
     reason: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was not looked at, for one reason, and how to ask for it."""
+
+    what: str
+    count: int
+    reason: str
+    ask: str
+    where: list[str]
+
+    @property
+    def words(self) -> str:
+        """In one sentence: how many, why, and how to ask for them."""
+        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} ({', '.join(self.where[:3])})"
+        return f"{many}: {self.reason}." + (f" To have them: {self.ask}." if self.ask else "")
 
 
 @dataclass(frozen=True)
@@ -120,6 +139,7 @@ class Document:
     notes: list[str]
     clean: list[Quiet]
     too_small: list[Quiet]
+    left_out: list[LeftOut]
     sections: Mapping[str, list[Entry]]
     comparison: Compared | None
     repaired: Repaired | None
@@ -157,6 +177,11 @@ class Document:
     def heads(self) -> list[Finding]:
         """Those beyond noise that no other explains."""
         return self.findings
+
+    @property
+    def unseen(self) -> list[LeftOut]:
+        """What the search did not look at; columns set aside are listed where nothing was judged."""
+        return [entry for entry in self.left_out if entry.what != "columns"]
 
     @property
     def explained(self) -> int:
@@ -214,6 +239,7 @@ READERS |= {
     "list[Quiet]": lambda value: [
         read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
     ],
+    "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
     "Mapping[str, list[Entry]]": lambda value: {
