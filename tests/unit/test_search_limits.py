@@ -50,7 +50,7 @@ def test_a_planted_pair_of_a_large_field_is_found(levels, held, tmp_path, monkey
     left = [entry for entry in found.left_out if entry["what"] == "levels"]
     assert len(left) == (levels > 150)
     if left:
-        assert left[0]["where"][0].startswith("f: ")
+        assert left[0]["where"][0].startswith("f (")
         if not held:  # a sample may lack some of them
             assert f"of {levels:,} levels" in left[0]["where"][0]
 
@@ -143,7 +143,7 @@ def test_hiding_small_cells_keeps_what_was_left_out():
 
 
 def _rare_levels(rows: int = 400_000) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """A day on which far more happens, and eighty rare levels that are off before it as much; few of their rows late."""
+    """A day on which far more happens, and eighty rare levels that are off before it; few of their rows are late."""
     rng = np.random.default_rng(2)
     p, day = rng.beta(1, 8, rows), rng.integers(0, 40, rows)
     level = np.where(rng.random(rows) < 0.012, rng.integers(1, 81, rows), 0)

@@ -20,6 +20,7 @@ from miscal.page.json import READERS, Columns, checked, ends, items, mapping, re
 from miscal.page.words import finite
 
 COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ class LeftOut:
     @property
     def words(self) -> str:
         """In one sentence: how many, why, and how to ask for them."""
-        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} ({', '.join(self.where[:3])})"
-        return f"{many}: {self.reason}." + (f" To have them: {self.ask}." if self.ask else "")
+        more = f" and {self.count - NAMED:,} more" if self.count > NAMED else ""
+        named = f"{', '.join(self.where[:NAMED])}{more}"
+        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} of {named}"
+        return f"{many}, because {self.reason}. To ask for it: {self.ask}."
 
 
 @dataclass(frozen=True)

@@ -219,8 +219,8 @@ class Explainer:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
-        alone is put right; what it takes several places to explain is listed under none. Where a sample shows which rows
-        places share, only what so many of its rows make certain counts: what they are too few to show is not explained.
+        alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
+        rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
         overlap = overlap_of(self.rows, place)
         weight = place.raw.weight

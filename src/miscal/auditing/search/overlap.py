@@ -79,7 +79,7 @@ class Overlap:
 
 
 def certain_share(rows: Rows, place: Place, shared: float) -> float:
-    """How much of the weight that a place seems to share is certain: all of it, but for how few rows of a sample show it.
+    """How much of the weight that a place seems to share is certain: all of it, unless few rows of a sample show it.
 
     The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
     """

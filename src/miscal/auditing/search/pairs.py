@@ -22,11 +22,11 @@ MOST_LEVELS, FEWEST = 150, 64  # of a field that are crossed, and of one of two 
 SUSPECT_LEVELS, SUSPECT_LEVEL = 1 / 3, 0.05  # share of them that goes to levels as suspect alone as this
 PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 NOT_ALONE = "neither column is suspect alone (p above 0.25)"
-TOO_MANY = "more pairs than an audit of this effort crosses, and the other pairs are more suspect"
-MUCH_THE_SAME = "one column nearly tells the other: crossed they make no places of their own"
-NAME_THEM = "--by for these columns alone: pairs of columns that are named are crossed"
-JOIN_THEM = "a column that joins both: every level of a field is tested"
-SMALL_LEVELS = "of a large field the levels that are suspect alone are crossed, and the largest"
+TOO_MANY = "an audit of this effort crosses no more, and the other pairs are more suspect"
+MUCH_THE_SAME = "one column nearly tells the other, so that they make no places of their own"
+NAME_THEM = "--by with both names: columns that are named are crossed"
+JOIN_THEM = "audit a column that joins both: every level of a field is tested"
+SMALL_LEVELS = "pairs take of a large field the levels that are suspect alone, and the largest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,13 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
         if done % 10 == 1:
             say(f"pairs of columns, {done} of {most}")
         _cross(looked, one, two)
+    for side in sides:
+        if side.cut:
+            every = side.part.known
+            left = " to ".join(
+                f"{every - kept:,}" for kept in sorted({p.known for p in side.cut.values()}, reverse=True)
+            )
+            looked.leave_out("levels", f"{side.part.name} ({left} of {every:,} levels)", SMALL_LEVELS, JOIN_THEM)
 
 
 def _cross(looked: Looked, one: _Side, two: _Side) -> None:
@@ -87,10 +94,6 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
     looked.pairs.append(group)
     if group.some:
         looked.skipped.append((family_of(parts), _tests(one.part, two.part) - _tests(*parts)))
-    for own, part, other in ((one, parts[0], two), (two, parts[1], one)):
-        if part.some:
-            some = f"{part.name}: {part.known:,} of {own.part.known:,} levels, crossed with {other.part.name}"
-            looked.leave_out("levels", some, SMALL_LEVELS, JOIN_THEM)
 
 
 def _side(entry: tuple[Column, Result, Group], weight: np.ndarray | None) -> _Side:

@@ -14,13 +14,13 @@ from miscal.inference.shape import LEAST_EVENTS
 
 ALONE = {
     "quick": ("a quick audit looks at the score and at each column alone", "--effort normal"),
-    "tally": ("a tally keeps the sums of each column alone", "an audit of the table itself"),
+    "tally": ("a tally keeps the sums of each column alone", "audit the table itself"),
 }
 ONLY_DEEP = "neighbourhoods in the plane of two numbers are searched by a deep audit alone"
 ONLY_FIRST = "pairs of columns are crossed for the event that is compared first"
 MANY_CLASSES = "an audit of this effort looks at fewer classes one by one"
-AVERAGES = "more cells than are added up along the score beyond memory: tested on their average alone"
-SEARCHED = "searched on a sample of the rows; the worst there are tested on all rows, on their average alone"
+AVERAGES = "beyond memory so many cells are added up, and tested, on their average alone"
+SEARCHED = "they are searched on a sample of the rows; the worst there are tested on all rows, on their average alone"
 
 
 def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], seen: int) -> None:
@@ -44,7 +44,7 @@ def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], see
 
 def leave_out_shapes(looked: Looked) -> None:
     """Note what was not tested along the score, because a sample of the rows is here and their sums are too many."""
-    what, more = "tests along the score", "more --memory, so that the table fits"
+    what, more = "tests along the score", "allow more --memory, so that the table fits"
     for family in looked.searched:
         named = "conjunctions of up to three columns" if family == "subpopulations" else family
         looked.leave_out(what, named, SEARCHED, more)
