@@ -169,7 +169,7 @@ class Document:
 
     @property
     def response(self) -> str:
-        """ "real" or "count" where what is predicted is no event."""
+        """Whether amounts ("real") or numbers ("count") are predicted; empty for events."""
         return text(self.data.get("response"))
 
     @property
