@@ -251,7 +251,7 @@ def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = (flat(audit.findings) for audit in (before, after))
+    old, new = ([one for one in flat(audit.findings) if one.real] for audit in (before, after))
     old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
     added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
     return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]

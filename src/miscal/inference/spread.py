@@ -2,8 +2,8 @@
 
 A cell of few rows that had no large outcome shows residuals that are too small: among amounts and rare counts it is
 always the quiet cells that look certain. So no cell counts as quieter than residuals of such predictions are in the
-whole table, and a cell that was not quiet counts as loud as it was. (Flipped signs alone, on lognormal amounts of
-deviation 1.5 in 20 levels: `studies/any_mean.py`.)
+whole table, and a cell that was not quiet counts as loud as it was. (Judged by their own residuals alone, some level of
+ten is beyond noise in a quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
 """
 
 from __future__ import annotations
