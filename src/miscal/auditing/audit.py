@@ -238,7 +238,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":
-            raise unnamed(data)
+            raise unnamed(data, "prediction")
         outcome, probability, said = guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)

@@ -31,7 +31,7 @@ COMMANDS = {
     "tally": "audit",
 }
 DEFECT, INTERRUPTED = 3, 130
-SAME = "positive|outcome|probability|weight|count|cluster|time|every"  # options that are parameters of the same name
+SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"  # options that are parameters of the same name
 
 
 class OneLine(click.Group):

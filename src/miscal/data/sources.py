@@ -114,7 +114,7 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
     return names, lambda only: frame_of(source, "the table", only), "the table"
 
 
-def unnamed(source: Any) -> MiscalError:
+def unnamed(source: Any, role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
     try:
         names = _opened(source)[0]
@@ -122,10 +122,10 @@ def unnamed(source: Any) -> MiscalError:
         names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
     return refusal(
-        "needs the names of the outcome and probability columns",
+        f"needs the names of the outcome and {role} columns",
         where="audit",
         got=f"the columns are {shown}" if names else "",
-        hint="say outcome=NAME and probability=NAME",
+        hint=f"say outcome=NAME and {role}=NAME",
     )
 
 
