@@ -126,7 +126,7 @@ def audit(
         raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     check_seed(random_state)
     check_every(every, time)
-    probability = one_prediction(probability, prediction, response)
+    probability = one_prediction(probability, prediction, response, exposure)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
     by, ignore = asked_columns(by, ignore, time, **parts)
