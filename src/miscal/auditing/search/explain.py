@@ -133,7 +133,7 @@ class Explainer:
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
-        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests.level)
+        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
         if place.deciding is not None:
             return None
         self._measure(place, left)
@@ -332,7 +332,7 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     if not place.adjusted <= tests.level:
         return []
     mark_whole(tests, place, looked.rows)
-    mark_decided([place], looked.rows, tests.level)
+    mark_decided([place], looked.rows, tests)
     if place.deciding is not None:
         looked.decided.append(place)
         return []
