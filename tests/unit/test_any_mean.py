@@ -14,6 +14,7 @@ import pytest
 import miscal
 from miscal.auditing.audit import Audit
 from miscal.auditing.gates import Gates, judge
+from miscal.plots import ScoreDisplay
 from studies import any_mean
 from studies.harness import alarm_limit
 from tests.commands import run
@@ -247,3 +248,6 @@ def test_figures_of_means_have_no_percent():
             ticks = [label.get_text() for label in (*drawn.ax_.get_xticklabels(), *drawn.ax_.get_yticklabels())]
             assert not [text for text in ticks if "%" in text]
             matplotlib.pyplot.close(drawn.figure_)
+        claims = p.outcome * p.exposure
+        made = ScoreDisplay.from_predictions(claims, p.probability, response="real", exposure=p.exposure)
+        assert made.result.value == pytest.approx(miscal.by_score(p).value)

@@ -142,10 +142,11 @@ class Display:
         y_true, y_prob, sample_weight : as in `miscal.metrics`
         by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
             variation
-        options : go to the `by_` function of the word
+        options : `response` and `exposure` as in `Predictions`; the others go to the `by_` function of the word
         """
-        columns = {} if by is None else _columns(by, cls.word)
-        return cls._measured(Predictions(y_true, y_prob, weight=sample_weight, columns=columns), options, kind, ax)
+        given: dict[str, Any] = {name: options.pop(name) for name in ("response", "exposure") if name in options}
+        given |= {"weight": sample_weight, "columns": {} if by is None else _columns(by, cls.word)}
+        return cls._measured(Predictions(y_true, y_prob, **given), options, kind, ax)
 
     @classmethod
     def from_estimator(
