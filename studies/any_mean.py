@@ -143,6 +143,11 @@ def main() -> None:
             if options.part in (None, part):
                 record[part] = run(sets)
                 print(*record[part], sep="\n")
+    leave(record)
+
+
+def leave(record: dict[str, Any]) -> None:
+    """Write what was found, all parts together."""
     named = {
         "world": "world", "what": "what", "data_sets": "data sets", "alarms": "alarms", "limit": "at most",
         "firsts": "first",
