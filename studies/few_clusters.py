@@ -54,6 +54,9 @@ def one(seed: int, *design: Any, shift: float = 0.0) -> dict[str, float]:
             "kuiper": score.extra["kuiper_noise"]["p_value"],
             "by_variable": miscal.by_variable(two, "x", curve=False, random_state=seed).p_value,
             "by_field": miscal.by_field(two, "f", random_state=seed).p_value,
+            "by_subpopulation": miscal.by_subpopulation(
+                two, subpopulations=50, simulations=199, random_state=seed
+            ).p_value,
         }
         if not shift:
             made["by_variation"] = miscal.by_variation(three, random_state=seed).p_value

@@ -48,7 +48,7 @@ def step_down(values: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArra
     return adjusted
 
 
-def adjusted_z(tests: int, level: float = 0.05) -> float:
+def adjusted_z(tests: float, level: float = 0.05) -> float:
     """Give the two-sided normal critical value at the Bonferroni level ``level / tests``.
 
     Examples

@@ -22,7 +22,7 @@ LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawi
 MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
 TERMS = 8
 ALIKE = 0.95  # the largest ρ
-CHUNK = 25  # draws made at once
+CHUNK = 16  # draws made at once
 
 
 def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
@@ -109,6 +109,20 @@ class ClusterDraws:
         for start, residual in self.steps(first, count) if filled.size else ():
             out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSteps:
+    """Residuals of draws by cluster, rows by draws."""
+
+    draws: ClusterDraws
+
+    def block(self, first: int, count: int) -> Floats:
+        """Draws first .. first + count - 1, (rows, count)."""
+        steps = np.empty((self.draws.predicted.size, count))
+        for start, residual in self.draws.steps(first, count):
+            steps[:, start : start + len(residual)] = residual.T
+        return steps
 
 
 def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
