@@ -22,6 +22,7 @@ from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band
 from miscal.inference.omnibus import Omnibus
+from miscal.inference.residual import weights_depend_on_outcome
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
@@ -31,7 +32,6 @@ from miscal.inference.sums import (
     rows_of_cells,
 )
 from miscal.inference.walks import kuiper_p_value
-from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
