@@ -81,12 +81,17 @@ def omnibus(
         values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
     alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
     shares = np.array([SHARES.get(name, 1.0) for name in tests])
-    p_value = float(_reached((1.0 / alone) @ shares)[-1] / (draws + 1.0))
+    p_value = float(_reached(combined(alone, shares))[-1] / (draws + 1.0))
     finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)
     bound = p_value <= 1.5 / (draws + 1.0)
     if bound and finer < p_value:
         p_value, bound = finer, False
     return Omnibus(p_value, tuple(zip(tests, alone[-1].tolist(), strict=True)), draws, bound)
+
+
+def combined(alone: Floats, shares: Floats) -> Floats:
+    """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
+    return np.asarray((1.0 / alone) @ shares)
 
 
 def _reached(values: Floats) -> Floats:
