@@ -17,10 +17,11 @@ FURTHEST = 3.0  # standard deviations that a residual counts at most
 CAPPED = 0.9950108  # E min(Z², 9) of a standard normal Z
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     """Adjust p-values by Holm's step-down rule: valid under any dependence between the tests.
 
     The i-th smallest of m becomes ``max_{j<=i} min(1, (m - j + 1)·p_(j))``. NaN stays NaN and is not counted.
+    `further` tests that were not run count as if they had shown nothing.
 
     Examples
     --------
@@ -31,7 +32,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
-    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size, 0, -1)))
+    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size + further, further, -1)))
     return answer
 
 

@@ -17,7 +17,7 @@ from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, ClusterSteps, drawn_by_cluster
 from miscal.inference.nulls import Steps, seed_of
-from miscal.inference.sums import CellRows
+from miscal.inference.sums import CellRows, Spread
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -30,6 +30,7 @@ MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 EVENTS = 25.0  # expected events on both sides that the Brownian range needs
+TOGETHER = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
@@ -88,6 +89,26 @@ def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: boo
     return np.asarray(values)
 
 
+def no_quieter(rows: Ordered, found: Search, spread: Spread) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
+
+    Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
+    """
+    from miscal.kernels.subpopulation import VARIANCE
+
+    made, squares = found.stats.copy(), rows.residual() ** 2
+    weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
+    expected = spread.at(rows.signed, weight, second)
+    own, usual = np.empty((2, len(made)))
+    for first in range(0, len(made), TOGETHER):
+        some = np.arange(first, min(first + TOGETHER, len(made)))
+        lists = found.lists(some)
+        for values, total in ((squares, own), (expected, usual)):
+            total[some] = [values[lists.list(place)].sum() for place in range(some.size)]
+    made[:, VARIANCE] = np.maximum(own, usual)
+    return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
+
+
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
     """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
@@ -107,6 +128,7 @@ def maximum_noise(
     draws: int,
     statistic: str,
     random_state: Any,
+    stretch: np.ndarray | None = None,
     model_variance: bool = False,
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else.
@@ -121,7 +143,8 @@ def maximum_noise(
     if flips or (rows.rows * draws <= LIMIT and sizes <= LONGEST):
         by_cluster = _by_cluster(pair, rows.order, draws, random_state) if flips and model_variance else None
         source = by_cluster or Steps.of(pair, rows.order, flips, seed_of(random_state))
-        return _simulated(rows, found, values, pair, source, draws, statistic, random_state)
+        stretch = np.ones(len(found.stats)) if stretch is None else stretch
+        return _simulated(rows, found, values, pair, source, draws, statistic, random_state, stretch)
     return bonferroni_noise(found.stats, values, statistic)
 
 
@@ -144,8 +167,9 @@ def _simulated(
     draws: int,
     statistic: str,
     state: Any,
+    stretch: np.ndarray,
 ) -> MaximumNoise:
-    scale = noise_scales(found.stats)
+    scale = noise_scales(found.stats) * stretch
     lists = found.lists(np.arange(scale.size))
     flips = isinstance(source, ClusterSteps) or source.flips
     made: list[np.ndarray] = []

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, boxed, clustered_p, of_box, testable, tested
+from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, over_stretches, testable, tested
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
 from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond, noise_left
 
@@ -55,7 +55,10 @@ def _boxes(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[P
         return places
     possible = partial_boxes(axes, ordered)
     for beyond, along in enumerate(alongs(group, rows)):
-        found = tested(boxed(along, group.shape, [axis.inside for axis in axes]), rows).p_value
+        boxes = along.map(
+            lambda values: over_stretches(values.reshape(*group.shape, -1), [axis.inside for axis in axes])
+        )
+        found = tested(boxes, rows).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         for item in picked(sizes, axes, ordered):
             p = math.exp(-item.z)
@@ -156,7 +159,8 @@ def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, 
     if place.along is None:
         return 1.0, 0.0
     beyond = left is not None
-    found = tested(replace(place.along[beyond], variance=place.along[beyond].variance * (left or 1.0)), rows)
+    own, share = place.along[beyond], 1.0 if left is None else left
+    found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
         pair = rows.beyond if beyond else rows.raw
@@ -171,6 +175,6 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     after = place.beyond
     if rows.raw.cluster is not None:
         return rows.exact_p(rows.beyond, place.rows, 0.0)
-    if float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
+    if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
     return 2.0 * float(ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total)))
