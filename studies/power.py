@@ -159,10 +159,10 @@ HEADINGS = {
 
 
 def study(quick: bool = False, sets: int = 1000) -> tuple[dict[str, Any], str]:
-    """All errors; power on a fifth of the tables."""
+    """All errors; power on three in ten of the tables."""
     sets = 60 if quick else sets
     designs = [(kind, error) for kind, (_, errors) in KINDS.items() for error in errors]
-    rows = [row(kind, error, sets if error == "none" else max(sets // 5, 40)) for kind, error in designs]
+    rows = [row(kind, error, sets if error == "none" else max(3 * sets // 10, 40)) for kind, error in designs]
     text = "\n\n".join([
         "# Power beside textbook tests\n\nTables of 2,000 rows in which a test at 5% alarms.",
         harness.markdown(rows, HEADINGS),
