@@ -88,7 +88,7 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:
-        return Noise("residual", "Sign-flip null, one sign a cluster.")
+        return Noise("residual", "Noise of whole clusters, because their rows go together.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL
