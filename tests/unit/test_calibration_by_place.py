@@ -141,6 +141,6 @@ def test_clusters_that_are_off_everywhere_are_one_finding_about_the_whole_table(
     p = rng.beta(2, 3, 2400)
     odds = np.log(p / (1 - p)) - 0.9 + 0.3 * rng.normal(size=60)[patients]
     frame = {"y": (rng.random(2400) < 1 / (1 + np.exp(-odds))).astype(int), "p": p, "patient": patients,
-             **{name: rng.choice(list("abcdefghij"), 2400) for name in ("ward", "drug", "city", "shift")}}  # fmt: skip
+             **{f"column {k}": rng.choice(list("abcdefghij"), 2400) for k in range(12)}}  # fmt: skip
     (found,) = audit(frame, outcome="y", probability="p", cluster="patient", effort="quick").findings
     assert (found.where, found.form) == ("the whole table", "too high")
