@@ -74,7 +74,7 @@ def study(quick: bool = False, sets: int = SETS) -> tuple[dict[str, Any], str]:
     sets = 40 if quick else sets
     designs = [(kept, uneven) for kept in KEPT for uneven in UNEVEN if (kept, uneven) != ("all", "as sampled")]
     calibrated = [row(*design, sets) for design in designs]
-    planted = [row(*design, max(sets // 5, 20), 0.6) for design in designs]
+    planted = [row(*design, max(sets // 5, 8), 0.6) for design in designs]
     about = ("one in ten kept of", "weights", "recognised")
     return harness.size_and_power("Weights that know the outcome", calibrated, planted, about)
 

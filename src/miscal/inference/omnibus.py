@@ -24,7 +24,7 @@ PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
 OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
-SHARES = {"sum of all levels": 5.0, "trend": 2.0, "smooth curve": 2.0}  # 1 for every other test
+SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
 
 Statistic = Callable[[Floats], Floats]
 """statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
