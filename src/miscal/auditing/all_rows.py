@@ -33,8 +33,8 @@ from miscal.engines.gathering import Gathered, gather, rows_that_fit
 from miscal.engines.largest import largest_rows
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
+from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums
-from miscal.inference.weights import sums_depend_on_outcome
 from miscal.metrics import from_sums
 from miscal.metrics.score.binned import score_bins
 from miscal.pairs import Pair, pair
