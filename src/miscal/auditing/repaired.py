@@ -21,9 +21,10 @@ from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.data.sources import read
 from miscal.engines.roles import Chunk
-from miscal.recalibrate.base import Recalibrator, Sample
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.compose.choose import choose, refitted
 from miscal.recalibrate.in_parts import with_columns
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import label_array
 
 NEW = "recalibrated"
