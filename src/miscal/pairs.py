@@ -113,6 +113,8 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
     correct : (n,) observed values in place of those computed
     """
     if predictions.response != "binary":
+        if correct is not None:
+            raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
         return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)

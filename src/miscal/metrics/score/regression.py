@@ -82,7 +82,7 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, pair = _ratio(pair), without_certain(pair)
+    ratio, pair = ratio_of(pair), without_certain(pair)
     large = in_the_large(pair)
     if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
         return SlopeIntercept(NOTHING, NOTHING, large, ratio)
@@ -179,7 +179,7 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
     return np.asarray(bread @ (score.T @ score) @ bread)
 
 
-def _ratio(pair: Pair) -> Estimate:
+def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     weight = 1.0 if pair.first is None else pair.first
     predicted = float(np.sum(pair.predicted * weight))
