@@ -51,10 +51,9 @@ def ways(name: str, classes: int) -> list[bool] | None:
     model, p, X = made
     columns: Any = "p" if classes == 2 else [f"p{k}" for k in range(classes)]
     json = works(lambda: np.array_equal(Recalibrator.from_json(model.to_json()).mapped(p, X), model.mapped(p, X)))
-    return [
-        json, works(lambda: model.to_sql(columns)), works(model.to_onnx),
-        classes == 2 and (not model.uses_columns or isinstance(model, recalibrate.GroupWise)), json,
-    ]  # fmt: skip
+    alone = not model.uses_columns or isinstance(model, recalibrate.GroupWise)
+    in_parts = classes == 2 and alone and not model.is_mean()
+    return [json, works(lambda: model.to_sql(columns)), works(model.to_onnx), in_parts, json]
 
 
 def table() -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance, mean_squared_error
 from sklearn.tree import DecisionTreeRegressor
 
+import miscal
 from miscal import MiscalError
+from miscal.cli import main
 from miscal.recalibrate import (
     GroupWise,
     HistogramBinning,
@@ -21,6 +26,7 @@ from miscal.recalibrate import (
     VariableTree,
     choose,
 )
+from miscal.recalibrate.in_parts import fit_to
 from studies import mean_repairs
 
 
@@ -187,6 +193,53 @@ def test_an_amount_that_decides_alone_does_not():
     assert choose(m, y, X, response="real").name == "Identity"
 
 
+# ------------------------------------------------------------------------------------------------ files and pages
+def test_a_repair_is_judged_place_by_place_on_unseen_rows():
+    m, y, X, exposure, _ = mean_repairs.drawn("count", "region", 16_000, 1)
+    fit, test = np.arange(8000), np.arange(8000, 16_000)
+    names = {name: values[fit] for name, values in X.items()}
+    made = GroupWise(MeanScaling(), columns=["region"])
+    made.fit(m[fit], y[fit], names, response="count", exposure=exposure[fit])
+    columns = {name: values[test] for name, values in X.items()}
+    unseen = miscal.Predictions(y[test], m[test], response="count", exposure=exposure[test], columns=columns)
+    record = miscal.repair(unseen, made, effort="quick")
+    (place,) = [place for place in record.places if place["where"] == "region c"]
+    assert place["verdict"] == "gone"
+    here = X["region"][test] == "c"
+    share = exposure[test][here] / exposure[test][here].sum()
+    assert place["before"]["gap"] == pytest.approx(
+        share @ m[test][here] - y[test][here].sum() / exposure[test][here].sum()
+    )
+    after = made.predict(m[test], columns)
+    assert place["after"]["predicted"] == pytest.approx(share @ after[here])
+    low, high = place["after"]["interval"]
+    assert low < place["after"]["gap"] < high < 0.1
+    assert record.about["deviance_change"]["value"] < 0
+    assert "points" not in repr(record)
+
+
+@pytest.mark.parametrize(("response", "folds"), [("count", 0), ("real", 2)])
+def test_the_command_repairs_a_table_of_means(response, folds, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    m, y, X, exposure, _ = mean_repairs.drawn(response, "spread", 6000, 1)
+    years = {} if exposure is None else {"years": exposure}
+    pq.write_table(pa.table({"happened": y, "expected": m, **years, **X}), "t.parquet")
+    given = ["--outcome", "happened", "--prediction", "expected", "--response", response, "--effort", "quick"]
+    given += ["--exposure", "years"] if years else []
+    done = CliRunner().invoke(main, ["recalibrate", "t.parquet", *given, "--folds", str(folds)])
+    assert done.exit_code == 0, done.output
+    assert "miscal apply t-repair.json FILE --prediction expected" in done.output
+    model = Recalibrator.from_json((tmp_path / "t-repair.json").read_text())
+    table = pq.read_table("t-repaired.parquet")
+    np.testing.assert_array_equal(table["recalibrated"].to_numpy(), model.predict(m, X))
+    again = CliRunner().invoke(main, ["apply", "t-repair.json", "t.parquet", "--prediction", "expected"])
+    assert again.exit_code == 0, again.output
+    np.testing.assert_array_equal(pq.read_table("t-recalibrated.parquet")["recalibrated"], table["recalibrated"])
+    page = (tmp_path / "t-repair.html").read_text()
+    assert "The deviance changes by" in page
+    assert "Log loss" not in page
+
+
 # ------------------------------------------------------------------------------------------------------ refusals
 @pytest.mark.parametrize(
     ("call", "message"),
@@ -202,6 +255,7 @@ def test_an_amount_that_decides_alone_does_not():
         (lambda: fitted().predict_proba([0.1]), r"predict\(\)"),
         (lambda: fitted().predict([-0.1]), "'prediction' must not be negative"),
         (lambda: fitted().to_onnx(), "this repairs means"),
+        (lambda: fit_to(MeanScaling(), {"y": [0, 1], "p": [1.0, 2.0]}, outcome="y", probability="p"), "to probabilities"),
         (lambda: HistogramBinning().fit([0.1, 0.8], [0, 1]).predict([0.1]), r"predict_proba\(\)"),
     ],
 )  # fmt: skip

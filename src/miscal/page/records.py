@@ -103,7 +103,8 @@ class Repaired:
 def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
     """How probabilities were repaired, and every place before and after."""
     score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
-    return read_record(Repaired, about, score=score, places=places)
+    change = about.get("log_loss_change") or about.get("deviance_change")
+    return read_record(Repaired, {**about, "log_loss_change": change}, score=score, places=places)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class Document:
 
     @property
     def response(self) -> str:
-        """ "real" or "count" where what is predicted is no event."""
+        """What is predicted where that is no event: "real" or "count"."""
         return text(self.data.get("response"))
 
     @property
