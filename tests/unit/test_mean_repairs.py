@@ -255,7 +255,7 @@ def test_the_command_repairs_a_table_of_means(response, folds, tmp_path, monkeyp
         (lambda: fitted().predict_proba([0.1]), r"predict\(\)"),
         (lambda: fitted().predict([-0.1]), "'prediction' must not be negative"),
         (lambda: fitted().to_onnx(), "this repairs means"),
-        (lambda: fit_to(MeanScaling(), {"y": [0, 1], "p": [1.0, 2.0]}, outcome="y", probability="p"), "to probabilities"),
+        (lambda: fit_to(MeanScaling(), {"y": [0, 1], "p": [1, 2]}, outcome="y", probability="p"), "to probabilities"),
         (lambda: HistogramBinning().fit([0.1, 0.8], [0, 1]).predict([0.1]), r"predict_proba\(\)"),
     ],
 )  # fmt: skip
