@@ -1,6 +1,6 @@
 """Does `choose` leave calibrated means alone, and does a repair of wrong ones hold on rows it has not seen?
 
-    python -m studies.mean_repairs [--quick]
+    python -m studies.mean_repairs [--quick] [--only count | real]
 
 Counts are negative binomial (a gamma factor of mean 1 and shape 2 on each rate) with exposures between .05 and 1;
 amounts are lognormal with log standard deviation 1. 10,000 rows, two fields, two numbers; data set k is made from seed
@@ -12,6 +12,8 @@ means as they are, and which share of what the truth itself would save is saved.
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +26,7 @@ from studies import harness
 
 NAME = "mean_repairs"
 ROWS, FRESH = 10_000, 30_000
+WORDS = {"count": "counts with exposure", "real": "amounts"}
 ERRORS = ("nothing", "region", "age", "spread")
 Drawn = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], np.ndarray | None, np.ndarray]
 
@@ -74,7 +77,7 @@ def saved(response: str, wrong: str, seed: int) -> tuple[str, float, float]:
 
 def row(response: str, wrong: str, sets: int) -> dict[str, Any]:
     """One line of the table."""
-    what = {"count": "counts with exposure", "real": "amounts"}[response]
+    what = WORDS[response]
     title = f"{what}, {wrong}"
     if wrong == "nothing":
         taken = [chosen(response, wrong, seed).name for seed in harness.progress(range(sets), title)]
@@ -93,8 +96,17 @@ def _counted(names: list[str]) -> dict[str, int]:
 
 
 def study(*, quick: bool = False) -> tuple[Mapping[str, Any], str]:
-    sizes = {wrong: 5 if quick else 100 if wrong == "nothing" else 50 for wrong in ERRORS}
-    rows = [row(response, wrong, sets) for response in ("count", "real") for wrong, sets in sizes.items()]
+    """All lines, or with `--only count` (or real) those, beside the others of the last time."""
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    kept = harness.RESULTS / f"{NAME}.json"
+    rows = []
+    for response in ("count", "real"):
+        if only and response != only:
+            known = json.loads(kept.read_text(encoding="utf-8"))["rows"] if kept.exists() else []
+            rows += [each for each in known if each["outcome"] == WORDS[response]]
+            continue
+        sizes = {wrong: 5 if quick else 100 if wrong == "nothing" else 25 for wrong in ERRORS}
+        rows += [row(response, wrong, sets) for wrong, sets in sizes.items()]
     words = {
         "outcome": "outcome", "wrong": "what is wrong", "sets": "data sets", "touched": "repaired", "limit": "at most",
         "better": "better on fresh rows", "worse": "worse", "share": "share of what the truth would save",
