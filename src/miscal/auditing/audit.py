@@ -19,10 +19,12 @@ from miscal.auditing.keys import suggested
 from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look, look_at_pairs
+from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look
+from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
+from miscal.auditing.search.unseen import leave_out_by_effort
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -327,6 +329,7 @@ def _looked(
         look_at_subpopulations(predictions, first, wanted, steps)
         if wanted.effort == "deep":
             look_at_neighbourhoods(predictions, first, wanted, steps)
+    leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
     return looks, aside, dated
 
 

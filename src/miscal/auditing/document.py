@@ -17,6 +17,7 @@ from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.parts import range_level
 from miscal.auditing.search.places import Multiplicity
+from miscal.auditing.search.unseen import left_out_list
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -74,6 +75,7 @@ def document_of(
         "unlisted": sum(looked.left for looked in every),
         "notes": [*notes, *notes_of(first, tests.level), *(str(finding) for finding in found if finding.decided)],
         **_quiet(first, guilty, tests, aside),
+        "left_out": left_out_list(first, aside),
         "sections": sections,
     }
 

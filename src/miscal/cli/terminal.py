@@ -110,6 +110,7 @@ def shown_lines(document: Document) -> list[str]:
     if aside:
         more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
         rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
+    rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
     compared = document.comparison
     if compared is not None:

@@ -238,8 +238,9 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
     events = rare[cells] * scale[cells] / unit
     alone = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    rough = (sums.variance[cells] / unit**2 - alone) / events
-    fit = rough > 0.0
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # next to no events are expected
+        rough = (sums.variance[cells] / unit**2 - alone) / events
+    fit = (rough > 0.0) & np.isfinite(rough)
     chosen = cells[fit]
     rare[chosen], variance[chosen], trials[chosen] = events[fit], alone[fit], size[fit]
     scale[chosen], roughness[chosen] = unit[fit], rough[fit]

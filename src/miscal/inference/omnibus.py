@@ -21,6 +21,7 @@ from miscal.inference.sums import Floats, Integers, Sums
 
 PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
+OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 Statistic = Callable[[Floats], Floats]
 """statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
@@ -72,10 +73,12 @@ def omnibus(
     stream = cell_draws(sums, draws=draws, **drawn)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty((draws + 1, len(tests)))
-    values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
-    for first in range(0, draws, step):
-        residual = stream.block(first, min(step, draws - first)) - sums.predicted
-        values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
+        values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+        for first in range(0, draws, step):
+            residual = stream.block(first, min(step, draws - first)) - sums.predicted
+            values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+    values = np.minimum(values, OUT_OF_REACH)
     alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
     p_value = float(_reached((1.0 / alone).sum(axis=1))[-1] / (draws + 1.0))
     finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)

@@ -59,7 +59,10 @@ def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_VALUES)]
-    return np.unique(np.append(np.quantile(known, np.linspace(0.0, 1.0, GRID_CELLS + 1)), edges) + 0.0)
+    # Of half the values: between the largest numbers of either sign lies more than a number holds.
+    quantiles = 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
+    fine = np.unique(np.append(quantiles, edges) + 0.0)
+    return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself
 
 
 def _pieces(found: Pooled, grid: Tally) -> tuple[Pieces, np.ndarray]:

@@ -53,6 +53,7 @@ def to_html(document: object) -> str:
         ("repair", "Repair", repair.repair(audit)),
         ("clean", "Clean", closing.clean_section(audit)),
         ("too-small", "Too small", closing.too_small_section(audit)),
+        ("left-out", "Not looked at", closing.left_out_section(audit)),
         ("method", "Method", closing.method(audit)),
         ("words", "Words", closing.definitions(audit)),
     ]

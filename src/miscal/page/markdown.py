@@ -38,8 +38,8 @@ def to_markdown(document: object) -> str:
     audit = read_document(document)
     said = verdict(audit)
     blocks = [
-        f"# {said.sentence}",
-        "\n".join(said.support),
+        f"# {spoken(said.sentence)}",
+        "\n".join(map(spoken, said.support)),
         _numbers(audit),
         _findings(audit),
         "\n".join(f"- {spoken(note)}" for note in audit.notes),
@@ -100,9 +100,9 @@ def spoken(text: object, limit: int = 600) -> str:
     Examples
     --------
     >>> spoken("From +8.3 to [x](y) *now* <i>")
-    'From +8.3 to \\[x\\](y) \\*now\\* \\<i\\>'
+    'From +8.3 to \\[x\\]\\(y) \\*now\\* \\<i\\>'
     """
-    return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", ellipsis(clean(text), limit))
+    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), limit))
 
 
 def _periods(audit: Document) -> str:
@@ -137,7 +137,8 @@ def _rest(audit: Document) -> str:
     small = len(audit.too_small)
     lines = [f"Tested and clean: {names}{' and more' if len(audit.clean) > MOST else ''}."] if names else []
     lines += [f"Too small to judge: {words.plural(small, 'place')}."] if small else []
-    return "\n\n".join(lines)
+    lines += ["\n".join(f"- Not looked at: {spoken(entry.words)}" for entry in audit.unseen)]
+    return "\n\n".join(line for line in lines if line)
 
 
 @in_its_words
@@ -153,7 +154,7 @@ def to_model_card(document: object) -> str:
     said = verdict(audit)
     blocks = [
         "## Calibration",
-        f"**{said.sentence}** {' '.join(said.support)}",
+        f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
         _numbers(audit),
         "### Where it is wrong",
         _worst(audit.heads),
@@ -191,6 +192,7 @@ def _measured(audit: Document) -> list[str]:
         if audit.outcome and named
         else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
+        *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",
         f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}" if audit.data.get("fingerprint") else "",
         f"miscal {quoted(audit.version, 20)}",

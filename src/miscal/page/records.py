@@ -21,6 +21,9 @@ from miscal.page.words import finite, showing
 
 T = TypeVar("T")
 
+COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
+NAMED = 3
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -58,6 +61,25 @@ class Quiet:
     rows: float
     note: str
     reason: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was not looked at, for one reason, and how to ask for it."""
+
+    what: str
+    count: int
+    reason: str
+    ask: str
+    where: list[str]
+
+    @property
+    def words(self) -> str:
+        """In one sentence: how many, why, and how to ask for them."""
+        more = f" and {self.count - NAMED:,} more" if self.count > NAMED else ""
+        named = f"{', '.join(self.where[:NAMED])}{more}"
+        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} of {named}"
+        return f"{many}, because {self.reason}. To ask for it: {self.ask}."
 
 
 @dataclass(frozen=True)
@@ -123,6 +145,7 @@ class Document:
     notes: list[str]
     clean: list[Quiet]
     too_small: list[Quiet]
+    left_out: list[LeftOut]
     sections: Mapping[str, list[Entry]]
     comparison: Compared | None
     repaired: Repaired | None
@@ -147,7 +170,7 @@ class Document:
 
     @property
     def response(self) -> str:
-        """What is predicted where that is no event: "real" or "count"."""
+        """Whether amounts ("real") or numbers ("count") are predicted; empty for events."""
         return text(self.data.get("response"))
 
     @property
@@ -165,6 +188,11 @@ class Document:
     def heads(self) -> list[Finding]:
         """Those beyond noise that no other explains."""
         return self.findings
+
+    @property
+    def unseen(self) -> list[LeftOut]:
+        """What the search did not look at; columns set aside are listed where nothing was judged."""
+        return [entry for entry in self.left_out if entry.what != "columns"]
 
     @property
     def explained(self) -> int:
@@ -222,6 +250,7 @@ READERS |= {
     "list[Quiet]": lambda value: [
         read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
     ],
+    "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
     "Mapping[str, list[Entry]]": lambda value: {

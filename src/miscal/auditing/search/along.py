@@ -113,14 +113,14 @@ def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> tuple[A
     """How cells of a group err along the score, as predicted and beyond the score; `cells` picks some of them."""
     if group.along is not None:
         return group.along if cells is None else _picked(group.along, cells)
-    codes = group.codes()
+    codes, count = group.codes(), group.count
     if cells is not None:
-        table = np.full(group.count, cells.size)
+        table = np.full(count + 1, cells.size)
         table[cells] = np.arange(cells.size)
-        codes = table[codes]
-    count = group.count if cells is None else cells.size + 1
-    both = along_of(rows.raw, rows, codes, count), along_of(rows.beyond, rows, codes, count)
-    return both if cells is None else _picked(both, np.arange(cells.size))
+        codes, count = table[codes], cells.size
+    rest = group.some or cells is not None  # rows in no cell that is asked for
+    both = along_of(rows.raw, rows, codes, count + rest), along_of(rows.beyond, rows, codes, count + rest)
+    return _picked(both, np.arange(count)) if rest else both
 
 
 def _picked(both: tuple[Along, Along], cells: np.ndarray) -> tuple[Along, Along]:
@@ -154,16 +154,13 @@ def of_box(along: Along, group: Group, box: Box) -> Along:
     return along.map(inside)
 
 
-def boxed(along: Along, shape: Sequence[int], insides: Sequence[np.ndarray]) -> Along:
-    """The sums of every box: `insides` says for each axis which of its cells each stretch holds."""
-
-    def joined(values: Floats) -> Floats:
-        known = values.reshape(*shape, values.shape[-1])[tuple(slice(0, one.shape[1]) for one in insides)]
-        for axis, one in enumerate(insides):
-            known = np.moveaxis(np.tensordot(one, known, axes=(1, axis)), 0, axis)
-        return known
-
-    return along.map(joined)
+def over_stretches(values: Floats, insides: Sequence[np.ndarray | None]) -> Floats:
+    """Sums over the stretches of each of the first axes: `insides` says which cells each stretch holds, None: one."""
+    for axis, inside in enumerate(insides):
+        if inside is not None:
+            known = values[(slice(None),) * axis + (slice(0, inside.shape[1]),)]
+            values = np.moveaxis(np.tensordot(inside, known, axes=(1, axis)), 0, axis)
+    return values
 
 
 def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> float:

@@ -16,7 +16,7 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.overlap import overlap_of
+from miscal.auditing.search.overlap import certain_share, overlap_of
 from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
 from miscal.auditing.search.shapes import mark_whole, see_along
 from miscal.auditing.search.telling import finding
@@ -224,7 +224,8 @@ class Explainer:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
-        alone is put right; what it takes several places to explain is listed under none.
+        alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
+        rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
         overlap = overlap_of(self.rows, place)
         weight = place.raw.weight
@@ -241,6 +242,7 @@ class Explainer:
             if other is place or other.key == place.key:
                 continue
             was, shared = self._still_off(other), overlap.weight(other)
+            shared = shared * certain_share(self.rows, other, float(shared.sum()))
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight

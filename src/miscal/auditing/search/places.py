@@ -145,7 +145,7 @@ class Family:
 
     def adjust(self, factor: int) -> None:
         """Adjust the p-values of all places, among so many families."""
-        adjusted = np.minimum(1.0, holm(np.array(self.p_values + [1.0] * self.skipped)) * factor)
+        adjusted = np.minimum(1.0, holm(np.array(self.p_values), self.skipped) * factor)
         for i, place in self.places.items():
             place.adjusted = float(adjusted[i])
         for place in self.searched or ():

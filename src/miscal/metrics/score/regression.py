@@ -164,11 +164,13 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
+    from scipy.special import expit
+
     bread = np.linalg.pinv(hessian[np.ix_(free, free)])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
     logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
-    fitted = 1.0 / (1.0 + np.exp(-(theta[0] + theta[1] * logit)))
+    fitted = expit(theta[0] + theta[1] * logit)
     score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
     if pair.first is not None:
         score *= pair.first[:, None]
@@ -176,7 +178,9 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
         totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
         np.add.at(totals, pair.cluster, score)
         score = totals
-    return np.asarray(bread @ (score.T @ score) @ bread)
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
+        found = bread @ (score.T @ score) @ bread
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 def ratio_of(pair: Pair) -> Estimate:

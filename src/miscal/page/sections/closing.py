@@ -33,6 +33,10 @@ _ASSUMED = (
     "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
     "drawn from the predictions themselves: whatever such draws show is noise."
 )
+_UNSEEN = (
+    "No test looked here: an error that these alone would show stays unseen. Pairs of columns that were left out count "
+    "as tests all the same. The JSON names every one."
+)
 _SMALL = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
 
 
@@ -129,6 +133,14 @@ def too_small_section(document: Document) -> Safe:
     listed = sheet("Too small to judge", _known(columns), search="Search places")
     shown = folded(f"Show {words.plural(len(places), 'place')}", listed)
     return section("too-small", "Too small to judge", shown, opening=_SMALL)
+
+
+def left_out_section(document: Document) -> Safe:
+    """What was not looked at, with the reason and how to ask for it."""
+    entries = document.left_out
+    columns = columns_of(entries, "what", "count", "reason", "ask")
+    names = [_list(f"{entry.what.capitalize()}: {entry.reason}", entry.where) for entry in entries]
+    return section("left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_UNSEEN)
 
 
 def _known(columns: list[Column]) -> list[Column]:
