@@ -144,12 +144,14 @@ def study(*, quick: bool = False) -> tuple[Mapping[str, Any], str]:
 
 def _text(name: str, found: Mapping[str, Any], table: str) -> str:
     numbers = found["judged"]
+    nearer = sum(abs(each["ratio_after"] - 1) < abs(each["ratio_before"] - 1) for each in found["places"])
     loss = "deviance" if name == "claims" else "squared error"
     return (
         f"`choose` takes `{found['name']}`: {found['reason']}\n\nOn the rows that it has not seen the {loss} goes from "
         f"{numbers['loss'][0]:.4g} to {numbers['loss'][1]:.4g}, by {numbers['change']:.2g} "
         f"({numbers['low']:.2g} to {numbers['high']:.2g}), and observed / predicted from {numbers['ratio'][0]:.3f} to "
-        f"{numbers['ratio'][1]:.3f}.\n\n{table}\n"
+        f"{numbers['ratio'][1]:.3f}. In {nearer} of {len(found['places'])} places observed / predicted is nearer to 1 "
+        f"than before.\n\n{table}\n"
     )
 
 

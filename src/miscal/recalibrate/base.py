@@ -56,6 +56,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
     then leaves probabilities as they are.
 
+    With ``response="real"`` or ``"count"`` those whose `responses` say so are fitted to means that are no
+    probabilities, and `predict` gives means.
+
     Certainties are pulled in: of two classes, scores of exactly 0 and 1, and the lowest and highest ones where more (or
     less) happened than they said (chance below 1e-4), are first moved to the rate that their rows bear out, half an
     event added. Maps of free shape (bins, isotonic, local) do without: none of their rates comes nearer to 0 or 1 than

@@ -38,7 +38,8 @@ class GroupWise(ByColumns):
     predicts n/(n + s) of its own map and s/(n + s) of its parent's prediction; s, the rows that a parent counts for, is
     chosen on the other half of the rows (log loss, both halves in turn); it is never less than one row (``2 smooth``),
     so that a group whose own map is certain does not rule out what was not seen. Groups with fewer than ``min_rows``
-    rows, or with one class only, have no map of their own. Does not keep the ranking.
+    rows, or with one class only, have no map of their own. Does not keep the ranking. Of means, ``MeanScaling()``
+    within is a factor a group, and s is chosen by deviance.
 
     Parameters
     ----------
