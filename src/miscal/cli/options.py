@@ -52,10 +52,10 @@ def outcome(*, required: bool = False) -> Option:
     return click.option("--outcome", required=required, help="Column of the outcome.")
 
 
-def probability(*, required: bool = False) -> Option:
-    """The columns of the probability."""
+def probability(*names: str, required: bool = False) -> Option:
+    """The columns of the probability, by that name or by others too."""
     text = "Column of the probability; repeat, or a pattern such as 'p_*'."
-    return click.option("--probability", required=required, multiple=True, callback=_matched, help=text)
+    return click.option("--probability", *names, required=required, multiple=True, callback=_matched, help=text)
 
 
 def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
