@@ -27,7 +27,7 @@ def _is(value: object, kind: str) -> bool:
 
 
 def faults(value: Any, schema: dict[str, Any], at: str = "$") -> list[str]:
-    """What is wrong with a value by the part of JSON Schema that the file uses; a key that is not described is wrong."""
+    """What is wrong with a value, by the part of JSON Schema that the file uses; keys that are not described are."""
     assert not set(schema) - KNOWN, f"{at}: this validator does not know {set(schema) - KNOWN}"
     if "$ref" in schema:
         return faults(value, SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]], at)
