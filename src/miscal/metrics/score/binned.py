@@ -32,7 +32,7 @@ def score_bins(
     """Rows pooled by bins of the prediction, or of other values given as `on`."""
     values = pair.predicted if on is None else on
     low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
-    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count)
+    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=True)
     equal_width = isinstance(bins, (int, np.integer)) and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
 
