@@ -152,3 +152,8 @@ def test_tied_scores_have_the_quantile_bins_of_scikit_learn(seed):
 def test_two_scores_that_are_each_the_wrong_way_round_do_not_cancel():
     found = miscal.audit({"y": [0, 1] * 100, "p": [0.9, 0.1] * 100}, outcome="y", probability="p")
     assert found.score["expected"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("score", [1e-7, 1e-8, 1e-30, 1e-300])
+def test_an_error_too_small_to_be_smoothed_is_itself(score):
+    assert metrics.smooth_calibration_error([0], [score]) == pytest.approx(score, rel=1e-12)

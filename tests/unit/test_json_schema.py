@@ -84,6 +84,16 @@ def test_an_audit_is_what_the_schema_says(options, tmp_path):
     assert found.findings
 
 
+@pytest.mark.parametrize("response", ["real", "count"])
+def test_amounts_and_counts_are_too(response):
+    table = _table()
+    happened = np.random.default_rng(0).poisson(5 * table["p"] * np.where(table["group"] == "b", 1.5, 1.0))
+    amounts = {**table, "y": happened.astype(float if response == "real" else int), "m": 5 * table["p"]}
+    found = miscal.audit(amounts, outcome="y", prediction="m", response=response, ignore=["p"], effort="quick")
+    assert faults(plain(found.document), SCHEMA) == []
+    assert found.findings
+
+
 def test_classes_comparisons_and_repairs_are_too(tmp_path):
     rng = np.random.default_rng(1)
     classes = rng.dirichlet([2, 1, 1], 900)

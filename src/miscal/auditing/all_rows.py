@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.engines import adding
 from miscal.engines.gathering import Gathered
+from miscal.engines.largest import largest_rows
 from miscal.engines.roles import Roles
 from miscal.inference.sums import Sums
 from miscal.inference.weights import sums_depend_on_outcome
@@ -145,7 +147,10 @@ def measured_on_all(
     conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
-    rows = replace(looked.rows, noise=from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
+    noise = looked.rows.noise  # of outcomes that are no events the sample tells the usual noise
+    if noise.binary:
+        noise = from_sums.noise_of_sums(outcome_weights=summary.outcome_weights)
+    rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
@@ -199,8 +204,7 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
 
 def _given(tally: Tally | None) -> Sums:
     """The sums of cells that no table can lack, because their levels were given."""
-    assert tally is not None
-    return Sums.of(tally)
+    return Sums.of(tally)  # type: ignore[arg-type]
 
 
 def _cuts(column: Column, result: Result, group: Group) -> Cuts:

@@ -9,7 +9,7 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.records import Document, Quiet, read_document
+from miscal.page.records import Document, Quiet, in_its_words, read_document
 from miscal.page.sections.blocks import Column
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
@@ -24,6 +24,7 @@ MOST_WORST = 5  # places on a model card
 MOST_PERIODS = 60
 
 
+@in_its_words
 def to_markdown(document: object) -> str:
     """Render an audit's dictionary as markdown.
 
@@ -140,6 +141,7 @@ def _rest(audit: Document) -> str:
     return "\n\n".join(line for line in lines if line)
 
 
+@in_its_words
 def to_model_card(document: object) -> str:
     """A section for a model card: the verdict, its numbers, the worst places, what was clean, how it was measured.
 
@@ -186,7 +188,9 @@ def _measured(audit: Document) -> list[str]:
     named = ", ".join(quoted(column, 60) for column in audit.probabilities)
     facts = [
         f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
-        f"outcome {quoted(audit.outcome, 60)}, probability {named}" if audit.outcome and named else "",
+        f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'} {named}"
+        if audit.outcome and named
+        else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
         *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",

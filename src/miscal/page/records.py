@@ -7,17 +7,19 @@ computed that the dictionary does not hold, apart from sums over its own tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite
+from miscal.page.words import finite, showing
+
+T = TypeVar("T")
 
 COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
 NAMED = 3
@@ -166,6 +168,11 @@ class Document:
         return text(self.data.get("outcome"))
 
     @property
+    def response(self) -> str:
+        """Whether amounts ("real") or numbers ("count") are predicted; empty for events."""
+        return text(self.data.get("response"))
+
+    @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
         listed, one = self.data.get("probability_columns"), self.data.get("probability")
@@ -254,6 +261,18 @@ READERS |= {
     "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
     "Repaired | None": lambda value: value,
 }
+
+
+def in_its_words(render: Callable[..., T]) -> Callable[..., T]:
+    """Let a function of a document write rates as what they are: percent of events, or means."""
+
+    @wraps(render)
+    def rendered(document: Any, *others: Any, **options: Any) -> T:
+        about = document.data if isinstance(document, Document) else mapping(mapping(document).get("data"))
+        with showing(str(about.get("response", ""))):
+            return render(document, *others, **options)
+
+    return rendered
 
 
 def read_document(document: object) -> Document:

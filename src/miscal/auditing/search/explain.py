@@ -13,6 +13,7 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
+from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.overlap import certain_share, overlap_of
@@ -24,6 +25,7 @@ from miscal.inference.shape import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
+MOST_DECIDED = 3  # places that one row decides, which are mentioned: most are the same row again
 MOST = 40  # places taken; what is left is counted
 INSIDE = 0.5  # of a place that a simpler one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
@@ -131,6 +133,9 @@ class Explainer:
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
+        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests.level)
+        if place.deciding is not None:
+            return None
         self._measure(place, left)
         return place
 
@@ -281,7 +286,8 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     _add_extremes(looked, tests, taken, ordered)
-    return ordered
+    decided = sorted(looked.decided, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in decided]
 
 
 def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], ordered: Ordered) -> None:
@@ -325,6 +331,10 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     if not place.adjusted <= tests.level:
         return []
     mark_whole(tests, place, looked.rows)
+    mark_decided([place], looked.rows, tests.level)
+    if place.deciding is not None:
+        looked.decided.append(place)
+        return []
     return [place]
 
 

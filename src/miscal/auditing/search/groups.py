@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ class Rows:
     spread : variance of sums over clusters relative to that over rows, at least 1
     scale : how many rows of the table each row stands for; 1 unless they are a sample
     grid : cells of the score, along which every place is tested too; None where sums do not tell them
+    lookup : finds the largest residuals of conjunctions among rows that are not all here
     """
 
     raw: Pair
@@ -44,6 +45,18 @@ class Rows:
     spread: float = 1.0
     scale: float = 1.0
     grid: ScoreGrid | None = None
+    lookup: Callable[[Sequence[Conjunction]], np.ndarray] | None = None
+
+    def largest(self, places: Sequence[Any]) -> np.ndarray:
+        """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
+        if self.lookup is not None:
+            return self.lookup([place.conjunction for place in places])
+        first, made = self.raw.first, []
+        for members in (place.rows for place in places):
+            weight = np.ones(members.size) if first is None else first[members]
+            values = np.stack([weight, self.raw.predicted[members], self.raw.observed[members]])
+            made.append(values[:, int(np.argmax(np.abs(weight * (values[2] - values[1]))))])
+        return np.array(made)
 
     @property
     def sample(self) -> bool:
@@ -67,8 +80,11 @@ class Rows:
         return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
 
     def variance(self, sums: Sums) -> Floats:
-        """Variance of Σw(y - p) in each cell."""
-        return np.asarray((sums.residual2 if self.noise.null == "residual" else sums.variance) * self.spread)
+        """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
+        own = sums.residual2 if self.noise.null == "residual" else sums.variance
+        if self.noise.spread is not None:
+            own = np.maximum(own, self.noise.spread.floor(sums))
+        return np.asarray(own * self.spread)
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
@@ -77,8 +93,8 @@ class Rows:
             self._spread_out(sums),
             weighted=self.raw.weight is not None,
             null=noise.null,
-            outcome_weights=noise.outcome_weights or not self.raw.binary,
-            response="binary" if self.raw.binary else "real",
+            outcome_weights=noise.outcome_weights,
+            response="binary" if noise.binary else "real",
         )
         return found.p_value
 
@@ -95,12 +111,15 @@ class Rows:
         """Interval of the gap of one cell, simultaneous over so many tests."""
         low, high = cell_gap_intervals(
             self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
-            null=self.noise.null,
+            null=self.noise.null, model_variance=not self.noise.binary,
         )  # fmt: skip
         return float(low[0]), float(high[0])
 
     def _spread_out(self, sums: Sums) -> Sums:
-        """Sums whose squared residuals are as large as clusters make them."""
+        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
+        if self.noise.spread is not None:
+            sums = self.noise.spread.sums(sums)
+            sums = replace(sums, variance=sums.variance * self.spread)
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
 

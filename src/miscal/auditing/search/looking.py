@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.search.along import CELLS, Along, along_of, along_of_tally, alongs, score_grid, tested
+from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
@@ -69,7 +70,7 @@ class Looked:
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
     whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
-    left : places still off when the list of findings was stopped
+    left : places still off when the list of findings was stopped;  decided : places that one row decides
     scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
     column : the column that holds the very score, if one does
     left_out : what was not looked at, by its kind, the reason and how to ask for it
@@ -89,6 +90,7 @@ class Looked:
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
+    decided: list[Place] = field(default_factory=list)
     scores: Sums | None = None
     extremes: list[Place] = field(default_factory=list)
     column: str | None = None
@@ -297,7 +299,9 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     see_along(real, looked.rows)
     for place in real:
         mark_tests(tests, place, looked.rows, looked.total)
-    return real
+    mark_decided(real, looked.rows, tests.level)
+    looked.decided = [place for place in real if place.deciding is not None]
+    return [place for place in real if place.deciding is None]
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

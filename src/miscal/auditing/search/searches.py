@@ -16,10 +16,11 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
-from miscal.inference.subpopulation import scaled_errors
+from miscal.inference.subpopulation import no_quieter, scaled_errors
 from miscal.metrics.neighbourhood.result import by_neighbourhood
+from miscal.metrics.score.result import in_units
 from miscal.metrics.subpopulation.error import Asked, Kept
-from miscal.metrics.subpopulation.result import by_subpopulation, subpopulation_curve
+from miscal.metrics.subpopulation.result import by_subpopulation, judged_from, subpopulation_curve
 from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result
@@ -93,10 +94,12 @@ class _Seen:
 
     def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
         self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
-        seed = int(result.settings["random_state"])
-        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
-        self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
-        self.order = np.argsort(-scaled_errors(self.found.stats, "range"), kind="stable")
+        seed, spread = int(result.settings["random_state"]), looked.rows.noise.spread
+        least, information = judged_from(LEAST, INFORMATION, binary=spread is None)
+        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, least, information, seed, naming=True)
+        self.found, self.units = asked.search(self.rows, Conjunctions(DEPTH, HALVES)), looked.rows.noise.units
+        stats = self.found.stats if spread is None else no_quieter(self.rows, self.found, spread)[0]
+        self.order = np.argsort(-scaled_errors(stats, "range"), kind="stable")
 
     def members(self, number: int) -> np.ndarray:
         """Places of its rows in the order of the score."""
@@ -110,7 +113,8 @@ class _Seen:
             if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
                 kept.append((number, own))
         drawn = [(0, self.members(0)), *kept]
-        return [{"label": self.found.define(k).name, **subpopulation_curve(self.rows, own, POINTS)} for k, own in drawn]
+        named = [(self.found.define(k).name, subpopulation_curve(self.rows, own, POINTS)) for k, own in drawn]
+        return [{"label": name, **in_units(curve, self.units)} for name, curve in named]
 
 
 def _shared(one: np.ndarray, two: np.ndarray) -> float:
@@ -178,8 +182,8 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, names, bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
-            target=looked.target, random_state=wanted.random_state,
+            predictions, names, bins=looked.rows.noise.units.back(np.array(WHOLE_SCORE)), bandwidth=BANDWIDTH,
+            simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
             place = _box_place(looked, one, two)

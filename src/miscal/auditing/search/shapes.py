@@ -175,6 +175,6 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     after = place.beyond
     if rows.raw.cluster is not None:
         return rows.exact_p(rows.beyond, place.rows, 0.0)
-    if float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
+    if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
     return 2.0 * float(ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total)))

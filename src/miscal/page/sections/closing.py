@@ -183,10 +183,15 @@ def _plain(value: Any) -> str:
     return words.NOTHING if value is None else clean(value)
 
 
-def definitions() -> Safe:
-    """The words of the page, with what each trade calls them."""
+def definitions(document: Document) -> Safe:
+    """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
+    made = []
+    for word in tomllib.loads(asset("glossary.toml"))["word"]:
+        said = {**word, **word.get("means", {})} if document.response else word
+        if not (document.response and said.get("events")) and (document.response or not said.get("no_events")):
+            made.append((said["name"], said["meaning"], said["trades"]))
     listed = [
-        tag("div", tag("dt", word["name"]), tag("dd", word["meaning"]), tag("dd", word["trades"], class_="quiet"))
-        for word in tomllib.loads(asset("glossary.toml"))["word"]
+        tag("div", tag("dt", name), tag("dd", meaning), tag("dd", trades, class_="quiet"))
+        for name, meaning, trades in made
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))
