@@ -11,7 +11,7 @@ from scipy import stats
 
 import miscal
 from miscal import metrics
-from miscal.inference.spread import BINS, LEAST, Spread
+from miscal.inference.sums import BINS, LEAST, Spread
 from miscal.pairs import pair
 
 

@@ -18,8 +18,8 @@ from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
+from miscal.inference.adjust import Shrunken, shrink
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.shrinkage import Shrunken, shrink
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
 from miscal.metrics.score.binned import Bins, tally_error
