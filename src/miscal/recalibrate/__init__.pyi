@@ -20,6 +20,7 @@ from miscal.recalibrate.score.curves import KernelCalibration as KernelCalibrati
 from miscal.recalibrate.score.curves import PlattScaling as PlattScaling
 from miscal.recalibrate.score.curves import SamplingCorrection as SamplingCorrection
 from miscal.recalibrate.score.curves import TemperatureScaling as TemperatureScaling
+from miscal.recalibrate.score.means import MeanScaling as MeanScaling
 from miscal.recalibrate.score.scaling import DirichletCalibration as DirichletCalibration
 from miscal.recalibrate.score.scaling import StructuredScaling as StructuredScaling
 from miscal.recalibrate.score.scaling import VectorScaling as VectorScaling
