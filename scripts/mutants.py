@@ -91,7 +91,7 @@ FAULTS = [
         "rows &= values < self.high",
         "tests/unit/test_condition.py",
     ),
-    ("auditing/findings.py", "if (one.gap > 0) != (other.gap > 0) or", "if", "tests/unit/test_same_finding.py"),
+    ("auditing/findings.py", "if _opposite(one, other) or", "if", "tests/unit/test_same_finding.py"),
     (
         "auditing/all_rows.py",
         "codes[np.isnan(column.values)] = fine.cells.count - 1",

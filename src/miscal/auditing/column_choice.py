@@ -27,6 +27,18 @@ def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
     return {"where": where, "rows": rows, "reason": reason}
 
 
+def asked_for(reason: str) -> str:
+    """How to have a column looked at that was set aside for a reason.
+
+    >>> asked_for("it has more than 1,000 levels")
+    '--max-levels'
+    """
+    if reason.endswith("levels") and reason.startswith("it has more than"):
+        return "--max-levels"
+    said = ("constant", "an identifier", "an index", "a copy", "the score", "the class")
+    return "--by with its name" if reason.startswith(said) else "a column of numbers, dates or text"
+
+
 def asked_columns(
     by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:
@@ -62,7 +74,7 @@ def chosen_columns(
     *,
     constants: bool = False,
 ) -> tuple[list[Column], list[dict[str, Any]]]:
-    """The columns to look at, and those set aside with the reason; `constants` keeps fields of one level."""
+    """The columns to look at, and those set aside with the reason; `constants` keeps those of one value."""
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
@@ -75,7 +87,7 @@ def chosen_columns(
         reason = f"it has more than {max_levels:,} levels" if many else None
         if not many and not by:
             reason = reason_aside(column) or copies.reason(column)
-        if reason and not (constants and reason == "constant" and column.nominal):
+        if reason and not (constants and reason == "constant"):
             aside.append(left_out(name, predictions.rows, reason))
         else:
             chosen.append(column)

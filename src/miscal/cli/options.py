@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import click
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import refusal
 
 Option = Callable[[Any], Any]
 PATH = click.Path(path_type=Path)
@@ -23,6 +22,12 @@ BY = click.option("--by", multiple=True, help="Column to look at; repeat. All by
 IGNORE = click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
 EFFORT = click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the simulations.")
+PREDICTION = click.option("--prediction", help="Column of the predicted mean, in the place of --probability.")
+RESPONSE = click.option(
+    "--response", default="binary", type=click.Choice(["binary", "real", "count"]),
+    help="What is predicted: an event, a number, or a count.  [default: binary]",
+)  # fmt: skip
+EXPOSURE = click.option("--exposure", help="Column of exposures; the prediction is a rate a unit of it.")
 TIME = click.option("--time", help="Column of dates or years: judges each week, month, ..., and what changed.")
 EVERY = click.option(
     "--every",
@@ -46,27 +51,22 @@ def outcome(*, required: bool = False) -> Option:
     return click.option("--outcome", required=required, help="Column of the outcome.")
 
 
-def probability(*, required: bool = False) -> Option:
-    """The columns of the probability."""
+def probability(*names: str, required: bool = False) -> Option:
+    """The columns of the probability, by that name or by others too."""
     text = "Column of the probability; repeat, or a pattern such as 'p_*'."
-    return click.option("--probability", required=required, multiple=True, callback=_matched, help=text)
+    return click.option("--probability", *names, required=required, multiple=True, callback=_matched, help=text)
 
 
 def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with each pattern replaced by the columns that match it, in the order of the table."""
+    """Names with each pattern replaced by the columns that it stands for."""
     file = context.params.get("file")  # an argument that is read before all options
     if file is None or not any("*" in name for name in names):
         return names
+    from miscal.data.frames import named_by
     from miscal.engines.source import opened
 
     known = opened(str(file)).names
-    found: list[str] = []
-    for name in names:
-        matching = [name] if name in known or "*" not in name else [each for each in known if fnmatchcase(each, name)]
-        if not matching:
-            raise refusal(f"has no column like '{name}'", where=f"'{file}'", hint=nearest(name, known))
-        found += matching
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
 
 
 def suppress_below(default: int | None = 0, said: str = "", *, hidden: bool = False) -> Option:
@@ -92,6 +92,11 @@ def table_options(*, suppressing: bool = True) -> Option:
     return together(outcome(), probability(), LOGIT, POSITIVE, WEIGHT, COUNT, CLUSTER, BY, IGNORE, EFFORT, hidden, SEED)
 
 
+def means_options() -> Option:
+    """What is predicted, where that is no event."""
+    return together(PREDICTION, RESPONSE, EXPOSURE)
+
+
 def table_path(path: Path) -> Path:
     """The path of a table to write, refused where its ending names neither format."""
     if path.suffix.lower() not in (".parquet", ".csv"):
@@ -112,7 +117,7 @@ def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
 
 def names_of(made: dict[str, Any]) -> set[str]:
     """The columns that play a part, of the options of an audit."""
-    one = {made[role] for role in ("outcome", "weight", "count", "cluster")}
+    one: set[Any] = {made.get(role) for role in ("outcome", "weight", "count", "cluster", "prediction", "exposure")}
     several = made["probability"]
     return one | ({several} if isinstance(several, str) else set(several or ()))
 

@@ -114,7 +114,10 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
         return probability
     pattern = probability if "*" in probability else f"{glob.escape(probability)}_*"
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
-    return _in_order(found, pattern) if len(found) > 1 else probability
+    if pattern == probability and not found:
+        raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
+    one = found[0] if pattern == probability and found else probability
+    return _in_order(found, pattern) if len(found) > 1 else one
 
 
 def named_by(name: str, names: Sequence[str]) -> list[str]:
@@ -140,7 +143,7 @@ def to_arrow(p: Predictions) -> pa.Table:
     else:
         for k, label in enumerate(p.classes):
             arrays[f"probability_{label}"] = pa.array(np.ascontiguousarray(p.probability[:, k]))
-    for word in ("weight", "count", "cluster", "id"):
+    for word in ("weight", "count", "cluster", "exposure", "id"):
         if getattr(p, word) is not None:
             arrays[word] = getattr(p, word) if word == "id" else pa.array(getattr(p, word))
     for name, column in p.columns.items():

@@ -12,7 +12,7 @@ from os import PathLike
 
 from miscal.page.json import write_text
 from miscal.page.markup import Safe, asset, ellipsis, join, tag
-from miscal.page.records import Document, read_document
+from miscal.page.records import Document, in_its_words, read_document
 from miscal.page.sections import closing, columns, findings, repair, score
 
 #: Bytes for the figures of columns, and for all sections: pages stay below 1.5 MB.
@@ -21,6 +21,7 @@ COLUMNS_AT = 5  # the place of that section
 _PRINTED = "On paper: the first rows of each table, the first figures, and what was open. The file itself has the rest."
 
 
+@in_its_words
 def to_html(document: object) -> str:
     """Render an audit's dictionary as one HTML page.
 
@@ -52,8 +53,9 @@ def to_html(document: object) -> str:
         ("repair", "Repair", repair.repair(audit)),
         ("clean", "Clean", closing.clean_section(audit)),
         ("too-small", "Too small", closing.too_small_section(audit)),
+        ("left-out", "Not looked at", closing.left_out_section(audit)),
         ("method", "Method", closing.method(audit)),
-        ("words", "Words", closing.definitions()),
+        ("words", "Words", closing.definitions(audit)),
     ]
     spent = sum(len(content.encode()) for _, _, content in parts)
     drawn = columns.columns(audit, FIGURE_BYTES, PAGE_BYTES - spent)

@@ -12,6 +12,7 @@ from typing import Any
 _KINDS = {
     "Identity": "score.curves",
     "SamplingCorrection": "score.curves",
+    "MeanScaling": "score.means",
     "PlattScaling": "score.curves",
     "BetaCalibration": "score.curves",
     "IsotonicLinePlotScaling": "score.shapes",

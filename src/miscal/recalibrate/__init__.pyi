@@ -11,6 +11,7 @@ from miscal.recalibrate.by_columns.neural import NeuralCalibration as NeuralCali
 from miscal.recalibrate.by_columns.variable_tree import VariableTree as VariableTree
 from miscal.recalibrate.classifier import RecalibratedClassifier as RecalibratedClassifier
 from miscal.recalibrate.compose.choose import choose as choose
+from miscal.recalibrate.compose.chooser import Choose as Choose
 from miscal.recalibrate.compose.combined import Blend as Blend
 from miscal.recalibrate.compose.combined import Chain as Chain
 from miscal.recalibrate.score.curves import BetaCalibration as BetaCalibration
@@ -19,6 +20,7 @@ from miscal.recalibrate.score.curves import KernelCalibration as KernelCalibrati
 from miscal.recalibrate.score.curves import PlattScaling as PlattScaling
 from miscal.recalibrate.score.curves import SamplingCorrection as SamplingCorrection
 from miscal.recalibrate.score.curves import TemperatureScaling as TemperatureScaling
+from miscal.recalibrate.score.means import MeanScaling as MeanScaling
 from miscal.recalibrate.score.scaling import DirichletCalibration as DirichletCalibration
 from miscal.recalibrate.score.scaling import StructuredScaling as StructuredScaling
 from miscal.recalibrate.score.scaling import VectorScaling as VectorScaling

@@ -61,6 +61,7 @@ class Place:
     along : its sums along the score, as predicted and beyond the score; None where those are not known
     average, shape : whether its average, and its walk along the score, are beyond noise
     start, left : its error in each cell of the score, and what is left of it once others were put right
+    deciding : prediction and outcome of the one row without which it is within noise, where there is one
     deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
     """
 
@@ -81,6 +82,7 @@ class Place:
     deviation: float = math.nan
     bound: bool = False
     bent: float = 0.0
+    deciding: tuple[float, float] | None = None
 
     @property
     def plain_z(self) -> float:
@@ -143,7 +145,7 @@ class Family:
 
     def adjust(self, factor: int) -> None:
         """Adjust the p-values of all places, among so many families."""
-        adjusted = np.minimum(1.0, holm(np.array(self.p_values + [1.0] * self.skipped)) * factor)
+        adjusted = np.minimum(1.0, holm(np.array(self.p_values), self.skipped) * factor)
         for i, place in self.places.items():
             place.adjusted = float(adjusted[i])
         for place in self.searched or ():
@@ -188,6 +190,13 @@ class Multiplicity:
     def severity(self, place: Place) -> int:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
+
+    def severity_beyond(self, place: Place) -> float:
+        """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
+
+        Of the stretches searched most are much the same rows, as many as their root are not.
+        """
+        return max(self.severity(place) / math.sqrt(max(place.searched, 1)), 1.0)
 
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
@@ -271,9 +280,14 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     return chances
 
 
-def deviation_beyond(variance: float, total: float) -> float:
-    """Standard deviation of a place's sum when the score was put right on the same rows.
+def noise_left(variance: float, total: float) -> float:
+    """The share of a place's variance that is left when the score was put right on the same rows.
 
     What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
     """
-    return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
+    return 1.0 - min(variance / max(total, 1e-300), 0.99)
+
+
+def deviation_beyond(variance: float, total: float) -> float:
+    """Standard deviation of a place's sum when the score was put right on the same rows."""
+    return math.sqrt(max(variance * noise_left(variance, total), 1e-300))

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange
 from miscal.auditing.search.along import along_of_tally
-from miscal.auditing.search.groups import cluster_sums
+from miscal.auditing.search.groups import Rows, cluster_sums, residuals
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
+from miscal.inference.sums import Sums
+from miscal.metrics.score.binned import MEANS
+from miscal.pairs import Pair
+
+TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
 def finding(
@@ -26,15 +34,9 @@ def finding(
     number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = place.off / weight
-    if rows.raw.cluster is None:
-        error = math.sqrt(float(rows.variance(raw)[0])) / weight
-        interval = rows.gap_interval(raw, number, tests.level)
-    else:
-        error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-        reach = adjusted_z(number, tests.level) * error
-        interval = gap - reach, gap + reach
+    interval, units = _interval(rows, place, number, tests.level), rows.noise.units
     own_class = bool(looked.name) and group.kind != "score"
-    real = bool(place.adjusted <= tests.level)
+    real = bool(place.adjusted <= tests.level) and place.deciding is None
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
@@ -46,22 +48,81 @@ def finding(
         levels=group.levels(place.box),
         rows=int(raw.rows[0]),
         weight=weight,
-        predicted=float(raw.predicted[0]) / weight,
-        observed=float(raw.observed[0]) / weight,
-        gap=gap,
-        interval=interval,
-        events_off=gap * weight,
+        predicted=units.back(float(raw.predicted[0]) / weight),
+        observed=units.back(float(raw.observed[0]) / weight),
+        gap=gap * units.scale,
+        interval=(interval[0] * units.scale, interval[1] * units.scale),
+        events_off=gap * weight * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
         specific=bool(specific and real),
         parent=parent,
-        shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
+        shrunken=(float(shrunken_gap(gap, *luck(rows, place, number, tests.level))) if real else gap) * units.scale,
         form=form,
         score_ranges=ranges,
         condition=tuple(place.conjunction.to_dict()),
         definition=place.conjunction.words() if searched else None,
+        response=rows.raw.target if rows.raw.target in MEANS else "",
+        decided=() if place.deciding is None else tuple(units.back(value) for value in place.deciding),
     )
+
+
+def _interval(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
+    """Interval of a place's gap, simultaneous over so many tests."""
+    if rows.raw.cluster is None:
+        return rows.gap_interval(place.raw, number, level)
+    weight = float(place.raw.weight[0])
+    gap = place.off / weight
+    reach = adjusted_z(number, level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+    return gap - reach, gap + reach
+
+
+def luck(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
+    """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
+
+    The noise is not the model's, which is off there: of rare events that were under-predicted it is far larger. Nor are
+    clusters' sums squared, which hold the error itself.
+    """
+    raw, reach = place.raw, adjusted_z(number, level)
+    weight = float(raw.weight[0])
+    if rows.raw.cluster is not None:
+        return _by_cluster(rows.raw, place.rows, reach)
+    noise = math.sqrt(float(rows.variance(raw)[0])) / weight
+    if rows.noise.null == "residual":
+        return noise, reach * noise
+    half = 0.5 * float(raw.weight2[0]) / weight  # an event, so that no rate is 0
+    predicted, happened = (
+        (float(events[0]) + half) / (weight + 2.0 * half) for events in (raw.predicted, raw.observed)
+    )
+    wider = happened * (1.0 - happened) / (predicted * (1.0 - predicted))
+    return noise * math.sqrt(wider), _least_gap(rows, raw, level / number)
+
+
+def _least_gap(rows: Rows, raw: Sums, chance: float) -> float:
+    """The smallest gap, on the side on which a cell is off, whose p-value is as small."""
+    start, end = float(raw.predicted[0]), float(raw.observed[0])
+    for _ in range(2):
+        tried = np.linspace(start, end, TRIED)
+        p_values = rows.p_values(replace(raw.map(lambda values: np.repeat(values, TRIED)), observed=tried))
+        passing = np.flatnonzero(p_values <= chance)
+        if not passing.size:
+            return math.inf
+        start, end = tried[max(passing[0] - 1, 0)], tried[passing[0]]
+    return abs(end - float(raw.predicted[0])) / float(raw.weight[0])
+
+
+def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, float]:
+    """As `luck`: |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share."""
+    assert pair.cluster is not None
+    cluster, residual = pair.cluster[members], residuals(pair, members)
+    size = np.bincount(cluster, None if pair.first is None else pair.first[members])
+    own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+    apart = float(np.sum((own - own.sum() * share) ** 2))
+    room = 1.0 - reach**2 * float(np.sum(share**2))
+    least = reach * math.sqrt(apart / room) if room > 0 else math.inf
+    noise = max(apart * own.size / max(own.size - 1, 1), float(np.sum(residual**2)))
+    return math.sqrt(noise) / float(size.sum()), least / float(size.sum())
 
 
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
@@ -78,8 +139,10 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     for first, last in ends:
         sums = own.between(first, last)
         weight = max(sums["weight"], 1e-300)
-        low = 0.0 if first == 0 else float(edges[first])
-        high = 1.0 if last == own.off.size - 1 else float(edges[last + 1])
-        rates = sums["predicted"] / weight, sums["observed"] / weight
-        made.append(ScoreRange(low, high, int(sums["rows"]), *rates, sums["predicted"] - sums["observed"]))
+        units, ends_open = looked.rows.noise.units, (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
+        low = ends_open[0] if first == 0 else units.back(float(edges[first]))
+        high = ends_open[1] if last == own.off.size - 1 else units.back(float(edges[last + 1]))
+        rates = units.back(sums["predicted"] / weight), units.back(sums["observed"] / weight)
+        off = (sums["predicted"] - sums["observed"]) * units.scale
+        made.append(ScoreRange(low, high, int(sums["rows"]), *rates, off))
     return form, tuple(made)

@@ -42,15 +42,18 @@ def smooth_error(pair: Pair) -> float:
     """SmoothECE of a pair."""
     steps = NODES
     while True:
-        spectrum = residual_spectrum(pair, steps)
-        value = fixed_point(spectrum)
+        mass = residual_mass(pair, steps)
+        value = float(np.abs(mass).sum())  # no bandwidth makes it more
+        if value * FINEST < 1.0 and steps >= FINEST:  # a kernel narrower than the finest grid's step smooths nothing
+            return value
+        value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
         if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
             return value
         steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
-def residual_spectrum(pair: Pair, steps: int) -> np.ndarray:
-    """Cosine transform of the residual mass on a grid, per unit of weight."""
+def residual_mass(pair: Pair, steps: int) -> np.ndarray:
+    """The residual mass on a grid, per unit of weight."""
     from miscal.kernels.sums import on_grid
 
     weight = NO_WEIGHT if pair.first is None else pair.first
@@ -61,7 +64,7 @@ def residual_spectrum(pair: Pair, steps: int) -> np.ndarray:
         return result
 
     mass = np.sum(over_blocks(pair.rows, work, max(1 << 21, 16 * steps)), axis=0)
-    return spectrum_of(mass[:, 0] / mass[:, 1].sum())
+    return np.asarray(mass[:, 0] / mass[:, 1].sum())
 
 
 def mean_kernel_calibration_error(
@@ -110,6 +113,7 @@ def kuiper_calibration_error(
     target: str | int = "auto",
     sample_weight: Any = None,
     order_by: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Range of the cumulative differences between outcome and prediction, in the order of the score.
 
@@ -124,6 +128,8 @@ def kuiper_calibration_error(
         As in `expected_calibration_error`.
     order_by : (n,) numbers
         Order the rows by this in place of the score: the walk along a variable.
+    response : {"binary", "real", "count"}
+        "real", "count": outcomes and predictions are any numbers, or counts and their means.
 
     Examples
     --------
@@ -131,6 +137,6 @@ def kuiper_calibration_error(
     >>> round(kuiper_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]), 6)
     0.1875
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = Given(y_true, y_prob, sample_weight, response)
     key = None if order_by is None else given.numbers(order_by, "'order_by'")
-    return walk_range(given.pair(target), key)
+    return walk_range(given.pair(target), key) * given.scale

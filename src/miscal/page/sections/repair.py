@@ -14,9 +14,17 @@ from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, sec
 MOST_COLUMNS = 4
 SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
-    "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
+    "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "ratio": "Predicted / happened",
+    "gap": "Gap over all rows",
 }  # fmt: skip
-_KEPT = {"--positive": "positive", "--weight": "weight_column", "--count": "count_column", "--cluster": "cluster"}
+_KEPT = {
+    "--response": "response",
+    "--exposure": "exposure",
+    "--positive": "positive",
+    "--weight": "weight_column",
+    "--count": "count_column",
+    "--cluster": "cluster",
+}
 _SCORE = (
     "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
 )
@@ -37,7 +45,7 @@ def advice(document: Document) -> Safe:
         steps.append((_SCORE, _repair(document, "--score-only")))
     chosen = _columns(document)
     if chosen:
-        bent = any(head.score_ranges for head in document.heads if head.specific)
+        bent = not document.response and any(head.score_ranges for head in document.heads if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
         text = [
             "Let the repair see ",
@@ -82,7 +90,8 @@ def _command(verb: str, document: Document, *words: str) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
     data, source = document.data, document.source
     options = ["--outcome", document.outcome]
-    options += [word for column in document.probabilities for word in ("--probability", column)]
+    role = "--prediction" if document.response else "--probability"
+    options += [word for column in document.probabilities for word in (role, column)]
     options += [word for option, key in _KEPT.items() if data.get(key) for word in (option, str(data[key]))]
     options += ["--logit"] if data.get("logit") else []
     options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]
@@ -104,7 +113,7 @@ def repair(document: Document) -> Safe:
         _listed(done.places),
         _scores(done),
         _candidates(done),
-        quiet("All else on this page is of the repaired probabilities, on the rows that judge them."),
+        quiet("All else on this page is of the repaired predictions, on the rows that judge them."),
     )
 
 
@@ -148,21 +157,21 @@ def _scores(done: Repaired) -> Safe | None:
         Column("Before", before, _four_digits),
         Column("After", after, _four_digits),
     ]
-    change = done.log_loss_change
-    text = f"Log loss changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
+    change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
+    text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
 
 
 def _candidates(done: Repaired) -> Safe | None:
     """Every candidate with what it cost on rows it had not seen."""
-    table = done.candidates
+    table, loss = done.candidates, "deviance" if words.means() else "log_loss"
     if len(table["name"]) < 2:
         return None
     columns = [
         Column("Candidate", table["name"], kind="name"),
-        Column("Log loss", table["log_loss"], _four_digits),
-        Column("Against doing nothing", table["log_loss_difference"], _signed),
+        Column("Deviance" if words.means() else "Log loss", table[loss], _four_digits),
+        Column("Against doing nothing", table[f"{loss}_difference"], _signed),
         Column("at best", table["difference_low"], _signed),
         Column("at worst", table["difference_high"], _signed),
         *[Column(f"Error {key}", table[key], words.percent) for key in table if key.startswith("by ")][:6],

@@ -11,11 +11,12 @@ from miscal.metrics.neighbourhood import features as near
 from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, as_rows, pairs
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.fitting.certain import HALF, inside, unit_of
 from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.score.shapes import check_bins
 from miscal.recalibrate.state import state
 

@@ -18,12 +18,13 @@ from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
 from miscal.recalibrate.fitting.softmax import logs_of, softmax
 from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import LARGEST, label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time

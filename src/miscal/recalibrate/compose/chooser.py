@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
-from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
+from miscal.data.predictions import Predictions, Raw
+from miscal.recalibrate.base import Array, Floats, Recalibrator
 from miscal.recalibrate.compose.choose import choose
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import number, parameter, whole
 from miscal.recalibrate.fitting.tables import columns_of
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import label_array, state
 
 
@@ -76,10 +77,10 @@ class Choose(Recalibrator):
         if self.chosen_[0].n_classes_ != self.n_classes_:
             raise ValueError("what was chosen is not fitted to these classes")
 
-    def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
-        columns = None if X is None else columns_of(X, None, "Choose")
-        p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns, names=METRIC))
-        return Sample(p.probability, p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
+    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
+        given.columns = None if X is None else columns_of(X, None, "Choose")
+        rows = Predictions.validated(given)
+        return Sample.of(rows, rows.columns), label_array(rows.classes)
 
     def _fit(self, sample: Sample) -> None:
         options = {name: getattr(self, name) for name in ("by", "allowed", "candidates", "cv", "random_state")}

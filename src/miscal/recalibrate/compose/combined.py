@@ -14,10 +14,11 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.parameters import parameter, whole
 from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
 LEAST = 0.05  # a member of less weight is left out

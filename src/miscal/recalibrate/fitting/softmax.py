@@ -15,8 +15,9 @@ from typing import TypeAlias
 import numpy as np
 
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Floats, Sample, pairs
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, descended
+from miscal.recalibrate.sample import Sample
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 

@@ -9,14 +9,16 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import warn
+from miscal.data.responses import RESPONSES
 from miscal.data.vectors import locked, sigmoid
 from miscal.kernels.logistic import score_pass
 from miscal.kernels.temperature import temperature_map, temperature_pass
 from miscal.kernels.threads import over_blocks
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, fit_curve
 from miscal.recalibrate.fitting.parameters import number, one_of, parameter
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
 LOGIT = Features("logit")
@@ -42,6 +44,7 @@ class Identity(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     def _fit(self, sample: Sample) -> None:
         pass
