@@ -111,7 +111,7 @@ def _opened(data: Any, options: dict[str, Any], where: str) -> tuple[Any, Any, A
     roles = Roles(**options)
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
-    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
+    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
     return source, roles, gather(source, roles, columns, limit=limit)
 
 

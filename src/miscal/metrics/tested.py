@@ -29,14 +29,14 @@ def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
 
 
 def score_tested(found: Pooled, grid: Tally, norm: Norm, kuiper: float, rows: Pair | None = None) -> Omnibus:
-    """Of the score, from a fine grid of it; clusters and flipped signs need the rows."""
+    """Of the score, from a fine grid of it; clusters, flipped signs and weights need the rows."""
     pieces, filled = _pieces(found, grid)
     tests = of_score(pieces, PooledError(norm_power(norm)), binary=found.noise.binary)
     return _tested(found, grid, pieces, filled, tests, kuiper, None if rows is None else (rows, rows.predicted))
 
 
 def variable_tested(found: Pooled, grid: Tally, kuiper: float, rows: tuple[Pair, np.ndarray] | None = None) -> Omnibus:
-    """Of a variable, from a fine grid of it; clusters and flipped signs need the rows and their values."""
+    """Of a variable, from a fine grid of it; clusters, flipped signs and weights need the rows and their values."""
     pieces, filled = _pieces(found, grid)
     cells = grid.cells
     assert isinstance(cells, Ranges)
@@ -86,7 +86,7 @@ def _tested(
     rows: tuple[Pair, np.ndarray] | None,
 ) -> Omnibus:
     drawn = {**found.drawn, "rows": None}
-    if rows is not None and found.noise.null == "residual":
+    if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
