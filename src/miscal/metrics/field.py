@@ -20,11 +20,10 @@ from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.residual import cluster_blocks
 from miscal.inference.shrinkage import Shrunken, shrink
-from miscal.metrics.arrays import Given, Norm, aggregate
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
+from miscal.metrics.binned import Bins, tally_error
+from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
-from miscal.metrics.score.binned import Bins, tally_error
-from miscal.metrics.score.regression import in_the_large
-from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import levels_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for

@@ -11,6 +11,7 @@ from miscal.recalibrate.by_columns.neural import NeuralCalibration as NeuralCali
 from miscal.recalibrate.by_columns.variable_tree import VariableTree as VariableTree
 from miscal.recalibrate.classifier import RecalibratedClassifier as RecalibratedClassifier
 from miscal.recalibrate.compose.choose import choose as choose
+from miscal.recalibrate.compose.chooser import Choose as Choose
 from miscal.recalibrate.compose.combined import Blend as Blend
 from miscal.recalibrate.compose.combined import Chain as Chain
 from miscal.recalibrate.score.curves import BetaCalibration as BetaCalibration

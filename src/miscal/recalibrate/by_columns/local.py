@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.columns import Columns
-from miscal.metrics.neighbourhood import features as near
-from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
+from miscal.metrics import neighbourhood_places as near
+from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs

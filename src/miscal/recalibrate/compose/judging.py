@@ -12,8 +12,8 @@ import numpy as np
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.metrics.arrays import aggregate
-from miscal.metrics.score.binned import expected_calibration_error
-from miscal.metrics.score.losses import area_under_curve, pooled_scores
+from miscal.metrics.binned import expected_calibration_error
+from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample

@@ -15,10 +15,10 @@ from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
 from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.score.result import POINTS, cumulative_curve
-from miscal.metrics.subpopulation.error import Asked, Kept, emphasised
-from miscal.metrics.tables import also_of_tables
+from miscal.metrics.score import POINTS, cumulative_curve
+from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text

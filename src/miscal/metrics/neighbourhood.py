@@ -21,7 +21,9 @@ from miscal.inference.neighbourhood import (
     maximum_noise,
 )
 from miscal.inference.nulls import Steps, seed_of
-from miscal.metrics.neighbourhood.errors import (
+from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.binned import score_bins
+from miscal.metrics.neighbourhood_errors import (
     Bins,
     Kernel,
     Neighbourhoods,
@@ -29,11 +31,8 @@ from miscal.metrics.neighbourhood.errors import (
     check_device,
     check_kernel,
 )
-from miscal.metrics.neighbourhood.features import feature_map
-from miscal.metrics.neighbourhood.worst import REAL, worst_table
+from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.score.binned import score_bins
-from miscal.metrics.tables import also_of_tables
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text

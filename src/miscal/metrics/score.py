@@ -15,13 +15,19 @@ from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
-from miscal.metrics.arrays import Norm
+from miscal.metrics.arrays import Norm, also_of_tables
+from miscal.metrics.binned import Bins, score_bins
+from miscal.metrics.losses import (
+    Estimate,
+    area_under_curve,
+    decomposed,
+    has_log_odds,
+    isotonic_rates,
+    pooled_scores,
+    slope_intercept,
+)
 from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
-from miscal.metrics.score.binned import Bins, score_bins
-from miscal.metrics.score.losses import area_under_curve, decomposed, isotonic_rates, pooled_scores
-from miscal.metrics.score.regression import Estimate, has_log_odds, slope_intercept
-from miscal.metrics.score.smooth import smooth_error
-from miscal.metrics.tables import also_of_tables
+from miscal.metrics.smooth import smooth_error
 from miscal.metrics.tested import score_grid, score_tested
 from miscal.pairs import Pair, pair
 from miscal.results import Result
