@@ -20,7 +20,7 @@ from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator
-from miscal.recalibrate.compose.judging import difference
+from miscal.recalibrate.judging import difference
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger

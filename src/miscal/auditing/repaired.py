@@ -22,7 +22,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.sources import read
 from miscal.engines.roles import Chunk
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.compose.choose import choose, refitted
+from miscal.recalibrate.choosing import choose, refitted
 from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.state import label_array
 

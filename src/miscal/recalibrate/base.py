@@ -18,6 +18,7 @@ from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, war
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
+from miscal.recalibrate.certain import limits
 from miscal.recalibrate.export.formula import (
     Each,
     Formula,
@@ -29,9 +30,7 @@ from miscal.recalibrate.export.formula import (
     settled,
     untouched,
 )
-from miscal.recalibrate.fitting.certain import limits
-from miscal.recalibrate.fitting.parameters import check_all, parameter, truth
-from miscal.recalibrate.fitting.tables import columns_of
+from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
 Array = npt.NDArray[Any]

@@ -23,10 +23,8 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting.blas import one_thread
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, one_thread
+from miscal.recalibrate.parameters import check_chosen, chosen_names, number, one_of, parameter, such, truth, whole
 from miscal.recalibrate.state import state
 
 CELLS = 1 << 18  # numbers in a block

@@ -16,8 +16,7 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
-from miscal.recalibrate.fitting.tables import chosen_names
+from miscal.recalibrate.parameters import chosen_names, one_of, parameter, truth, whole
 from miscal.recalibrate.state import Field, state
 
 TREES = 25  # trees a round, after which the score among the features is the new one

@@ -11,10 +11,18 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.certain import HALF
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.certain import HALF
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.parameters import (
+    check_chosen,
+    chosen_names,
+    columns_of,
+    number,
+    one_of,
+    parameter,
+    truth,
+    whole,
+)
 from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")
@@ -207,14 +215,14 @@ class GroupWise(ByColumns):
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.score.curves import PlattScaling
+        from miscal.recalibrate.curves import PlattScaling
 
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(PlattScaling(), columns=[name]) for name in names}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.score.curves import PlattScaling
+        from miscal.recalibrate.curves import PlattScaling
 
         return [cls(PlattScaling(), min_rows=10)]
 

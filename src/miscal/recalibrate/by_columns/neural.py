@@ -20,10 +20,9 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
-from miscal.recalibrate.fitting.softmax import logs_of, softmax
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.logistic import LOGIT_CLIP
+from miscal.recalibrate.parameters import check_chosen, chosen_names, number, one_of, parameter, such, whole
+from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import LARGEST, label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from miscal.data.columns import Column, Columns
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample
+from miscal.recalibrate.curves import BetaCalibration
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
-from miscal.recalibrate.score.curves import BetaCalibration
-from miscal.recalibrate.score.scaling import DirichletCalibration
+from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, number, parameter, such, whole
+from miscal.recalibrate.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]

@@ -17,9 +17,9 @@ from miscal.metrics.losses import area_under_curve, pooled_scores
 from miscal.pairs import pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.compose.combined import blend_weights
-from miscal.recalibrate.fitting.softmax import logs_of, softmax
-from miscal.recalibrate.score.curves import Identity
+from miscal.recalibrate.combined import blend_weights
+from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.results import Table
 
 TWO_SIDED = 1.959963984540054

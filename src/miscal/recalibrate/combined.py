@@ -16,8 +16,8 @@ from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import parameter, whole
-from miscal.recalibrate.fitting.softmax import logs_of, softmax
+from miscal.recalibrate.parameters import parameter, whole
+from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import state
 
 LEAST = 0.05  # a member of less weight is left out
@@ -98,7 +98,7 @@ class Chain(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.score.curves import PlattScaling
+        from miscal.recalibrate.curves import PlattScaling
 
         return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
 
@@ -221,7 +221,7 @@ class Blend(Recalibrator):
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
         from miscal.recalibrate.by_columns.variable_tree import VariableTree
-        from miscal.recalibrate.score.curves import TemperatureScaling
+        from miscal.recalibrate.curves import TemperatureScaling
 
         return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
 

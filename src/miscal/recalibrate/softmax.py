@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Floats, Sample, pairs
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, descended
+from miscal.recalibrate.logistic import LOGIT_CLIP, descended
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 

@@ -14,10 +14,10 @@ from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.certain import HALF, inside, unit_of
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, State, descended, fit_curve
-from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter, truth, whole
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, descended, fit_curve
+from miscal.recalibrate.parameters import bins_or_edges, number, one_of, parameter, truth, whole
 from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0

@@ -15,8 +15,8 @@ from miscal.kernels.temperature import temperature_map, temperature_pass
 from miscal.kernels.threads import over_blocks
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, Features, fit_curve
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
+from miscal.recalibrate.parameters import number, one_of, parameter
 from miscal.recalibrate.state import state
 
 LOGIT = Features("logit")

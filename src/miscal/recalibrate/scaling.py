@@ -9,11 +9,11 @@ import numpy as np
 from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.curves import TemperatureScaling
 from miscal.recalibrate.export.formula import Formula, softmax_of
-from miscal.recalibrate.fitting.logistic import SEPARATED
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth
-from miscal.recalibrate.fitting.softmax import fitted, moments, softmax_map
-from miscal.recalibrate.score.curves import TemperatureScaling
+from miscal.recalibrate.logistic import SEPARATED
+from miscal.recalibrate.parameters import number, one_of, parameter, truth
+from miscal.recalibrate.softmax import fitted, moments, softmax_map
 from miscal.recalibrate.state import state
 
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
