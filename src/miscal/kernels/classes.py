@@ -3,7 +3,7 @@
 import cython
 import numpy as np
 from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
-from cython.cimports.miscal.kernels.draws import mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegerTableOut,
     Outcomes, Strided, Table, Word, WordsOut,

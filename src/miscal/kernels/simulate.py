@@ -1,13 +1,13 @@
 """Exact and simulated distributions of a cell's sum; draws of cell sums and of walks; hashes of row numbers.
 
-A draw depends on (seed, counter) alone (`draws.pxd`), so results are the same for any number of threads and any order
-of cells.
+A draw depends on (seed, counter) alone (`arithmetic.pxd`), so results are the same for any number of threads and any
+order of cells.
 """
 
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.draws import drawn, flipped, gaussian, limit_of, mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
 )  # fmt: skip

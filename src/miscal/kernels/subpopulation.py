@@ -9,7 +9,7 @@ A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 in
 import cython
 import numpy as np
 from cython.cimports.libc.math import NAN, copysign, fabs
-from cython.cimports.miscal.kernels.draws import mixed
+from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes, CodesOut, CodeTable, CodeTableOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
     TableOut, Word, WordsOut,

@@ -3,7 +3,7 @@
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.draws import drawn, flipped, limit_of, mixed
+from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, TableOut, Word, WordsOut,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from cython.cimports.miscal.kernels.kinds import (
     Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
     IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.lines import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
+from cython.cimports.miscal.kernels.arithmetic import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count

@@ -16,7 +16,7 @@ from cython.cimports.miscal.kernels.kinds import (
     IntegerTableOut, Outcomes, Strided, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
-from cython.cimports.miscal.kernels.ranked import (
+from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS,
 )  # fmt: skip
 

@@ -282,7 +282,7 @@ def local_calibration_error(
 
     Notes
     -----
-    In one to three dimensions the Laplacian's sums are exact in O(n log^(d-1) n) by divide and conquer; otherwise all
+    In one and two dimensions the Laplacian's sums are exact in O(n log^(d-1) n) by divide and conquer; otherwise all
     pairs are visited, in O(n) memory.
 
     Examples

@@ -79,7 +79,7 @@ def variable_calibration_error(
 
 def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
     """Whether edges and tally can be found in one pass: many plain rows, none missing, more values than bins."""
-    from miscal.kernels.buckets import distinct_up_to
+    from miscal.kernels.order import distinct_up_to
 
     if not (pair.plain and pair.binary and pair.rows > LEAST_ROWS) or each.nominal:
         return False

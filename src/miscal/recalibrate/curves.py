@@ -9,14 +9,12 @@ import numpy as np
 
 from miscal.data.columns import Column
 from miscal.data.errors import warn
-from miscal.data.vectors import locked, sigmoid
-from miscal.kernels.logistic import score_pass
-from miscal.kernels.temperature import temperature_map, temperature_pass
-from miscal.kernels.threads import over_blocks
+from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
 from miscal.recalibrate.parameters import number, one_of, parameter
+from miscal.recalibrate.softmax import power_derivatives, softmax_map
 from miscal.recalibrate.state import state
 
 LOGIT = Features("logit")
@@ -258,8 +256,8 @@ class TemperatureScaling(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         start, thin = 1.0, sample.thinned()
         if thin is not None:
-            start, _ = _minimum(_derivatives(thin), thin.total, start)
-        self.inverse_temperature_, inside = _minimum(_derivatives(sample), sample.total, start)
+            start, _ = _minimum(power_derivatives(thin), start)
+        self.inverse_temperature_, inside = _minimum(power_derivatives(sample), start)
         if not inside:
             warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
 
@@ -285,36 +283,11 @@ def powered(probability: Floats, power: float) -> Floats:
     """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
     if probability.ndim == 1:
         return LOGIT.map(probability, np.array([power]), 0.0)
-    out = np.empty(probability.shape)
-    rows = locked(probability)
-    over_blocks(len(rows), lambda i, j: temperature_map(rows[i:j], LOGIT_CLIP, power, out[i:j]))
-    return out
+    classes = probability.shape[1]
+    return softmax_map(probability, np.full(classes, power), np.zeros(classes))
 
 
-def _derivatives(sample: Sample) -> Derivatives:
-    weight, probability, outcome = sample.weight_or_empty, sample.probability, sample.outcome
-    nothing, one = np.zeros(1), np.ones(1)
-
-    def binary(start: int, stop: int, power: float) -> tuple[float, float]:
-        arguments = (*LOGIT.arguments, nothing, one, np.array([0.0, power]))
-        sums = score_pass(probability[start:stop], outcome[start:stop], weight[start:stop], *arguments)
-        return sums[1, 1], sums[3, 1]
-
-    def several(start: int, stop: int, power: float) -> tuple[float, float]:
-        part, y = probability[start:stop], outcome[start:stop]
-        return temperature_pass(part, y, weight[start:stop], LOGIT_CLIP, power)  # type: ignore[no-any-return]
-
-    one_pass = binary if sample.n_classes == 2 else several
-
-    def derivatives(power: float) -> tuple[float, float]:
-        parts = over_blocks(sample.rows, lambda start, stop: one_pass(start, stop, power))
-        slope, curvature = np.sum(parts, axis=0)
-        return float(slope), float(curvature)
-
-    return derivatives
-
-
-def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[float, bool]:
+def _minimum(derivatives: Derivatives, start: float) -> tuple[float, bool]:
     """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
 
     The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
@@ -324,7 +297,7 @@ def _minimum(derivatives: Derivatives, total: float, start: float) -> tuple[floa
     for _ in range(200):
         slope, curvature = derivatives(power)
         low, high = (power, high) if slope < 0 else (low, power)
-        if abs(slope) <= 1e-15 * total and curvature <= 1e-15 * total:
+        if abs(slope) <= 1e-15 and curvature <= 1e-15:
             return power, False  # flat to the last digit: all outcomes are certain already
         step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
         if abs(step) <= 1e-7 * power:

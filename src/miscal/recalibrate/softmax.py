@@ -47,11 +47,15 @@ def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: floa
     """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K); with `power`, ln p less ln(sum p^power) / power."""
     matrix = pairs(probability) if probability.ndim == 1 else probability
     out = np.empty(matrix.shape)
-    for start in range(0, len(matrix), BLOCK):
-        logs = logs_of(matrix[start : start + BLOCK])
+
+    def work(start: int, stop: int) -> None:
+        logs = logs_of(np.ascontiguousarray(matrix[start:stop].T))
         if power is not None:
-            logs -= softmax(power * logs)[1][:, None] / power
-        out[start : start + BLOCK] = softmax((logs * slopes if slopes.ndim == 1 else logs @ slopes.T) + shifts)[0]
+            logs -= softmax(power * logs, 0)[1] / power
+        moved = (logs * slopes[:, None] if slopes.ndim == 1 else slopes @ logs) + shifts[:, None]
+        out[start:stop] = softmax(moved, 0)[0].T
+
+    over_blocks(len(matrix), work, BLOCK)
     return out
 
 
@@ -253,10 +257,33 @@ def fitted(
     return SoftmaxFit(sample, penalty, target, centre, scale, normal).minimum(start)
 
 
+def power_derivatives(sample: Sample) -> Callable[[float], tuple[float, float]]:
+    """Slope and curvature, at a power b, of the mean log loss of P_k = p_k^b / sum_j p_j^b."""
+    rows = _as_is(sample)
+
+    def derivatives(power: float) -> tuple[float, float]:
+        def work(start: int, stop: int) -> tuple[float, float]:
+            logs, weight, own = rows.features(start, stop), rows.weight(start, stop), sample.outcome[start:stop]
+            weighted = softmax(power * logs, 0)[0] * logs
+            mean = weighted.sum(axis=0)
+            spread = np.einsum("ij,ij->j", weighted, logs) - mean * mean
+            return float(weight @ (mean - logs[own, np.arange(len(own))])), float(weight @ spread)
+
+        slope, curvature = summed(sample.rows, work)
+        return float(slope), float(curvature)
+
+    return derivatives
+
+
+def _as_is(sample: Sample) -> SoftmaxFit:
+    """The rows alone, for their features and weights."""
+    nothing = np.zeros((sample.n_classes, 2))
+    return SoftmaxFit(sample, nothing, nothing)
+
+
 def moments(sample: Sample) -> tuple[Floats, Floats]:
     """Mean of each ln p, and 1 / its standard deviation (0 where it is constant)."""
-    as_is = np.zeros((sample.n_classes, 2))
-    rows = SoftmaxFit(sample, as_is, as_is)
+    rows = _as_is(sample)
 
     def work(start: int, stop: int) -> tuple[Floats, Floats]:
         logs, weight = rows.features(start, stop), rows.weight(start, stop)
