@@ -73,7 +73,7 @@ class Repair:
         write_json(self.document, path)
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").audit_html(self.document))
+        return str(import_module("miscal.page.html").audit_html(self.document))
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"

@@ -14,7 +14,7 @@ import numpy as np
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Flags, Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
+    Flags, Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
@@ -267,91 +267,6 @@ def score_map(
             )  # fmt: skip
             linear(features, theta, rows, x)
             logistic_pairs(x, rows, features + 1536, e, cython.address(out[start, 0]))
-            start += RUN
-
-
-# ------------------------------------------------------------------------------------------------- line plots
-def line_places(
-    score: Floats, clip: cython.double, knots: Floats, clamp: cython.bint, place: CodesOut, part: FloatsOut
-) -> None:
-    """The knot below each score's logit, and which part of the way to the next it has gone (< 0 or > 1 outside)."""
-    features = cython.declare(cython.double[1536])
-    start: Index = 0
-    with cython.nogil:
-        while start < score.shape[0]:
-            size: Index = min(RUN, score.shape[0] - start)
-            make_features(
-                cython.address(score[start]), size, 1, clip, 1.0 - clip, 0.0, features, features + 512, features + 1024
-            )
-            for i in range(size):
-                x: cython.double = features[i]
-                low: Index = 0
-                high: Index = knots.shape[0] - 2
-                while low < high:
-                    middle: Index = (low + high + 1) >> 1
-                    if knots[middle] <= x:
-                        low = middle
-                    else:
-                        high = middle - 1
-                t: cython.double = (x - knots[low]) / (knots[low + 1] - knots[low])
-                if clamp:
-                    t = min(max(t, 0.0), 1.0)
-                place[start + i] = low
-                part[start + i] = t
-            start += RUN
-
-
-def line_pass(place: Codes, part: Floats, outcome, weight: Floats, values: Floats, out: TableOut) -> None:
-    """Add loss to out[0, 0], and gradient, diagonal and side diagonal of the Hessian to rows 1 to 3 of `out`.
-
-    The map is linear in the values at the knots, and a row touches two of them: the Hessian has three diagonals.
-    weight : as many as rows, or none for ones. out : (4, knots).
-    """
-    few: cython.bint = outcome.dtype.itemsize == 1
-    flags: Flags = outcome if few else NONE
-    numbers: Floats = weight if few else outcome
-    if len(outcome) != place.shape[0] or weight.shape[0] not in (0, place.shape[0]):
-        raise ValueError("all arrays must have as many rows")
-    run = cython.declare(Run)
-    start: Index = 0
-    with cython.nogil:
-        while start < place.shape[0]:
-            size: Index = min(RUN, place.shape[0] - start)
-            read(flags, numbers, weight, start, size, cython.address(run))
-            for i in range(size):
-                at: Index = place[start + i]
-                run.x[i] = values[at] + part[start + i] * (values[at + 1] - values[at])
-            add_residuals(run.x, run.y, run.w, size, run.e, run.d, run.h, run.loss)
-            for i in range(size):
-                out[0, 0] += run.w[i] * run.loss[i]
-                at = place[start + i]
-                t: cython.double = part[start + i]
-                u: cython.double = 1.0 - t
-                out[1, at] += run.d[i] * u
-                out[1, at + 1] += run.d[i] * t
-                out[2, at] += run.h[i] * u * u
-                out[2, at + 1] += run.h[i] * t * t
-                out[3, at] += run.h[i] * u * t
-            start += RUN
-
-
-def line_map(place: Codes, part: Floats, values: Floats, out: TableOut) -> None:
-    """Probabilities (n, 2) of the fitted map; between two knots never beyond their values."""
-    x = cython.declare(cython.double[512])
-    scratch = cython.declare(cython.double[512])
-    e = cython.declare(cython.double[512])
-    start: Index = 0
-    with cython.nogil:
-        while start < place.shape[0]:
-            size: Index = min(RUN, place.shape[0] - start)
-            for i in range(size):
-                below: cython.double = values[place[start + i]]
-                above: cython.double = values[place[start + i] + 1]
-                t: cython.double = part[start + i]
-                x[i] = below + t * (above - below)
-                if t >= 0.0 and t <= 1.0:
-                    x[i] = min(max(x[i], below), above)
-            logistic_pairs(x, size, scratch, e, cython.address(out[start, 0]))
             start += RUN
 
 

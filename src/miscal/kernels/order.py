@@ -32,13 +32,10 @@ def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None
 
     counts : (DIGITS, 2**DIGIT) int64, added to
     """
-    i: Index
-    digit: Index
-    key: Word
     with cython.nogil:
         for i in range(len(values)):
             value: cython.double = values[i]
-            key = LAST if value != value else ordinal(value)  # noqa: PLR0124  # only a missing number is not itself
+            key: Word = LAST if value != value else ordinal(value)  # noqa: PLR0124  # only a missing number is not itself
             keys[i] = key
             for digit in range(DIGITS):
                 counts[digit, key & DIGIT_MASK] += 1
@@ -49,7 +46,6 @@ def scatter_digits(
     keys: Words, order: Codes, to_keys: WordsOut, to_order: CodesOut, digit: Index, starts: IntegersOut
 ) -> None:
     """Move rows to where their digit says, those of equal digits in the order in which they come."""
-    k: Index
     shift: Word = digit * DIGIT
     with cython.nogil:
         for k in range(len(order)):
@@ -67,7 +63,6 @@ def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
     Comparisons are products of sums, exact for whole weights.
     """
     i: Index
-    block: Index
     blocks: Index = 0
     last: IntegersOut = np.empty(len(events), np.int64)
     total: FloatsOut = np.empty(len(events))
@@ -96,15 +91,13 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
 
     A row with outcome 0 falls by its prediction, a row with outcome 1 rises by one minus its prediction.
     """
-    i: Index
-    times: Integer
     with cython.nogil:
         for i in range(len(codes)):
             place: Index = codes[i]
             event: Integer = observed[i]
             q: Integer = event * ONE - grid(predicted[i])
             size: Integer = q * (2 * event - 1)
-            times = cython.cast(Integer, weight[i]) if len(weight) else 1
+            times: Integer = cython.cast(Integer, weight[i]) if len(weight) else 1
             side: Index = 2 * event
             result[place, side] += (size >> HALF) * times
             result[place, side + 1] += (size & HALF_MASK) * times
@@ -112,7 +105,6 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
 
 def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Residuals with any weights or outcomes per bucket: result (buckets, 2) float64 = falls and rises."""
-    i: Index
     with cython.nogil:
         for i in range(len(codes)):
             place: Index = codes[i]
@@ -127,7 +119,6 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
 
 def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
     """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
-    i: Index
     with cython.nogil:
         for i in range(len(key)):
             place: Index = codes[i]
@@ -138,16 +129,12 @@ def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: F
 
 def totals_exact(predicted: Floats, weight: Floats, count: Integers, result: IntegerTableOut) -> None:
     """Whole-number weights: result (4, 2) int64 limbs of 26 bits, added to, of Σw, Σw²p(1-p), Σp and the rows."""
-    i: Index
-    times: Integer
-    first: Integer
-    second: Integer
     with cython.nogil:
         for i in range(len(predicted)):
             p: cython.double = predicted[i]
-            times = count[i] if len(count) else 1
-            first = cython.cast(Integer, weight[i]) * times if len(weight) else times
-            second = cython.cast(Integer, weight[i]) * first if len(weight) else times
+            times: Integer = count[i] if len(count) else 1
+            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
+            second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
             variance: Integer = grid(p * (1.0 - p))
             q: Integer = grid(p)
             result[0, 0] += first << HALF
@@ -163,8 +150,6 @@ ROOM = 1024  # rows whose places are found at a time
 
 def distinct_up_to(values: Floats, limit: Index) -> Index:
     """Count distinct values, giving up at `limit` (a small open-addressing set)."""
-    i: Index
-    place: Index
     found: Index = 0
     size: Index = 4
     while size < 4 * limit:
@@ -174,7 +159,7 @@ def distinct_up_to(values: Floats, limit: Index) -> Index:
     with cython.nogil:
         for i in range(len(values)):
             key: Word = ordinal(values[i])
-            place = cython.cast(Index, (key * SCATTER) >> 40) & (size - 1)
+            place: Index = cython.cast(Index, (key * SCATTER) >> 40) & (size - 1)
             while seen[place] and kept[place] != key:
                 place = (place + 1) & (size - 1)
             if not seen[place]:
@@ -192,13 +177,10 @@ def _bucket_codes(
     values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
     widths: Floats, positions: FloatsOut, codes: BucketsOut,
 ) -> cython.void:  # fmt: skip
-    i: Index
-    rows: Index
-    stretch: Index
     first: Index = 0
     absent: cython.double = len(starts) - 1
     while first < len(values):
-        rows = min(len(positions), len(values) - first)
+        rows: Index = min(len(positions), len(values) - first)
         for i in range(rows):  # without a branch or a table
             value: cython.double = values[first + i]
             held: cython.double = low if value < low else value
@@ -206,7 +188,7 @@ def _bucket_codes(
             position: cython.double = position_of(held, base, scale)
             positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
         for i in range(rows):
-            stretch = cython.cast(Index, positions[i])
+            stretch: Index = cython.cast(Index, positions[i])
             codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
         first += rows
 
@@ -232,8 +214,6 @@ def edge_cells(
 
     lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
     """
-    i: Index
-    code: int32_t
     last: int32_t = len(lower) - 1
     top: int32_t = len(edges) - 1
     positions: FloatsOut = np.empty(ROOM)
@@ -244,7 +224,7 @@ def edge_cells(
             if place == last:
                 codes[i] = missing
                 continue
-            code = lower[place]
+            code: int32_t = lower[place]
             stop: int32_t = lower[place + 1]
             value: cython.double = values[i]
             # Nearly always one edge or none: no branch, which could only be guessed.
@@ -256,7 +236,6 @@ def edge_cells(
 
 def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:
     """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
-    i: Index
     with cython.nogil:
         for i in range(len(values)):
             position: cython.double = (values[i] - low) * scale

@@ -98,12 +98,10 @@ def _neighbour_variance(
     paper: cython.bint = how == 1
     n: Index = rows.shape[0]
     start: Index = 0
-    stop: Index
-    k: Index
     for k in range(n):
         order[k] = rows[k]
     while start < n:
-        stop = start + 1
+        stop: Index = start + 1
         while stop < n and score[order[stop]] == score[order[start]]:
             stop += 1
         for k in range(stop - 1, start, -1):

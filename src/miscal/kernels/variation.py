@@ -10,10 +10,10 @@ from functools import lru_cache
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor, log
-from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
+from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable,
-    IntegerTableOut, Outcomes, Strided, Table, TableOut,
+    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable, Outcomes,
+    Strided, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 from cython.cimports.miscal.kernels.kinds import (
@@ -44,8 +44,6 @@ def sorting_network(size: int) -> np.ndarray:
 @cython.nogil
 def _load(probability: Table, start: Index, rows: Index, tile: TableOut) -> cython.void:
     """Copy rows into the columns of a tile; a single column is P(class 1) of two classes."""
-    i: Index
-    k: Index
     if rows < ROWS:
         tile[:, :] = 0.0
     if probability.shape[1] == 1:
@@ -64,8 +62,6 @@ def _rank(
     tile: TableOut, outcome: Outcomes, start: Index, rows: Index, own: FloatsOut, label: IntegersOut, rank: IntegersOut
 ) -> cython.void:
     """Rank of the class that occurred: how many are more probable, or as probable with a lower number."""
-    i: Index
-    k: Index
     for i in range(ROWS):
         label[i] = 0
         rank[i] = 0
@@ -84,8 +80,6 @@ def _rank(
 @cython.nogil
 def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
     """Order every row of a tile from the largest to the smallest."""
-    i: Index
-    step: Index
     for step in range(network.shape[0]):
         first = cython.address(tile[network[step, 0], 0])
         second = cython.address(tile[network[step, 1], 0])
@@ -100,8 +94,6 @@ def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
 @cython.nogil
 def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
     """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
-    i: Index
-    k: Index
     scale: cython.double = 1.0 / log(cython.cast(cython.double, tile.shape[0]))
     for i in range(ROWS):
         value[i] = 0.0
@@ -117,8 +109,6 @@ def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
 @cython.nogil
 def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
     """Variation of every row of a sorted tile."""
-    i: Index
-    k: Index
     scale: cython.double = tile.shape[0] / (tile.shape[0] - 1.0)
     if kind == BY_ENTROPY:
         _entropy(tile, value)
@@ -145,7 +135,6 @@ def _codes(
     codes: CodesOut,
 ) -> cython.void:  # fmt: skip
     """Bin of every row of a tile by its variation."""
-    i: Index
     for i in range(ROWS):
         key[i] = value[i]
     if kind not in (AS_GIVEN, BY_CONFIDENCE):
@@ -165,7 +154,6 @@ def _prepare(
     network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
 ) -> cython.void:  # fmt: skip
     """Fill a tile with ranked probabilities, and the rank and the variation of its rows."""
-    i: Index
     _load(probability, start, rows, tile)
     _rank(tile, outcome, start, rows, own, label, rank)
     _sort(tile, network)
@@ -192,13 +180,9 @@ def rank_sums(
     weight, second : (n,) float64, of means and of variances, or empty; count : (n,) int64 repetitions, or empty.
     Added to: counts (bins, K), weight of the rows whose class had each rank; limbs (bins, K + 1, 2) int64 if weights
     are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
-    two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
+    two is empty); size (bins, 2), rows and the sum of `second`.
     """
-    i: Index
-    k: Index
     start: Index = 0
-    rows: Index
-    cell: Index
     near: cython.double = NEAR
     classes: Index = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
@@ -208,18 +192,17 @@ def rank_sums(
     label: IntegersOut
     rank, value, own, label = _columns()
     codes: CodesOut = np.zeros(ROWS, np.int32)
-    pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
     with cython.nogil:
         while start < len(outcome):
-            rows = min(ROWS, len(outcome) - start)
+            rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
             _codes(kind, value, edges, uniform, near, own, codes)
-            for i in range(rows if len(weight) else 0):
-                cell = codes[i]
-                times: cython.double = weight[start + i]
+            for i in range(rows):
+                cell: Index = codes[i]
+                times: cython.double = weight[start + i] if len(weight) else 1.0
                 counts[cell, rank[i]] += times
                 size[cell, 0] += count[start + i] if len(count) else 1
-                size[cell, 1] += second[start + i]
+                size[cell, 1] += second[start + i] if len(second) else 1.0
                 if limbs.shape[0]:
                     for k in range(classes):
                         add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
@@ -230,41 +213,6 @@ def rank_sums(
                     sums[cell, k] += times * tile[k, i]
                 sums[cell, classes] += times * value[i]
             start += rows
-            if not len(weight):
-                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
-                if start % SUB_BLOCK == 0 or start == len(outcome):
-                    _empty(pending, limbs)
-
-
-@cython.cfunc
-@cython.nogil
-def _add_tile(
-    tile: TableOut, rank: IntegersOut, codes: CodesOut, value: FloatsOut, rows: Index, known: cython.bint,
-    counts: TableOut, pending: IntegerTableOut,
-) -> cython.void:  # fmt: skip
-    """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
-    i: Index
-    k: Index
-    for i in range(rows):
-        cell: Index = codes[i]
-        counts[cell, rank[i]] += 1.0
-        if known:
-            pending[cell, tile.shape[0]] += grid(value[i])
-        for k in range(tile.shape[0]):
-            pending[cell, k] += grid(tile[k, i])
-
-
-@cython.cfunc
-@cython.nogil
-def _empty(pending: IntegerTableOut, limbs: IntegerCubeOut) -> cython.void:
-    """Move the integers of a sub-block to their two halves."""
-    cell: Index
-    k: Index
-    for cell in range(pending.shape[0]):
-        for k in range(pending.shape[1]):
-            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
-            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
-            pending[cell, k] = 0
 
 
 def rank_rows(
@@ -272,10 +220,7 @@ def rank_rows(
     value: FloatsOut,
 ) -> None:  # fmt: skip
     """Fill, row by row, what is asked for: ranked (n, K) if it has rows, rank (n,), value (n,) if kind is not GIVEN."""
-    i: Index
-    k: Index
     start: Index = 0
-    rows: Index
     classes: Index = 2 if probability.shape[1] == 1 else probability.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
     ranks: IntegersOut
@@ -286,7 +231,7 @@ def rank_rows(
     nothing: Floats = np.empty(0)
     with cython.nogil:
         while start < len(outcome):
-            rows = min(ROWS, len(outcome) - start)
+            rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, nothing, start, rows, kind, network, tile, ranks, values, own, label)
             for i in range(rows):
                 if len(rank):

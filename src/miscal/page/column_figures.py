@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from miscal.page import words
+from miscal.page import marks, words
 from miscal.page.entries import Cells, Entry
-from miscal.page.figures import marks
-from miscal.page.figures.gaps import tip, way
-from miscal.page.figures.marks import At, Figure, Scale, fitted, known, nice, placed, rate_ends
+from miscal.page.gap_figures import tip, way
 from miscal.page.json import Floats
+from miscal.page.marks import At, Figure, Scale, fitted, known, nice, placed, rate_ends
 from miscal.page.markup import Safe, ellipsis
 
 _WIDTH, _LEFT, _RIGHT = 360.0, 46.0, 352.0

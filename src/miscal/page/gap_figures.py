@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.page import words
+from miscal.page import marks, words
 from miscal.page.entries import Cells, Entry
-from miscal.page.figures import marks
-from miscal.page.figures.marks import Figure, Kind, Scale, known, nice
 from miscal.page.json import Floats
+from miscal.page.marks import Figure, Kind, Scale, known, nice
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Mended
 

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from miscal.page import words
+from miscal.page import marks, words
 from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
-from miscal.page.figures import marks
-from miscal.page.figures.gaps import way
-from miscal.page.figures.marks import At, Figure, Scale, known, nice, placed, rate_ends
+from miscal.page.gap_figures import way
 from miscal.page.json import Floats, floats
+from miscal.page.marks import At, Figure, Scale, known, nice, placed, rate_ends
 from miscal.page.markup import Safe, ellipsis
 from miscal.page.words import CHANGED, period_words
 

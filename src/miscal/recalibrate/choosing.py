@@ -323,11 +323,9 @@ class Choose(Recalibrator):
         return hasattr(self, "chosen_") and bool(self.chosen_[0].uses_columns)
 
     def check_state(self) -> None:
-        """Refuse what is not one fitted map of these classes."""
-        if len(self.chosen_) != 1 or self.chosen_[0] is None or not self.chosen_[0].is_fitted():
-            raise ValueError("there must be one fitted recalibrator")
-        if self.chosen_[0].n_classes_ != self.n_classes_:
-            raise ValueError("what was chosen is not fitted to these classes")
+        """Refuse what is not one map."""
+        if len(self.chosen_) != 1:
+            raise ValueError("there must be one recalibrator")
 
     def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
         columns = None if X is None else columns_of(X, None, "Choose")

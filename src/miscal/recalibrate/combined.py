@@ -71,8 +71,6 @@ class Chain(Recalibrator):
         """Refuse steps that do not belong to the parameters."""
         if [type(step) for step in self.steps_] != [type(step) for step in self.steps]:
             raise ValueError("the fitted steps are not those of the parameters")
-        if any(not step.is_fitted() or step.n_classes_ != self.n_classes_ for step in self.steps_):
-            raise ValueError("a step is not fitted to these classes")
 
     def _fit(self, sample: Sample) -> None:
         self.steps_ = []
@@ -165,11 +163,8 @@ class Blend(Recalibrator):
         """Refuse weights that are none, and members of other classes."""
         if len(self.weights_) != len(self.members_) or not 0.999999 <= float(self.weights_.sum()) <= 1.000001:
             raise ValueError("the weights must be one a member and sum to 1")
-        for member in self.members_:
-            if member is None or not member.is_fitted() or member.n_classes_ != self.n_classes_:
-                raise ValueError("a member is not fitted to these classes")
-            if member.uses_columns and not self.uses_columns:
-                raise ValueError("a member looks at columns, which none of the recalibrators does")
+        if any(member.uses_columns for member in self.members_) and not self.uses_columns:
+            raise ValueError("a member looks at columns, which none of the recalibrators does")
 
     def _fit(self, sample: Sample) -> None:
         folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))

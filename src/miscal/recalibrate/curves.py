@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from miscal.data.columns import Column
 from miscal.data.errors import warn
 from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
@@ -151,7 +150,7 @@ class PlattScaling(_Curve):
     PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
     """
 
-    candidate_for_two: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
 
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -203,7 +202,7 @@ class BetaCalibration(_Curve):
     BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
     """
 
-    candidate_for_two: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
 
     constraint: str = parameter(one_of, ("positive", "none"), default="positive")
     l2: float = parameter(number, 0.0, default=0.0)
@@ -246,6 +245,8 @@ class TemperatureScaling(Recalibrator):
     TemperatureScaling() fitted on 8 rows: temperature 1.26
     """
 
+    candidate_for: ClassVar[tuple[float, float]] = (3, np.inf)
+
     inverse_temperature_: float = state("float", low=1e-300)
 
     @property
@@ -270,10 +271,6 @@ class TemperatureScaling(Recalibrator):
     def _formula(self) -> nodes.Formula:
         power = float(self.inverse_temperature_)
         return nodes.powers(power, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [power], 0.0)
-
-    @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls()} if n_classes > 2 else {}
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"

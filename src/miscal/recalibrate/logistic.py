@@ -159,6 +159,19 @@ class Features:
         return out
 
 
+def between(knots: Floats, x: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The knot below each number, and which part of the way to the next it has gone; outside below 0 or above 1."""
+    place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+    return place, (x - knots[place]) / np.diff(knots)[place]
+
+
+def residuals(x: Floats, outcome: npt.NDArray[Any], weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
+    scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
+    kernels.residuals(x, outcome, weight, scratch, off, curvature, loss)
+    return loss, off, curvature
+
+
 class LogisticFit:
     """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
 

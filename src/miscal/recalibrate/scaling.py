@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +21,22 @@ from miscal.recalibrate.state import state
 MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
 
 
-class VectorScaling(Recalibrator):
+class _Softmax(Recalibrator):
+    """A softmax of a linear map of the logarithms."""
+
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        """Slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum to 1."""
+        raise NotImplementedError
+
+    def _map(self, probability: Floats) -> Floats:
+        return softmax_map(probability, *self._parts())
+
+    def _formula(self) -> Formula:
+        slopes, shifts, power = self._parts()
+        return softmax_of(np.diag(slopes) if slopes.ndim == 1 else slopes, shifts, power)
+
+
+class VectorScaling(_Softmax):
     """Scale and shift the logarithm of each class's probability (Guo et al. 2017).
 
     P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is held at 1e-12 or more. The last
@@ -41,6 +58,8 @@ class VectorScaling(Recalibrator):
     array([1. , 0.9, 1.1])
     """
 
+    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+
     slopes_: Floats = state("float", "classes")
     shifts_: Floats = state("float", "classes")
 
@@ -56,21 +75,14 @@ class VectorScaling(Recalibrator):
         shifts = theta[:, 1] - self.slopes_ * centre
         self.shifts_ = shifts - shifts[-1]
 
-    def _map(self, probability: Floats) -> Floats:
-        return softmax_map(probability, self.slopes_, self.shifts_)
-
-    def _formula(self) -> Formula:
-        return softmax_of(np.diag(self.slopes_), self.shifts_)
-
-    @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls()} if n_classes > 2 else {}
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        return self.slopes_, self.shifts_, None
 
     def _summary(self) -> str:
         return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"
 
 
-class StructuredScaling(Recalibrator):
+class StructuredScaling(_Softmax):
     """Vector or matrix scaling with ridge penalties that shrink it towards temperature scaling (Berta et al. 2026).
 
     P = softmax((I + diag(v) + M) z + b), z the logarithms of the probabilities after `TemperatureScaling` (they sum to
@@ -136,13 +148,9 @@ class StructuredScaling(Recalibrator):
         self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
         self.intercepts_ = found[:, -1].copy()
 
-    def _map(self, probability: Floats) -> Floats:
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
         slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
-        return softmax_map(probability, slopes, self.intercepts_, 1.0 / self.temperature_)
-
-    def _formula(self) -> Formula:
-        full = np.diag(self.coefficients_[0]) if self.structure == "vector" else self.coefficients_
-        return softmax_of(full, self.intercepts_, 1.0 / self.temperature_)
+        return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -155,7 +163,7 @@ class StructuredScaling(Recalibrator):
         return f"temperature {self.temperature_:.3g}, slopes {own.min():.3g} to {own.max():.3g}"
 
 
-class DirichletCalibration(Recalibrator):
+class DirichletCalibration(_Softmax):
     """Fit a full matrix on the logarithms of the probabilities (Kull et al. 2019).
 
     P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
@@ -188,6 +196,8 @@ class DirichletCalibration(Recalibrator):
     array([[0.21, 0.3 , 0.49]])
     """
 
+    candidate_for: ClassVar[tuple[float, float]] = (3, MOST_CLASSES)
+
     l2: float = parameter(number, 0.0, default=1e-3)
     intercept_l2: float | None = parameter(number, 0.0, default=None)
     reference: bool = parameter(truth, default=True)
@@ -210,15 +220,8 @@ class DirichletCalibration(Recalibrator):
         self.coefficients_ = full[:, :-1].copy()
         self.intercepts_ = full[:, -1].copy()
 
-    def _map(self, probability: Floats) -> Floats:
-        return softmax_map(probability, self.coefficients_, self.intercepts_)
-
-    def _formula(self) -> Formula:
-        return softmax_of(self.coefficients_, self.intercepts_)
-
-    @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls()} if 2 < n_classes <= MOST_CLASSES else {}
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        return self.coefficients_, self.intercepts_, None
 
     def _summary(self) -> str:
         return f"{self.coefficients_.size + self.intercepts_.size} parameters"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data.errors import refusal
-from miscal.data.vectors import locked
-from miscal.kernels import logistic as kernels
+from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, descended, fit_curve
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, descended, fit_curve, residuals
 from miscal.recalibrate.parameters import bins_or_edges, number, one_of, parameter, truth, whole
 from miscal.recalibrate.state import state
 
@@ -189,7 +186,7 @@ class _Rising(Recalibrator):
     """Base of maps through knots whose values never decrease."""
 
     against_rest: ClassVar[bool] = True
-    candidate_for_two: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
     in_blends: ClassVar[bool] = False
     fewest: ClassVar[int] = 1  # knots
 
@@ -357,10 +354,17 @@ class IsotonicLinePlotScaling(_Rising):
         return np.asarray(made)
 
     def _map(self, probability: Floats) -> Floats:
-        line = Line.of(probability, self.knots_, clamp=self.outside == "clamp")
         out = np.empty((len(probability), 2))
-        values = locked(self.values_)
-        over_blocks(len(probability), lambda i, j: kernels.line_map(line.place[i:j], line.part[i:j], values, out[i:j]))
+
+        def work(start: int, stop: int) -> None:
+            place, part = between(self.knots_, logit(probability[start:stop], LOGIT_CLIP))
+            part = np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
+            below, above = self.values_[place], self.values_[place + 1]
+            x = below + part * (above - below)
+            x = np.where((part >= 0.0) & (part <= 1.0), np.clip(x, below, above), x)
+            out[start:stop] = np.stack([sigmoid(-x), sigmoid(x)], axis=1)  # both ends accurate
+
+        over_blocks(len(probability), work)
         return out
 
     def _formula(self) -> nodes.Formula:
@@ -370,24 +374,6 @@ class IsotonicLinePlotScaling(_Rising):
     def _summary(self) -> str:
         steps = np.diff(self.values_)
         return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
-
-
-@dataclass(frozen=True)
-class Line:
-    """Where each score lies between the knots: the knot below it and the part of the way to the next."""
-
-    place: npt.NDArray[np.int32]
-    part: Floats
-
-    @classmethod
-    def of(cls, score: Floats, knots: Floats, *, clamp: bool) -> Line:
-        """Find the places of scores."""
-        rows, fixed = locked(score), locked(knots)
-        place, part = np.empty(len(score), np.int32), np.empty(len(score))
-        over_blocks(
-            len(score), lambda i, j: kernels.line_places(rows[i:j], LOGIT_CLIP, fixed, clamp, place[i:j], part[i:j])
-        )
-        return cls(place, part)
 
 
 def fit_line(rows: Sample, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
@@ -405,17 +391,27 @@ class LineFit:
 
     def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
-        self.line = Line.of(rows.probability, knots, clamp=clamp)
+        self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
+        self.part = np.clip(part, 0.0, 1.0) if clamp else part
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values = locked(np.cumsum(theta))
-        line, rows, weight = self.line, self.rows, self.rows.weight_or_empty
+        values, rows, weight = np.cumsum(theta), self.rows, self.rows.weights
 
         def work(i: int, j: int) -> Floats:
-            out = np.zeros((4, len(theta)))
-            kernels.line_pass(line.place[i:j], line.part[i:j], rows.outcome[i:j], weight[i:j], values, out)
-            return out
+            at, t = self.place[i:j], self.part[i:j]
+            x = values[at] + t * (values[at + 1] - values[at])
+            loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
+
+            def both(own: Floats, next_one: Floats) -> Floats:
+                return np.asarray(
+                    np.bincount(at, own, len(theta)) + np.bincount(at + 1, next_one, len(theta)), np.float64
+                )
+
+            u = 1.0 - t
+            side = np.bincount(at, bend * u * t, len(theta))
+            total = np.full(len(theta), weight[i:j] @ loss)
+            return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
 
         loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
         whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)

@@ -102,9 +102,6 @@ class GroupWise(ByColumns):
             raise ValueError("the columns differ in number")
         if len(self.maps_) != groups or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
-        for made in [*self.maps_, *self.whole_]:
-            if made is None or not made.is_fitted() or made.n_classes_ != self.n_classes_:
-                raise ValueError("a group's map is not fitted to these classes")
 
     @property
     def groups_(self) -> int:

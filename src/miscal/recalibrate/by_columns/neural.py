@@ -20,7 +20,7 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP
+from miscal.recalibrate.logistic import LOGIT_CLIP, between
 from miscal.recalibrate.parameters import check_chosen, chosen_names, number, one_of, parameter, such, whole
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import LARGEST, label_array, state
@@ -196,8 +196,7 @@ class NeuralCalibration(ByColumns):
     def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
-        place = np.clip(np.searchsorted(self.knots_, score, side="right") - 1, 0, len(self.knots_) - 2)
-        return place, (score - self.knots_[place]) / np.diff(self.knots_)[place]
+        return between(self.knots_, score)
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""

@@ -216,7 +216,7 @@ class VariableTree(CutColumns):
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
-    leaves_: list[Recalibrator | None] = state("inner")
+    leaves_: list[Recalibrator | None] = state("inner", "any")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -231,8 +231,8 @@ class VariableTree(CutColumns):
         for left, leaf in zip(tree.left, self.leaves_, strict=True):
             if (leaf is None) != (left >= 0):
                 raise ValueError("leaves must hold a recalibrator, inner nodes none")
-            if leaf is not None and (leaf.uses_columns or not leaf.is_fitted() or leaf.n_classes_ != self.n_classes_):
-                raise ValueError("a leaf must hold a fitted recalibrator of the score with the same classes")
+            if leaf is not None and leaf.uses_columns:
+                raise ValueError("a leaf must hold a recalibrator of the score")
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)

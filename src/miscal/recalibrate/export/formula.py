@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -65,20 +65,29 @@ def columns_of(part: Any) -> Iterator[str]:
             waiting += [*node.cases.values(), node.otherwise]
         elif isinstance(node, tuple):
             waiting += node
-        elif isinstance(node, NODES):
+        elif isinstance(node, Node):
             waiting += vars(node).values()
 
 
-@dataclass(frozen=True)
-class Probability:
+@dataclass_transform(frozen_default=True)
+class Node:
+    """A part of a formula; those that come as a class are frozen records of what they hold."""
+
+    def __init_subclass__(cls, *, eq: bool = True) -> None:
+        dataclass(frozen=True, eq=eq)(cls)
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        raise NotImplementedError
+
+
+class Probability(Node):
     """The probability that came in."""
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return p
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Node):
     """A node held between two bounds."""
 
     inner: Node
@@ -89,8 +98,7 @@ class Held:
         return min(max(self.inner(p, row, at), self.low), self.high)
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Node):
     """Natural logarithm of the node, or of one minus it."""
 
     inner: Node
@@ -101,8 +109,7 @@ class Log:
         return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Node):
     """intercept + Σ factor · node."""
 
     terms: tuple[tuple[float, Node], ...]
@@ -115,8 +122,7 @@ class Linear:
         return total
 
 
-@dataclass(frozen=True)
-class Sigmoid:
+class Sigmoid(Node):
     """1 / (1 + exp(-node))."""
 
     inner: Node
@@ -127,8 +133,7 @@ class Sigmoid:
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Node):
     """values[number of edges strictly below the node]; None leaves the node as it is."""
 
     inner: Node
@@ -141,8 +146,7 @@ class Steps:
         return score if found is None else found
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Node):
     """Linear between knots; beyond them constant, or along the end slopes."""
 
     inner: Node
@@ -160,8 +164,7 @@ class Line:
         return values[place] + slope * (score - knots[place])
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Node):
     """node / (node + (1 - node) / rate)."""
 
     inner: Node
@@ -172,8 +175,7 @@ class Ratio:
         return inner / (inner + (1.0 - inner) / self.rate)
 
 
-@dataclass(frozen=True)
-class Then:
+class Then(Node):
     """The formula `second` of what `first` gives."""
 
     first: Node
@@ -183,8 +185,7 @@ class Then:
         return self.second(self.first(p, row, at), row, at)
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Node):
     """A column's number held between two bounds, `missing` where there is none."""
 
     name: str
@@ -201,8 +202,7 @@ class Number:
         return min(max(float(given), self.low), self.high)
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(Node, eq=False):
     """A number for each level of a column, for missing values and for levels not among them."""
 
     name: str
@@ -224,8 +224,7 @@ class Level:
         return kind_of(self.values)
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Node):
     """`left` where a column (Number, Level or another node) is at most the threshold, else `right`."""
 
     column: Node
@@ -238,8 +237,7 @@ class Cut:
         return chosen(p, row, at)
 
 
-@dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Node):
     """Σ factors[i] · node^(i + 1)."""
 
     inner: Node
@@ -254,8 +252,7 @@ class Polynomial:
         return total
 
 
-@dataclass(frozen=True, eq=False)
-class Match:
+class Match(Node, eq=False):
     """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
 
     names: tuple[str, ...]
@@ -271,16 +268,14 @@ class Match:
         return self.cases.get(key, self.otherwise)(p, row, at)
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(Node):
     """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         raise General
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(Node, eq=False):
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
     embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
@@ -304,8 +299,7 @@ class Network:
         return float((self.layers[-2] @ x + self.layers[-1])[0])
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(Node):
     """A value under a name, for `body` to use as often as it likes."""
 
     name: str
@@ -316,21 +310,13 @@ class Named:
         return self.body(p, row, at | {self.name: self.inner(p, row, at)})
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(Node):
     """The value under a name."""
 
     name: str
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return at[self.name]
-
-
-Node = (
-    Probability | Held | Log | Linear | Sigmoid | Steps | Line | Ratio | Then
-    | Number | Level | Cut | Polynomial | Match | Refused | Network | Named | Name
-)  # fmt: skip
-NODES = (*Node.__args__,)
 
 
 @dataclass(frozen=True, eq=False)
