@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 python=.venv-checked/bin/python
-tests=(tests/kernels --ignore tests/kernels/test_build.py) # which is about the usual builds
+# What is about the usual builds is left out; the fuzz brings what no kernel test thinks of.
+tests=(tests/kernels tests/unit/test_fuzz.py --ignore tests/kernels/test_build.py)
 
 # An environment that sees the packages of .venv, but not the miscal that is installed there.
 [ -x "$python" ] || .venv/bin/python -m venv --without-pip .venv-checked

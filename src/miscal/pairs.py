@@ -14,6 +14,7 @@ import numpy as np
 
 from miscal.data.checks import refuse_rows
 from miscal.data.errors import nearest, refusal
+from miscal.data.responses import Units
 from miscal.data.vectors import locked
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ class Pair:
     Attributes
     ----------
     predicted : float64 (n,), in [0, 1]
-    observed : uint8 or int64 (n,) of 0 and 1, or float64 (n,) in [0, 1]
+    observed : uint8 or int64 (n,) of 0 and 1, or float64 (n,) in [0, 1]; both are in `units` where they are no events
     weight : float64 (n,) or None; sampling weights, scale-free
     count : int64 (n,) or None; repetitions (aggregated rows)
     cluster : int64 (n,) or None
     target : what the event is, in words the settings record
+    units : where predicted and observed values that are no probabilities lie in [0, 1]
+    exposed : whether the weight is exposure, in proportion to which the variance of a sum grows
     """
 
     predicted: np.ndarray
@@ -43,6 +46,8 @@ class Pair:
     count: np.ndarray | None = None
     cluster: np.ndarray | None = None
     target: str = "positive"
+    units: Units = Units()  # noqa: RUF009  # frozen
+    exposed: bool = False
 
     def __post_init__(self) -> None:
         self.__dict__.update({name: locked(values) for name, values in self._arrays().items()})
@@ -107,6 +112,10 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
     target : "auto" (positive for two classes, top for more), "positive", "top", or a class against the rest
     correct : (n,) observed values in place of those computed
     """
+    if predictions.response != "binary":
+        if correct is not None:
+            raise refusal("needs response='binary'", where="'correct'", hint="give the outcomes as 'y_true'")
+        return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
     if named == "positive":
@@ -125,6 +134,17 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
         cluster=predictions.cluster,
         target=str(named),
     )
+
+
+def _of_means(p: Predictions, target: str | int) -> Pair:
+    """Predicted and observed means, in units in which they lie in [0, 1]; exposure is a weight."""
+    if target not in ("auto", "positive"):
+        raise refusal("needs classes", where="'target'", got=f"the response is {p.response!r}")
+    predicted, observed = (locked(p.units.inside(values)) for values in (p.probability, p.outcome))
+    weight, exposed = p.weight, p.exposure is not None
+    if p.exposure is not None:
+        weight = p.exposure if weight is None else locked(weight * p.exposure)
+    return Pair(predicted, observed, weight, None, p.cluster, p.response, p.units, exposed)
 
 
 def outcome_pair(p: Predictions) -> Pair:

@@ -121,7 +121,9 @@ def cases(count: int, seed: int = 0) -> list[Case]:
     """Draws of all factors; the first of them hold every pair of values, the others are by chance."""
     rng = np.random.default_rng(seed)
     names = list(FACTORS)
-    left = {((one, a), (two, b)) for one, two in combinations(names, 2) for a, b in product(FACTORS[one], FACTORS[two])}
+    two_names = combinations(names, 2)
+    every = [((one, a), (two, b)) for one, two in two_names for a, b in product(FACTORS[one], FACTORS[two])]
+    left = dict.fromkeys(every)  # in an order that does not change from run to run, as that of a set would
     made: list[Case] = []
     while len(made) < count:
         some = range(8 if left else 1)
@@ -129,8 +131,9 @@ def cases(count: int, seed: int = 0) -> list[Case]:
         if left:  # one pair that was not tried yet is put into each
             for case in drawn:
                 case.update(dict(next(iter(left))))
-        best = max(drawn, key=lambda case: len(pairs(case) & left)) if left else drawn[0]
-        left -= pairs(best)
+        best = max(drawn, key=lambda case: len(pairs(case) & left.keys())) if left else drawn[0]
+        for pair in pairs(best):
+            left.pop(pair, None)
         made.append(best)
     return made
 

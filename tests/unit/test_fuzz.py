@@ -27,3 +27,11 @@ def test_the_calls_try_every_pair() -> None:
 def test_audits_and_their_pages_end_so_too() -> None:
     _, bad = counted([{**case, "function": AUDIT} for case in CASES[:20]])
     assert bad == []
+
+
+def test_a_variable_of_one_value_and_trials_beyond_an_integer() -> None:
+    """Both wrote beyond the end of an array: by the checked build of the kernels, and by a lost process."""
+    alone = {"function": "by_variable", "score": "uniform", "outcome": "0/1", "weight": "none", "column": "same"}
+    heavy = {"function": "by_field", "score": "subnormal", "outcome": "rare", "weight": "apart", "column": "dates"}
+    made = [{**case, "rows": rows, "seed": 0, "container": "dict"} for case in (alone, heavy) for rows in (1, 2, 3)]
+    assert counted(made)[1] == []

@@ -27,7 +27,7 @@ def score_cells(groups: Sequence[Group], grid: ScoreGrid, scale: float) -> list[
     for group in groups:
         most = MOST_CELLS // grid.cells
         if group.count <= most:
-            made.append(adding.CrossedCells((*(_cells(part) for part in group.parts), along)))
+            made.append(adding.CrossedCells((*(cells_of_part(part) for part in group.parts), along)))
         elif len(group.parts) == 1 and not group.ordered:
             part = group.parts[0]
             rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
@@ -39,7 +39,8 @@ def score_cells(groups: Sequence[Group], grid: ScoreGrid, scale: float) -> list[
     return made
 
 
-def _cells(part: Part) -> adding.RangeCells | adding.LevelCells:
+def cells_of_part(part: Part) -> adding.RangeCells | adding.LevelCells:
+    """The cells of a column as a pass over all rows is asked for them."""
     if part.edges is None:
         return adding.LevelCells(part.name, levels=part.labels)
     return adding.RangeCells(part.name, part.edges)

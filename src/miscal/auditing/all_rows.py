@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_along import along_sums, score_cells
+from miscal.auditing.all_along import along_sums, cells_of_part, score_cells
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
 from miscal.auditing.search.parts import Part, fine_part
 from miscal.auditing.search.places import Place
+from miscal.auditing.search.unseen import leave_out_by_effort, leave_out_shapes
 from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
@@ -28,6 +30,7 @@ from miscal.data.errors import check_named, refusal
 from miscal.data.frames import expanded
 from miscal.engines import adding
 from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.largest import largest_rows
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.inference.sums import Sums
@@ -146,7 +149,7 @@ def measured_on_all(
     """
     cuts = [_cuts(*entry) for entry in looked.columns]
     places = [place for _, found in looked.searched.values() for place in found]
-    crossed = [adding.CrossedCells(tuple(_cells(part) for part in group.parts)) for group in looked.pairs]
+    crossed = [adding.CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
     scale, grid = every.gathered.rows / max(looked.rows.raw.rows, 1), looked.rows.grid
     assert grid is not None
     groups = [*looked.groups, *looked.pairs]
@@ -154,16 +157,24 @@ def measured_on_all(
     conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
-    rows = replace(looked.rows, noise=from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=scale)
+    noise = looked.rows.noise  # of outcomes that are no events the sample tells the usual noise
+    if noise.binary:
+        noise = from_sums.noise_of_sums(outcome_weights=summary.outcome_weights)
+    rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
     made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
-    made.skipped, made.searched = looked.skipped, _searched(looked, rows, *map(_given, sums[last]))
+    made.skipped, made.left_out, made.searched = (
+        looked.skipped,
+        looked.left_out,
+        _searched(looked, rows, *map(_given, sums[last])),
+    )
     beside = iter(sums[last + 1 :])
     _add_along(
         looked, made, dict(zip(map(id, groups), (None if one is None else next(beside) for one in along), strict=True))
     )
+    leave_out_shapes(made)
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
     return made, summary, [tally for tally, _ in beside]
@@ -203,21 +214,12 @@ def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked
 
 def _given(tally: Tally | None) -> Sums:
     """The sums of cells that no table can lack, because their levels were given."""
-    assert tally is not None
-    return Sums.of(tally)
+    return Sums.of(tally)  # type: ignore[arg-type]
 
 
 def _cuts(column: Column, result: Result, group: Group) -> Cuts:
     cells = result.extra["tally"].cells
     return cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
-
-
-def _cells(part: Part) -> adding.RangeCells | adding.LevelCells:
-    return (
-        adding.LevelCells(part.name, levels=part.labels)
-        if part.edges is None
-        else adding.RangeCells(part.name, part.edges)
-    )
 
 
 def _stand_in(name: str, kind: str, rows: int) -> Column:
@@ -267,6 +269,8 @@ def _crossed(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) 
     for part, cells in zip(group.parts, raw.cells.parts, strict=True):
         missing = bool(getattr(cells, "missing", False))
         codes = part.codes if missing else np.minimum(part.codes, max(part.known - 1, 0))
+        if part.some:
+            codes = np.where(part.codes == part.count, part.known + missing, codes)
         parts.append(replace(part, codes=codes, missing=missing))
     sums = Sums.of(raw)
     return Group(tuple(parts), group.kind, sums, _given(beyond), rows.p_values(sums))
@@ -307,6 +311,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
         group.beyond = _centred(group.beyond)
     aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
     aside += [left_out(name, summary.rows, "constant") for name in constant]
+    leave_out_by_effort(looked, "tally", [], 0)
     about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
     about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
     settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}

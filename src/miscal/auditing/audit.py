@@ -13,21 +13,24 @@ from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_colu
 from miscal.auditing.compare import cells_of
 from miscal.auditing.curves import curves_of
 from miscal.auditing.document import document_of, rows_fingerprint
+from miscal.auditing.findings import named_after
 from miscal.auditing.first_look import guessed
 from miscal.auditing.keys import suggested
 from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look, look_at_pairs
+from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look
+from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
+from miscal.auditing.search.unseen import leave_out_by_effort
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.frames import expanded
 from miscal.data.predictions import Predictions
-from miscal.data.sources import unnamed
+from miscal.data.sources import one_prediction, unnamed
 from miscal.data.texts import in_words
 from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
@@ -67,9 +70,12 @@ def audit(
     memory: str | int | None = None,
     max_levels: int = MAX_LEVELS,
     progress: Progress | None = None,
+    prediction: str | None = None,
+    response: str = "binary",
+    exposure: str | None = None,
     **read_options: Any,
 ) -> Audit:
-    """Find where the probabilities of a table are wrong, over the score, every column and pairs of columns.
+    """Find where the predictions of a table are wrong, over the score, every column and pairs of columns.
 
     Every place is tested; p-values are adjusted over the whole audit, so that on calibrated data the chance of any
     finding is at most `level`. What is beyond noise is split into what is left when the score itself is put right
@@ -96,6 +102,8 @@ def audit(
         sample of as many rows as fit, and then added up and tested on all rows
     max_levels : a field with more levels is set aside, with the reason
     progress : called with what is being looked at, how many steps are done, and how many there are
+    prediction, response, exposure : in the place of `probability`, the column of predicted means; "real" (amounts,
+        scores, soft labels) or "count"; and the column of exposures, of which the prediction is then a rate a unit
 
     Returns
     -------
@@ -118,11 +126,13 @@ def audit(
         raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     check_seed(random_state)
     check_every(every, time)
-    by, ignore = asked_columns(by, ignore, time, outcome=outcome, probability=probability, weight=weight, count=count)
+    probability = one_prediction(probability, prediction, response)
+    response = data.response if isinstance(data, Predictions) else response
+    parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
+    by, ignore = asked_columns(by, ignore, time, **parts)
     wanted = Wanted(by, ignore, target, level, effort, random_state, time, every, max_levels)
-    roles: dict[str, Any] = {
-        "outcome": outcome, "probability": probability, "weight": weight, "count": count, "cluster": cluster,
-    }  # fmt: skip
+    means = {} if response == "binary" else {"response": response}
+    roles: dict[str, Any] = parts | {"cluster": cluster} | means
     steps = Steps(progress)
     if isinstance(data, (str, PathLike)) and fspath(data).endswith(TALLY):
         seen = look_at_tally(Path(fspath(data)), wanted, roles | {"by": by, "ignore": ignore, **read_options})
@@ -133,7 +143,7 @@ def audit(
         "source": source or source_of(data), "outcome": outcome, "probability": ", ".join(columns) or None,
         "weight_column": weight, "cluster": cluster, "probability_columns": columns, "count_column": count,
         "positive": None if positive is None else str(positive), "logit": bool(read_options.get("logit", False)),
-        "ignore": [str(name) for name in ignore], **seen.about,
+        "ignore": [str(name) for name in ignore], **({"exposure": exposure} if exposure else {}), **means, **seen.about,
     }  # fmt: skip
     made = _judged(seen, wanted, described, steps)
     return made.suppressed(suppress_below) if suppress_below else made
@@ -160,6 +170,8 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
     tests.adjust()
     heads = [entry for looked in looks for entry in findings_of(looked, tests)]
     found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
+    if described.get("response") == "count" and described["outcome"]:
+        found = [named_after(finding, described["outcome"]) for finding in found]
     steps("")
     settings = {
         "level": wanted.level, "effort": wanted.effort, "random_state": wanted.random_state,
@@ -205,6 +217,7 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
     check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
     limit = _limit(data, source, memory, wanted)
     rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
+    roles = rows.roles or roles
     give_back(rows.predictions.rows)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
     if rows.complete:
@@ -224,6 +237,8 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
     source, forms = read_as_meant(source)
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
+        if options.get("response", "binary") != "binary":
+            raise unnamed(data)
         outcome, probability, said = guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
@@ -314,6 +329,7 @@ def _looked(
         look_at_subpopulations(predictions, first, wanted, steps)
         if wanted.effort == "deep":
             look_at_neighbourhoods(predictions, first, wanted, steps)
+    leave_out_by_effort(first, wanted.effort, [str(name) for name in predictions.classes], len(looks) - 1)
     return looks, aside, dated
 
 

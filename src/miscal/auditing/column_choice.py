@@ -27,6 +27,18 @@ def left_out(where: str, rows: int | None, reason: str) -> dict[str, Any]:
     return {"where": where, "rows": rows, "reason": reason}
 
 
+def asked_for(reason: str) -> str:
+    """How to have a column looked at that was set aside for a reason.
+
+    >>> asked_for("it has more than 1,000 levels")
+    '--max-levels'
+    """
+    if reason.endswith("levels") and reason.startswith("it has more than"):
+        return "--max-levels"
+    said = ("constant", "an identifier", "an index", "a copy", "the score", "the class")
+    return "--by with its name" if reason.startswith(said) else "a column of numbers, dates or text"
+
+
 def asked_columns(
     by: Sequence[str] | str | None, ignore: Sequence[str] | str, time: str | None, **roles: Any
 ) -> tuple[list[str] | None, list[str]]:

@@ -68,10 +68,24 @@ class Shown:
         )
 
     def _add(self, box: Box, rows: int) -> bool:
-        if box in self.known:
-            return True
-        if 0 < rows < self.below:
-            return False
+        """Note a count and all that follows from it; whether nothing small does."""
+        waiting = [(box, rows)]
+        while waiting:
+            box, rows = waiting.pop()
+            if box in self.known:
+                continue
+            if self._small(rows):
+                return False
+            self._note(box, rows)
+            parts = [(box, column, piece) for column in self.along.get(box, ()) for piece in self.lines[box, column]]
+            for line in [*((box - {place}, *place) for place in box), *parts]:
+                follows = self._line(*line)
+                if follows is None:
+                    return False
+                waiting += follows
+        return True
+
+    def _note(self, box: Box, rows: int) -> None:
         self.known[box] = rows
         self.added.append((box, rows))
         for column, piece in box:
@@ -80,18 +94,16 @@ class Shown:
             self.along.setdefault(key[0], set()).add(column)
             if _single(piece):
                 self.alone[key] = self.alone.get(key, 0) + rows
-        return all(self._line(box - {place}, *place) for place in box) and self._rest_of(box)
 
-    def _line(self, around: Box, column: str, piece: Piece) -> bool:
-        """Look at a line with a new piece: nothing small may follow, and what follows is known too."""
+    def _line(self, around: Box, column: str, piece: Piece) -> list[tuple[Box, int]] | None:
+        """What follows from a line with a new piece; None where that is a small count."""
         key, full = (around, column), self.known.get(around)
         if piece[0] == "span":
             safe, follows = spans_are_safe(self.lines[key], full, self.below), self._spans(key, full)
         else:
             safe, follows = self._sets_are_safe(key, full), self._sets(key, piece, full)
-        return safe and all(
-            self._add(around if each == EVERY_VALUE else around | {(column, each)}, rows) for each, rows in follows
-        )
+        made = [(around if each == EVERY_VALUE else around | {(column, each)}, rows) for each, rows in follows]
+        return made if safe else None
 
     def _spans(self, key: tuple[Box, str], full: int | None) -> list[tuple[Piece, int]]:
         """Ranges whose rows follow from those of a line, among those that other places speak of; and all of it."""
@@ -122,14 +134,6 @@ class Shown:
 
     def _singles(self, line: Line) -> frozenset[Any]:
         return frozenset().union(*(piece[1] for piece in line if _single(piece)))
-
-    def _rest_of(self, box: Box) -> bool:
-        """What is left of a place beside the parts of it that were known before it."""
-        for column in sorted(self.along.get(box, ())):
-            for piece in list(self.lines[box, column]):
-                if not self._line(box, column, piece):
-                    return False
-        return True
 
     def _sets_are_safe(self, key: tuple[Box, str], full: int | None) -> bool:
         """Whether no set of levels holds few rows beside the single levels in it, and beside another set in it."""

@@ -17,6 +17,7 @@ from miscal.auditing.search.groups import Group, stretches
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.parts import range_level
 from miscal.auditing.search.places import Multiplicity
+from miscal.auditing.search.unseen import left_out_list
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -72,8 +73,9 @@ def document_of(
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in every),
-        "notes": [*notes, *notes_of(first, tests.level)],
+        "notes": [*notes, *notes_of(first, tests.level), *(str(finding) for finding in found if finding.decided)],
         **_quiet(first, guilty, tests, aside),
+        "left_out": left_out_list(first, aside),
         "sections": sections,
     }
 
@@ -83,7 +85,8 @@ def rows_fingerprint(predictions: Predictions) -> str:
     import hashlib
 
     digest = hashlib.blake2b(digest_size=12)
-    for values in (predictions.outcome, predictions.weight, predictions.count):
+    exposure = () if predictions.exposure is None else (predictions.exposure,)
+    for values in (predictions.outcome, predictions.weight, predictions.count, *exposure):
         digest.update(b"-" if values is None else np.ascontiguousarray(values).data)
     return digest.hexdigest()
 
@@ -98,7 +101,8 @@ def _quiet(
         if column.name not in guilty and not min(group.suspect, result.p_value) * len(looked.columns) <= tests.level
     ]
     mean, rows = looked.score.extra["predicted"], int(np.sum(looked.score.table["rows"]))
-    clean = [entry for entry in entries if entry["detectable"] < max(mean, 1.0 - mean)]
+    most = max(mean, 1.0 - mean) if looked.rows.noise.binary else math.inf
+    clean = [entry for entry in entries if entry["detectable"] < most]
     blind = [left_out(entry["where"], rows, BLIND) for entry in entries if entry not in clean]
     small = [entry for group in looked.groups for entry in _too_small(group)]
     return {"clean": clean, "too_small": [*aside, *blind, *small]}
@@ -107,7 +111,7 @@ def _quiet(
 def _clean(column: Column, result: Result, group: Group, looked: Looked, tests: Multiplicity) -> dict[str, Any]:
     """A column in which nothing was found, with the smallest gap of any of its cells that would have been."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight
+        error = np.sqrt(looked.rows.variance(group.raw)) / group.raw.weight * looked.rows.noise.units.scale
     many = stretches(group.ordered) if group.ordered else 1
     tested = error if group.ordered else error[~np.isnan(group.p_value)]
     detectable = minimum_detectable_gap(tested, max(tests.size("columns"), 1) * tests.factor * many, tests.level)
@@ -148,13 +152,14 @@ def differences(raw: Sums, names: Sequence[str], looked: Looked, level: float = 
         error = np.sqrt(noise / weight**2 + (noise.sum() - noise) / rest**2)
     reach = adjusted_z(max(kept.size, 1), level) * error
     difference = gap - others
+    scale = looked.rows.noise.units.scale
     columns = {
-        "rows": raw.rows, "gap": gap, "gap_rest": others, "difference": difference, "low": difference - reach,
-        "high": difference + reach,
+        "rows": raw.rows, "gap": gap * scale, "gap_rest": others * scale, "difference": difference * scale,
+        "low": (difference - reach) * scale, "high": (difference + reach) * scale,
     }  # fmt: skip
     least = np.maximum(columns["low"], -columns["high"])
     kept = kept[np.argsort(-least[kept], kind="stable")]
-    small = effective_events(raw) < LEAST_GROUP
+    small = (effective_events(raw) if looked.rows.noise.binary else 0.5 * raw.weight**2 / raw.weight2) < LEAST_GROUP
     notes = np.where(small, SMALL, np.where(least > 0, "beyond noise", ""))
     made: dict[str, list[Any]] = {name: values[kept].tolist() for name, values in columns.items()}
     return {"level": [names[int(cell)] for cell in kept], **made, "note": notes[kept].tolist()}
@@ -175,36 +180,36 @@ def _too_small(group: Group) -> list[dict[str, Any]]:
 
 def overall(score: Result) -> dict[str, Any]:
     """Standard error of the gap over all rows, and its 95% interval."""
-    tally = score.extra["tally"]
-    gap = float(tally.events_off.sum() / tally.weight.sum())
+    tally, scale = score.extra["tally"], float(score.extra.get("scale", 1.0))
+    gap = float(tally.events_off.sum() / tally.weight.sum()) * scale
     noise = tally.residual2 if score.settings.get("null") == "residual" else tally.variance
-    error = float(np.sqrt(noise.sum()) / tally.weight.sum())
+    error = float(np.sqrt(noise.sum()) / tally.weight.sum()) * scale
     return {"interval": [gap - 1.96 * error, gap + 1.96 * error], "error": error}
 
 
 def score_numbers(score: Result) -> dict[str, Any]:
     """The numbers by score, and under `details` what is known of their noise."""
     extra = score.extra
-    return {
+    fitted = {name: right for name, right in RIGHT.items() if extra.get(name)}
+    made = {
         "expected": score.value,
         "kuiper": extra["kuiper"],
-        "smooth": extra["smooth"],
-        **{name: extra[name]["value"] for name in RIGHT},
+        **{name: extra[name]["value"] for name in fitted},
         "predicted": extra["predicted"],
         "observed": extra["observed"],
         "gap": extra["predicted"] - extra["observed"],
-        "brier": extra["brier"]["score"],
-        "log_loss": extra["log_loss"]["score"],
-        "auc": extra["auc"],
-        "details": {
-            "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
-            "kuiper": extra["kuiper_noise"],
-            "smooth": extra.get("smooth_noise") or {},
-            "gap": overall(score),
-            "log_loss": _infinite(extra),
-            **{name: _fitted(extra[name], right, name == "ratio") for name, right in RIGHT.items()},
-        },
     }
+    details = {
+        "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
+        "kuiper": extra["kuiper_noise"],
+        "gap": overall(score),
+        **{name: _fitted(extra[name], right, name == "ratio") for name, right in fitted.items()},
+    }
+    if "brier" in extra:  # what only events have
+        losses = {name: extra[name]["score"] for name in ("brier", "log_loss")}
+        made |= {"smooth": extra["smooth"], **losses, "auc": extra["auc"]}
+        details |= {"smooth": extra.get("smooth_noise") or {}, "log_loss": _infinite(extra)}
+    return {**made, "details": details}
 
 
 def _infinite(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,7 +265,10 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    made = [*_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked), *_far_off(looked)]
+    made = [] if not looked.rows.noise.binary else [
+        *_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked)
+    ]  # fmt: skip
+    made += _far_off(looked)
     if looked.rows.raw.cluster is not None:
         return made
     for column, _, _ in looked.columns:
@@ -339,5 +347,6 @@ def _together(looked: Looked, days: np.ndarray) -> float:
     sums = np.bincount(code, weight[known] * (predicted - pair.observed[known]))
     size = np.bincount(code, weight[known])
     sums -= size * (sums.sum() / size.sum())
-    noise = float(np.sum(second[known] * predicted * (1.0 - predicted)))
+    usual = predicted * (1.0 - predicted) if pair.binary else (predicted - pair.observed[known]) ** 2
+    noise = float(np.sum(second[known] * usual))
     return float(np.sum(sums * sums)) / max(noise, 1e-300)

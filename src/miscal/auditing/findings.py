@@ -54,9 +54,10 @@ class ScoreRange:
         >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
         'above 0.47'
         """
-        if self.low <= 0.0:
+        if self.low in (0.0, -math.inf):
             return f"up to {self.high:.3g}"
-        return f"above {self.low:.3g}" + (f" up to {self.high:.3g}" if self.high < 1.0 else "")
+        ends = self.high in (1.0, math.inf)
+        return f"above {self.low:.3g}" + ("" if ends else f" up to {self.high:.3g}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +88,9 @@ class Finding:
     bound : whether its p-value is the smallest that simulations can give, so that it is at most that
     sql : a WHERE clause that picks exactly its rows; `to_sql` has the dialects
     scope : the class or the part of the data that it is about, empty where that is all
+    response : "real" or "count" where what is predicted is no event: rates and gaps are then in its units
+    noun : what a count counts, by the name of its column
+    decided : prediction and outcome of the one row without which it is within noise, so that it is not real
     """
 
     code: str
@@ -113,6 +117,9 @@ class Finding:
     condition: tuple[dict[str, Any], ...] = ()
     scope: str = ""
     bound: bool = False
+    response: str = ""
+    decided: tuple[float, ...] = ()
+    noun: str = ""
 
     def __post_init__(self) -> None:
         # Words leave for terminals, logs and annotations; condition and columns stay as the data have them.
@@ -183,10 +190,25 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The rates, the rows, the events off and at least how many."""
-        rates = f"{words.percent(self.predicted)} predicted, {words.percent(self.observed)} happened"
+        rates = self.rates
         if self.shape:
             return f"{self.shape}. {words.count(self.rows)} rows; {rates} on average."
+        if self.response:
+            times = f", ratio {words.number(self.ratio, 3)}" if math.isfinite(self.ratio) else ""
+            return f"{rates}, {self.difference}{times}. {words.count(self.rows)} rows."
         return f"{rates}. {words.count(self.rows)} rows, {self.difference}."
+
+    @property
+    def rates(self) -> str:
+        """What was predicted and what happened."""
+        said = words.mean if self.response else words.percent
+        return f"{said(self.predicted)} predicted, {said(self.observed)} happened"
+
+    @property
+    def ratio(self) -> float:
+        """Observed over predicted (actual / expected); NaN where that says nothing."""
+        alike = self.predicted > 0.0 and self.observed >= 0.0
+        return self.observed / self.predicted if alike else math.nan
 
     @property
     def difference(self) -> str:
@@ -196,11 +218,14 @@ class Finding:
         beside = [f"{counted} counted"] if words.count(abs(shown)) != counted else []
         beside += [f"at least {words.count(self.at_least)}"] if self.at_least >= 1 else []
         bound = f" ({'; '.join(beside)})" if beside else ""
-        return f"{words.events_off(shown)}{bound}"
+        return f"{words.means_off(shown, self.noun) if self.response else words.events_off(shown)}{bound}"
 
     @property
     def judged(self) -> str:
         """Whether it is beyond noise."""
+        if self.decided:
+            said, was = (words.mean(value) for value in self.decided)
+            return f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
         chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
         return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
 
@@ -221,6 +246,11 @@ class Finding:
 
 def _counted(events: float) -> str:
     return words.count(abs(events)) if abs(events) >= 10 else words.number(abs(events), 2)
+
+
+def named_after(finding: Finding, noun: str) -> Finding:
+    """A finding, and those that it explains, of counts of something."""
+    return replace(finding, noun=noun, explained=tuple(named_after(one, noun) for one in finding.explained))
 
 
 def flat(findings: Iterable[Finding]) -> list[Finding]:

@@ -18,7 +18,7 @@ from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
 from miscal.page import words
 from miscal.page.json import floats
-from miscal.page.records import Document, read_document
+from miscal.page.records import Document, in_its_words, read_document
 
 FILES = ("miscal.toml", "pyproject.toml")
 LIMITS = {
@@ -39,6 +39,7 @@ class Gates:
     max_kuiper : Kuiper's calibration error
     max_gap : |mean predicted - mean observed| over all rows
     max_field : column -> largest calibration error over the levels of a column (or the ranges of a variable)
+    max_ratio_off : by how much happened / predicted over all rows may differ from 1
     max_findings : findings beyond noise that no other explains
     no_new_findings : whether findings that a baseline does not have fail
     ignore : codes (MC301) or places that never fail
@@ -48,6 +49,7 @@ class Gates:
     max_expected: float | None = None
     max_kuiper: float | None = None
     max_gap: float | None = None
+    max_ratio_off: float | None = None
     max_field: Mapping[str, float] = field(default_factory=dict)
     max_findings: int | None = None
     no_new_findings: str | None = None
@@ -66,10 +68,12 @@ class Outcome:
         self.__dict__.update(name=visible(self.name), line=visible(self.line))
 
 
-def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
+def read_gates(path: Path | None, folder: Path = Path(), most: float = 1.0) -> dict[str, Any]:
     """The gates of a TOML file: of `miscal.toml`, or of the table tool.miscal of `pyproject.toml`.
 
     Without a path both names are looked for in the folder; nothing found is no gates.
+
+    most : the largest error that could fail: 1 between probabilities, infinite for other means
     """
     for candidate in [path] if path else [folder / name for name in FILES]:
         if path is None and not candidate.is_file():
@@ -84,24 +88,24 @@ def read_gates(path: Path | None, folder: Path = Path()) -> dict[str, Any]:
         if candidate.name == "pyproject.toml" or "tool" in content:
             content = content.get("tool", {}).get("miscal", {})
         if content or path:
-            return dict(_checked(name, value, candidate) for name, value in content.items())
+            return dict(_checked(name, value, candidate, most) for name, value in content.items())
     return {}
 
 
-def _checked(name: str, value: Any, path: Path) -> tuple[str, Any]:
+def _checked(name: str, value: Any, path: Path, most: float) -> tuple[str, Any]:
     key, known = name.replace("-", "_"), [item.name for item in fields(Gates)]
     if key not in known:
         offered = [each.replace("_", "-") for each in known]
         raise refusal(f"has no gate '{name}'", where=f"'{path}'", hint=nearest(name, offered))
-    return key, gate_value(key, value, f"'{path}': {name}")
+    return key, gate_value(key, value, f"'{path}': {name}", most)
 
 
-def gate_value(key: str, value: Any, where: str) -> Any:
+def gate_value(key: str, value: Any, where: str, most: float = 1.0) -> Any:
     """The value of one gate, checked: of a file or of an option."""
     if key == "max_field":
         if not isinstance(value, Mapping):
             raise refusal("must be a table such as {state = 0.02}", where=where, got=f"it is {value!r}")
-        return {str(column): _number(limit, f"{where} {column}", 1.0) for column, limit in value.items()}
+        return {str(column): _number(limit, f"{where} {column}", most) for column, limit in value.items()}
     if key == "ignore":
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise refusal('must be a list such as ["MC301"]', where=where, got=f"it is {value!r}")
@@ -110,7 +114,7 @@ def gate_value(key: str, value: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise refusal("must be the path of a baseline", where=where, got=f"it is {value!r}")
         return value
-    return _number(value, where, 1.0 if key.removeprefix("max_") in LIMITS else math.inf)
+    return _number(value, where, most if key.removeprefix("max_") in LIMITS else math.inf)
 
 
 def _number(value: Any, where: str, most: float) -> float:
@@ -123,6 +127,7 @@ def _number(value: Any, where: str, most: float) -> float:
     return float(value)
 
 
+@in_its_words
 def judge(
     document: Mapping[str, Any],
     gates: Gates,
@@ -140,6 +145,8 @@ def judge(
         for key, label in LIMITS.items()
         if (limit := getattr(gates, f"max_{key}")) is not None
     ]
+    if gates.max_ratio_off is not None:
+        outcomes.append(_ratio(audit, gates.max_ratio_off))
     if gates.max_multicalibration_sigma is not None:
         outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, hidden))
     outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
@@ -155,6 +162,14 @@ def judge(
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
     return Outcome(name, value <= limit, text)
+
+
+def _ratio(audit: Document, limit: float) -> Outcome:
+    """Happened over predicted, actual / expected in the trades."""
+    predicted, observed, _ = audit.averages
+    ratio = observed / predicted if predicted > 0.0 else math.nan
+    text = f"happened / predicted over all rows is {words.number(ratio)}, at most {limit:g} off 1 allowed"
+    return Outcome("max-ratio-off", abs(ratio - 1.0) <= limit, text)
 
 
 def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:

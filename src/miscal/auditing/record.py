@@ -63,6 +63,20 @@ class Audit:
         return list(self.document["too_small"])
 
     @property
+    def left_out(self) -> list[dict[str, Any]]:
+        """What was not looked at: pairs, levels, columns and tests, each with the reason and how to ask for it.
+
+        Examples
+        --------
+        >>> import miscal
+        >>> table = {"y": [0, 1] * 50, "p": [0.4, 0.6] * 50, "a": ["u", "v"] * 50, "b": ["u", "u", "v", "v"] * 25}
+        >>> found = miscal.audit(table, outcome="y", probability="p", effort="quick")
+        >>> found.left_out[-2]["what"], found.left_out[-2]["where"], found.left_out[-2]["ask"]
+        ('pairs', ['a and b'], '--effort normal')
+        """
+        return list(self.document.get("left_out", []))
+
+    @property
     def notes(self) -> list[str]:
         """What is odd about the table, a sentence each."""
         return list(self.document.get("notes", []))

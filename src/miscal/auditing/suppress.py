@@ -29,6 +29,7 @@ LOOKED_AT = {
     "notes",
     "clean",
     "too_small",
+    "left_out",
     "comparison",
 }  # beside the sections; whatever else an audit tells (curves of findings) no rule here looks at: it is left out
 FINER = ("histogram", "density", "differences", "too_small", "grid")  # the same rows, cut otherwise than in the table

@@ -19,6 +19,7 @@ __all__ = ["audit", "demo", "merge", "page", "tally"]
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
+@common.means_options()
 @common.TIME
 @common.EVERY
 @common.PAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ from miscal.data.outputs import prepared
 
 __all__ = ["check"]
 FAILED = 1  # and nothing else ends so
-GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_findings", "no_new_findings")
+GATES = (
+    "max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", "max_ratio_off", "max_findings",
+    "no_new_findings",
+)  # fmt: skip
 
 
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
+@common.means_options()
 @common.TIME
 @common.EVERY
 @common.MEMORY
@@ -32,6 +37,7 @@ GATES = ("max_multicalibration_sigma", "max_expected", "max_kuiper", "max_gap", 
 @click.option("--max-expected", type=float, help="Largest expected calibration error along the score.")
 @click.option("--max-kuiper", type=float, help="Largest Kuiper calibration error.")
 @click.option("--max-gap", type=float, help="Largest |predicted - happened| over all rows.")
+@click.option("--max-ratio-off", type=float, help="Largest |happened / predicted - 1| over all rows.")
 @click.option("--max-field", multiple=True, help="Largest error over a column, such as state=0.02; repeat.")
 @click.option("--max-findings", type=int, help="Most findings beyond noise.")
 @click.option(
@@ -56,7 +62,8 @@ def check(
     from miscal.auditing.gates import junit as as_junit
     from miscal.page.json import write_text
 
-    gates = _gates(config, {name: options.pop(name) for name in GATES}, options.pop("max_field"))
+    most = 1.0 if options["response"] == "binary" else math.inf
+    gates = _gates(config, {name: options.pop(name) for name in GATES}, options.pop("max_field"), most)
     read = {"table": file, "baseline": gates.no_new_findings, "configuration": config}
     prepared({"--out": out, "--json": json_path, "--junit": junit}, **read)
     baseline = Audit.load(gates.no_new_findings).document if gates.no_new_findings else None
@@ -94,14 +101,14 @@ def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     return {"columns": [name for name in gates.max_field if name not in roles]}
 
 
-def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...]) -> Any:
+def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...], most: float) -> Any:
     """The gates of the file, and those of the options over them."""
     from miscal.auditing.gates import Gates, gate_value, read_gates
 
-    known = read_gates(config)
+    known = read_gates(config, most=most)
     given = {name: value for name, value in flags.items() if value is not None}
-    known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}") for name, value in given.items()}
-    known["max_field"] = {**known.get("max_field", {}), **gate_value("max_field", _limits(fields), "--max-field")}
+    known |= {name: gate_value(name, value, f"--{name.replace('_', '-')}", most) for name, value in given.items()}
+    known["max_field"] = {**known.get("max_field", {}), **gate_value("max_field", _limits(fields), "--max-field", most)}
     gates = Gates(**known)
     if gates == Gates():
         hint = "give --max-expected, --max-field, ... or miscal.toml"

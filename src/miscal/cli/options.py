@@ -23,6 +23,12 @@ BY = click.option("--by", multiple=True, help="Column to look at; repeat. All by
 IGNORE = click.option("--ignore", multiple=True, help="Column to leave out; repeat.")
 EFFORT = click.option("--effort", default="normal", show_default=True, type=click.Choice(["quick", "normal", "deep"]))
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the simulations.")
+PREDICTION = click.option("--prediction", help="Column of the predicted mean, in the place of --probability.")
+RESPONSE = click.option(
+    "--response", default="binary", type=click.Choice(["binary", "real", "count"]),
+    help="What is predicted: an event, a number, or a count.  [default: binary]",
+)  # fmt: skip
+EXPOSURE = click.option("--exposure", help="Column of exposures; the prediction is a rate a unit of it.")
 TIME = click.option("--time", help="Column of dates or years: judges each week, month, ..., and what changed.")
 EVERY = click.option(
     "--every",
@@ -92,6 +98,11 @@ def table_options(*, suppressing: bool = True) -> Option:
     return together(outcome(), probability(), LOGIT, POSITIVE, WEIGHT, COUNT, CLUSTER, BY, IGNORE, EFFORT, hidden, SEED)
 
 
+def means_options() -> Option:
+    """What is predicted, where that is no event."""
+    return together(PREDICTION, RESPONSE, EXPOSURE)
+
+
 def table_path(path: Path) -> Path:
     """The path of a table to write, refused where its ending names neither format."""
     if path.suffix.lower() not in (".parquet", ".csv"):
@@ -112,7 +123,7 @@ def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
 
 def names_of(made: dict[str, Any]) -> set[str]:
     """The columns that play a part, of the options of an audit."""
-    one = {made[role] for role in ("outcome", "weight", "count", "cluster")}
+    one: set[Any] = {made.get(role) for role in ("outcome", "weight", "count", "cluster", "prediction", "exposure")}
     several = made["probability"]
     return one | ({several} if isinstance(several, str) else set(several or ()))
 

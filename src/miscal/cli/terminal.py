@@ -15,7 +15,7 @@ from miscal.auditing.findings import Finding
 from miscal.cli.streams import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
-from miscal.page.records import Document, Quiet, read_document
+from miscal.page.records import Document, Quiet, in_its_words, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
 from miscal.page.verdict import verdict
@@ -84,6 +84,7 @@ def inert(text: str) -> str:
     return text if is_terminal(sys.stdout) else text.replace("::", "\\x3a:").replace("##[", "\\x23#[")
 
 
+@in_its_words
 def shown_lines(document: Document) -> list[str]:
     """The verdict, the ranking as a table, and what was not found, as lines."""
     from rich.markup import escape
@@ -109,6 +110,7 @@ def shown_lines(document: Document) -> list[str]:
     if aside:
         more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
         rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
+    rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
     rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
     compared = document.comparison
     if compared is not None:

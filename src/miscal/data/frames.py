@@ -140,7 +140,7 @@ def to_arrow(p: Predictions) -> pa.Table:
     else:
         for k, label in enumerate(p.classes):
             arrays[f"probability_{label}"] = pa.array(np.ascontiguousarray(p.probability[:, k]))
-    for word in ("weight", "count", "cluster", "id"):
+    for word in ("weight", "count", "cluster", "exposure", "id"):
         if getattr(p, word) is not None:
             arrays[word] = getattr(p, word) if word == "id" else pa.array(getattr(p, word))
     for name, column in p.columns.items():

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data import checks, outcomes
+from miscal.data import checks, outcomes, responses
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.frames import frame_of, to_arrow
+from miscal.data.responses import Units
 from miscal.data.vectors import Vector, encoded, flat, locked
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-ROWS = ("outcome", "probability", "weight", "count", "cluster")  # what every row has as numbers
+ROWS = ("outcome", "probability", "weight", "count", "cluster", "exposure")  # what every row has as numbers
 
 
 # How messages name each input: the user's parameter, or the column of the user's table.
 NAMES = {"outcome": "'y_true'", "probability": "'y_prob'"} | {
-    role: f"'{role}'" for role in ("weight", "count", "cluster", "id")
+    role: f"'{role}'" for role in ("weight", "count", "cluster", "id", "exposure")
 }
 METRIC = NAMES | {"weight": "'sample_weight'"}
 
@@ -47,6 +48,9 @@ class Raw:
     classes: Sequence[Any] | None = None
     positive: Any = None
     names: Mapping[str, str] = field(default_factory=lambda: NAMES)
+    response: str = "binary"
+    exposure: Any = None
+    units: Units | None = None  # of the whole table, where this is a part of it
     part: bool = False  # one of many batches: what only all rows together can tell is not asked of it
 
 
@@ -77,11 +81,18 @@ class Predictions:
         The labels in the order of the classes (of the columns of `y_prob`).
     positive : label, optional
         The label that is the event.
+    response : {"binary", "real", "count"}
+        What is predicted. "real": `y_true` and `y_prob` are any finite numbers (amounts, scores, soft labels). "count":
+        whole numbers of at least 0, and their means. Nothing else that needs an event (`count`, `classes`, `positive`)
+        goes with them.
+    exposure : (n,) numbers above 0, optional
+        How long, or of how much, each row tells (policy years, views). The prediction is then a rate a unit of
+        exposure, the outcome becomes outcome / exposure, and exposure is the weight of the mean.
 
     Attributes
     ----------
-    outcome : (n,) uint8 or int64 class index
-    probability : (n,) or (n, K) float64
+    outcome : (n,) uint8 or int64 class index; float64 (a unit of exposure) where the response is not binary
+    probability : (n,) or (n, K) float64; the predictions, whatever the response
     weight, count, cluster, id : (n,) float64, int64, int64 codes, any; or None
     columns : Columns
         Mapping of name to `Column`, converted when first asked for.
@@ -104,6 +115,9 @@ class Predictions:
     columns: Columns
     classes: tuple[Any, ...]
     ignored: int = field(default=0)
+    response: str = "binary"
+    exposure: Floats | None = None
+    units: Units = field(default=Units())
 
     def __init__(
         self,
@@ -117,8 +131,11 @@ class Predictions:
         columns: Any = None,
         classes: Sequence[Any] | None = None,
         positive: Any = None,
+        response: str = "binary",
+        exposure: Any = None,
     ) -> None:
-        self.__dict__.update(_validated(Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)))
+        raw = Raw(y_true, y_prob, weight, count, cluster, id, columns, classes, positive)
+        self.__dict__.update(_validated(replace(raw, response=response, exposure=exposure)))
 
     @classmethod
     def validated(cls, raw: Raw) -> Predictions:
@@ -158,14 +175,18 @@ class Predictions:
         >>> Predictions([0, 1], [0.1, 0.8]).with_probability([0.2, 0.7]).probability
         array([0.2, 0.7])
         """
-        probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
+        if self.response == "binary":
+            probability, _ = checks.probability_matrix(y_prob, "'y_prob'")
+        else:
+            probability = responses.numbers(y_prob, "'y_prob'")
         if self.n_classes == 2 and probability.ndim == 2 and probability.shape[1] == 2:
             probability = np.ascontiguousarray(probability[:, 1])
         if probability.shape != self.probability.shape:
             got = f"{probability.shape} against {self.probability.shape}"
             raise refusal("must have the shape of the probabilities it replaces", where="'y_prob'", got=got)
         fields = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-        return Predictions._of(fields | {"probability": locked(probability)})
+        units = self.units if self.response == "binary" else Units.holding((self.outcome, probability))
+        return Predictions._of(fields | {"probability": locked(probability), "units": units})
 
     def frame(self) -> pa.Table:
         """Return everything as an Arrow table: outcome, probability (one column a class if there are several), ..."""
@@ -174,14 +195,17 @@ class Predictions:
     def __repr__(self) -> str:
         weight = _row_weight(self)
         parts = [f"{len(self):,} rows"]
-        if self.n_classes == 2:
+        if self.response != "binary":
+            means = (np.average(values, weights=weight) for values in (self.outcome, self.probability))
+            parts.append("mean outcome {:.4g}, mean prediction {:.4g}".format(*means))
+        elif self.n_classes == 2:
             rate = np.average(self.outcome, weights=weight)
             events = int(np.sum(self.outcome if self.count is None else self.outcome * self.count, dtype=np.int64))
             parts.append(f"{events:,} events ({rate:.1%})")
             parts.append(f"mean probability {np.average(self.probability, weights=weight):.1%}")
         else:
             parts.append(f"{self.n_classes} classes")
-        parts += [word for word in ("weight", "count", "cluster", "id") if getattr(self, word) is not None]
+        parts += [word for word in ("weight", "count", "cluster", "exposure", "id") if getattr(self, word) is not None]
         if self.ignored:
             parts.append(f"{self.ignored:,} ignored")
         if self.columns:
@@ -195,7 +219,7 @@ class Predictions:
         for name in ROWS:
             values = getattr(self, name)
             if values is not None:
-                kind = np.int64 if name == "outcome" else values.dtype
+                kind = np.int64 if name == "outcome" and self.response == "binary" else values.dtype
                 digest.update(f"{name}{values.shape}".encode())
                 for start in range(0, len(values), 1 << 18):
                     digest.update(np.ascontiguousarray(values[start : start + (1 << 18)], dtype=kind).data)
@@ -207,9 +231,9 @@ class Predictions:
         return self._digest
 
 
-def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None) -> Predictions:
+def check_arrays(y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> Predictions:
     """Validate what a metric was given; messages name 'y_true', 'y_prob' and 'sample_weight'."""
-    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC))
+    return Predictions.validated(Raw(y_true, y_prob, sample_weight, names=METRIC, response=response))
 
 
 def _row_indices(indices: Any, rows: int) -> Array:
@@ -228,6 +252,8 @@ def _row_indices(indices: Any, rows: int) -> Array:
 
 
 def _row_weight(p: Predictions) -> Array | None:
+    if p.exposure is not None:
+        return p.exposure if p.weight is None else p.weight * p.exposure
     if p.count is None:
         return p.weight
     return p.count if p.weight is None else p.weight * p.count
@@ -236,24 +262,36 @@ def _row_weight(p: Predictions) -> Array | None:
 def _validated(raw: Raw) -> dict[str, Any]:
     """Check everything and return the fields of a `Predictions`."""
     names = raw.names
-    probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
+    if responses.check_response(raw.response) == "binary":
+        if raw.exposure is not None:
+            hint = "say response='count' or response='real'"
+            raise refusal("needs a response that is no event", where=names["exposure"], hint=hint)
+        probability, named = checks.probability_matrix(raw.y_prob, names["probability"])
+    else:
+        probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
     weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names["weight"], part=raw.part)
     fields: dict[str, Any] = {"weight": weight, "cluster": _cluster(raw), "id": _id(raw), "count": None}
+    fields["exposure"] = None if raw.exposure is None else responses.exposures(raw.exposure, names["exposure"])
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     checks.check_lengths(
         {names["outcome"]: len(labels), names["probability"]: len(probability)}
         | {names[role]: len(values) for role, values in fields.items() if values is not None}
         | {f"column '{name}'": _length(values, name) for name, values in extras.items()}
     )
-    fields |= {"columns": Columns(extras), "ignored": zeros}
-    fields |= _labelled(raw, labels, probability, named) if raw.count is None else _counted(raw, labels, probability)
+    fields |= {"columns": Columns(extras), "ignored": zeros, "response": raw.response, "units": Units()}
+    if raw.response != "binary":
+        fields |= _numbered(raw, labels, probability, fields["exposure"])
+    elif raw.count is None:
+        fields |= _labelled(raw, labels, probability, named)
+    else:
+        fields |= _counted(raw, labels, probability)
     fields |= {name: locked(fields[name]) for name in ROWS if fields[name] is not None}
     if zeros:
         fields = _selected(fields, np.flatnonzero(fields["weight"]))
     if raw.count is not None:
         fields = _unfolded(fields)
-    if not raw.part:
+    if not raw.part and raw.response == "binary":
         outcomes.warn_single(fields["outcome"], fields["classes"], names["outcome"])
     return fields
 
@@ -296,6 +334,25 @@ def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, .
     if probability.ndim == 2 and n_classes == 2:
         probability = probability[:, event]
     return {"outcome": outcome, "classes": classes, "probability": probability}
+
+
+def _predictions(raw: Raw) -> Floats:
+    """The predictions of a response that is no event, one a row; what only events have is refused."""
+    given = {"count": raw.count, "classes": raw.classes, "positive": raw.positive}
+    for role in (role for role, value in given.items() if value is not None):
+        where = raw.names.get(role, f"'{role}'")
+        raise refusal("needs response='binary'", where=where, got=f"the response is {raw.response!r}")
+    return responses.numbers(raw.y_prob, raw.names["probability"])
+
+
+def _numbered(raw: Raw, labels: Vector, predicted: Floats, exposure: Floats | None) -> dict[str, Any]:
+    """Outcomes that are numbers, a unit of exposure where there is any, and the units of both."""
+    outcome = responses.numbers(labels, raw.names["outcome"], count=raw.response == "count")
+    if raw.response == "count":
+        checks.refuse_rows(predicted < 0.0, "must not be negative", raw.names["probability"], predicted)
+    outcome = outcome if exposure is None else outcome / exposure
+    units = raw.units or Units.holding((outcome, predicted))
+    return {"outcome": outcome, "probability": predicted, "classes": (0, 1), "units": units}
 
 
 def _counted(raw: Raw, labels: Vector, probability: Floats) -> dict[str, Any]:

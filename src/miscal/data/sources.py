@@ -15,6 +15,7 @@ from miscal.data.errors import MiscalError, refusal, warn
 from miscal.data.files import TableFile
 from miscal.data.frames import expanded, frame_of, names_of, require, unique
 from miscal.data.predictions import NAMES, Predictions, Raw
+from miscal.data.responses import Units, check_response
 from miscal.data.vectors import Vector, factorise, flat, sigmoid
 
 Floats = npt.NDArray[np.float64]
@@ -25,7 +26,7 @@ def read(
     source: Any,
     *,
     outcome: str,
-    probability: str | Sequence[str] | Mapping[Any, str],
+    probability: str | Sequence[str] | Mapping[Any, str] | None = None,
     logit: bool = False,
     weight: str | None = None,
     count: str | None = None,
@@ -34,6 +35,9 @@ def read(
     positive: Any = None,
     columns: Sequence[str] | None = None,
     clip: float = 0.0,
+    prediction: str | None = None,
+    response: str = "binary",
+    exposure: str | None = None,
 ) -> Predictions:
     """Read predictions from a file or a table, by the names of its columns.
 
@@ -59,6 +63,12 @@ def read(
         Columns to keep beside the predictions; by default all others.
     clip : float
         How far probabilities may lie outside [0, 1]; such values are moved to the edge.
+    prediction : str, optional
+        In the place of `probability`: the column of predicted means, with `response`.
+    response : {"binary", "real", "count"}
+        What is predicted: an event, any number (amounts, scores, soft labels), or a count.
+    exposure : str, optional
+        Column of exposures; the prediction is then a rate a unit of exposure.
 
     Returns
     -------
@@ -76,8 +86,19 @@ def read(
     >>> read(table, outcome="late", probability="p", positive="yes")
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
-    roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip)
+    probability = one_prediction(probability, prediction, response)
+    roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure)
     return roles.read(source, columns)
+
+
+def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
+    """The column of what was predicted, by either of its names; None where it was not named."""
+    if probability is not None and prediction is not None:
+        got = f"got probability={probability!r} and prediction={prediction!r}"
+        raise refusal("cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once")
+    if check_response(response) != "binary" and not isinstance(probability, (str, type(None))):
+        raise refusal("must name one column", where="'prediction'", got=f"got {probability!r}")
+    return prediction if probability is None else probability
 
 
 def _opened(source: Any) -> tuple[list[str], Any, str]:
@@ -121,6 +142,9 @@ class Roles:
     positive: Any = None
     logit: bool = False
     clip: float = 0.0
+    response: str = "binary"
+    exposure: str | None = None
+    units: Units | None = None  # of the whole table, known before its parts are read
 
     @property
     def probabilities(self) -> list[str]:
@@ -134,7 +158,7 @@ class Roles:
     def named(self) -> list[tuple[str, Any]]:
         """Every part that is played, with its column."""
         parts = [("outcome", self.outcome), *(("probability", name) for name in self.probabilities)]
-        others = [(role, getattr(self, role)) for role in ("weight", "count", "cluster", "id")]
+        others = [(role, getattr(self, role)) for role in ("weight", "count", "exposure", "cluster", "id")]
         return parts + [(role, name) for role, name in others if name is not None]
 
     @property
@@ -157,17 +181,22 @@ class Roles:
         vectors = {name: flat(table[name], f"column '{name}'") for name in (self.outcome, *self.probabilities)}
         checks.check_lengths({f"column '{name}'": len(vector) for name, vector in vectors.items()})
         labels = vectors.pop(self.outcome)
-        classes, event = _classes_of(self, labels)
+        binary = self.response == "binary"
+        if not binary and (self.logit or self.clip):
+            raise refusal("needs response='binary'", where="'logit'" if self.logit else "'clip'")
+        classes, event = _classes_of(self, labels) if binary else (None, self.positive)
         beside = {role: table[name] for role, name in self.named if role not in ("outcome", "probability")}
         return Predictions.validated(
             Raw(
                 labels,
-                _probabilities(vectors, self.logit, self.clip),
+                _probabilities(vectors, self.logit, self.clip) if binary else vectors[self.probability],
                 **beside,
                 columns={name: table[name] for name in kept},
                 classes=classes,
                 positive=event,
                 names=self._words(),
+                response=self.response,
+                units=self.units,
                 part=bool(part),
             )
         )

@@ -116,7 +116,7 @@ class AddPass:
     @property
     def columns(self) -> list[str]:
         roles = self.roles
-        own = [roles.outcome, *roles.probabilities, roles.weight, roles.count]
+        own = [roles.outcome, *roles.probabilities, roles.weight, roles.count, roles.exposure]
         asked = [name for request in self.requests for name in request.columns]
         return [name for name in dict.fromkeys([*own, *asked]) if name]
 
@@ -182,6 +182,8 @@ class AddState:
         if pair.weight is None:
             return
         self.totals[2] += 1
+        if not pair.binary:
+            return
         self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
 
     @property

@@ -21,6 +21,7 @@ from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, AddPass, RangeCells
+from miscal.engines.largest import in_units
 from miscal.engines.memory import tally
 from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import Packed, check_seen, joined, plain_text
@@ -60,6 +61,7 @@ class Gathered:
     complete : whether the predictions are all of them
     aside : columns that could not be used, with the reason
     scores : all rows by a fine grid of the score, where it was asked for or not all rows are here
+    roles : which columns are what, and in which units, where a sample was drawn
     """
 
     predictions: Predictions
@@ -68,6 +70,7 @@ class Gathered:
     complete: bool
     aside: tuple[tuple[str, str], ...] = ()
     scores: Tally | None = None
+    roles: Roles | None = None
 
 
 def gather(
@@ -100,6 +103,7 @@ def gather(
             return found
         compared = pair(found.predictions, target)
         return replace(found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
+    roles = in_units(source, roles)
     state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()
     check_seen(source, state.rows)
@@ -108,7 +112,8 @@ def gather(
         raise refusal("must have at least one row", where=source.words, got="it is empty")
     chosen = roles if complete else replace(roles, cluster=None, id=None)
     made = chosen.read(table, kept)
-    return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, state.added.tallies(after=False)[0])
+    grid = state.added.tallies(after=False)[0]
+    return Gathered(made, state.rows, int(state.added.totals[1]), complete, aside, grid, roles)
 
 
 def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:

@@ -62,7 +62,11 @@ class Ordered:
 
 
 def ordered(pair: Pair) -> Ordered:
-    """Sort the rows of a binary comparison."""
+    """Sort the rows of a comparison."""
+    if not pair.binary:
+        from miscal.kernels.subpopulation import CORRECTED
+
+        return ordered_real(pair.predicted, pair.observed, pair.first, CORRECTED)
     order = _by(pair.predicted, pair.observed, pair.weight, pair.count)
     signed = pair.predicted[order]
     np.negative(signed, out=signed, where=pair.observed[order] == 0)

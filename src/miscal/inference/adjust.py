@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 POWER = 0.84  # the normal's 80% point, rounded as everybody rounds it
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike, further: int = 0) -> NDArray[np.float64]:
     """Adjust p-values by Holm's step-down rule: valid under any dependence between the tests.
 
     The i-th smallest of m becomes ``max_{j<=i} min(1, (m - j + 1)·p_(j))``. NaN stays NaN and is not counted.
+    `further` tests that were not run count as if they had shown nothing.
 
     Examples
     --------
@@ -22,7 +23,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     tested = np.flatnonzero(~np.isnan(values))
     order = tested[np.argsort(values[tested], kind="stable")]
     answer = np.full(values.size, np.nan)
-    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size, 0, -1)))
+    answer[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * np.arange(order.size + further, further, -1)))
     return answer
 
 

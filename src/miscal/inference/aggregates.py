@@ -159,6 +159,7 @@ def aggregate_null(
     rows: CellRows | None = None,
     level: float = 0.95,
     model_variance: bool = False,
+    stretch: Floats | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
@@ -173,7 +174,7 @@ def aggregate_null(
         False when all weights are 1.
     draws
         How many; they are made in blocks of at most 32 MiB.
-    null, rows, model_variance
+    null, rows, model_variance, stretch
         See `cell_draws`; clusters need rows.
 
     Returns
@@ -192,7 +193,7 @@ def aggregate_null(
     (0.25, 0.001, 0.03)
     """
     options: Any = {"weighted": weighted, "null": null, "random_state": random_state}
-    stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, **options)
+    stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, stretch=stretch, **options)
     values = _values(stream, metric, sums, draws)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
     found = summary_of_draws(actual, values, method=stream.words, level=level)

@@ -160,7 +160,7 @@ def cell_p_values(
     outcome_weights
         With null="residual": whether weights depend on the outcome, so that Σw²p(1-p) is not the noise.
     response
-        With null="residual": "real" when outcomes are not 0/1.
+        With null="residual": "real" when outcomes are not 0/1; `sums` then have the variance of their `Spread`.
     draws, random_state
         For the cells that are simulated.
 
@@ -187,8 +187,7 @@ def cell_p_values(
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"
-        model = binary and not outcome_weights
-        found = residual_p_values(sums, rows, binary=binary, model_variance=model, draws=draws, seed=seed)
+        found = residual_p_values(sums, rows, binary=binary, model_variance=not outcome_weights, draws=draws, seed=seed)
         p_value[filled], method[filled] = (part[filled] for part in found)
         return CellPValues(p_value, method)
     equal = filled if not weighted else filled & equal_weights(sums)

@@ -61,7 +61,8 @@ def cell_gap_intervals(
         noise, blocks = cell_noise(sums, None if rows is None else cluster_blocks(rows), model_variance=model_variance)
         gap = (sums.predicted[filled] - sums.observed[filled]) / sums.weight[filled]
         z = student_reach(blocks[filled], level / number)
-        reach = z * np.sqrt(noise[filled]) / sums.weight[filled]
+        with np.errstate(invalid="ignore"):  # one row or cluster whose residual is 0 says nothing of the others
+            reach = np.nan_to_num(z * np.sqrt(noise[filled]) / sums.weight[filled], nan=np.inf)
         mean = sums.predicted[filled] / sums.weight[filled]
         low[filled], high[filled] = np.maximum(gap - reach, mean - 1.0), np.minimum(gap + reach, mean)
         return low, high

@@ -95,7 +95,32 @@ class SparseDraws:
         return out
 
 
-Draws = MatchedDraws | KernelDraws | SparseDraws | ClusterDraws
+@dataclass(frozen=True)
+class StretchedDraws:
+    """Flipped signs, in cells that were quieter than usual as wide as is usual."""
+
+    flips: KernelDraws
+    stretch: Floats
+
+    @property
+    def words(self) -> str:
+        """How the draws are made."""
+        return self.flips.words
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        mean = self.flips.mean
+        return np.asarray(mean + self.stretch * (self.flips.block(first, count) - mean))
+
+
+Draws = MatchedDraws | KernelDraws | SparseDraws | ClusterDraws | StretchedDraws
+
+
+def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
+    """By how much cells were quieter than their variance says is usual, as standard deviations; at least 1."""
+    own = sums.residual2 if rows is None else cluster_blocks(rows).squares()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0)))
 
 
 def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
@@ -111,6 +136,7 @@ def cell_draws(
     rows: CellRows | None = None,
     draws: int = 999,
     model_variance: bool = False,
+    stretch: Floats | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Draws:
     """Prepare draws of the cells' observed sums under a null.
@@ -123,7 +149,7 @@ def cell_draws(
     not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions (`ClusterDraws`), and else cells
     below 25 effective events are then drawn as under "bernoulli", their deviations from
     Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
-    of every filled cell are given and rows·draws is at most 2e8.
+    of every filled cell are given and rows·draws is at most 2e8. `stretch` makes the flipped signs of cells wider.
 
     Examples
     --------
@@ -150,6 +176,8 @@ def cell_draws(
         return ClusterDraws.of(rows, sums.predicted, int(seed))
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
+    if stretch is not None:
+        return StretchedDraws(flips, stretch)
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
     if not model_variance or not sparse.any():
         return flips
@@ -210,8 +238,9 @@ def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
     events = rare[cells] * scale[cells] / unit
     alone = events * (1.0 - events / size)
     # Var(Σ of K weights) = unit²·(Var K + roughness·E K): the weights take what the binomial leaves.
-    rough = (sums.variance[cells] / unit**2 - alone) / events
-    fit = rough > 0.0
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # next to no events are expected
+        rough = (sums.variance[cells] / unit**2 - alone) / events
+    fit = (rough > 0.0) & np.isfinite(rough)
     chosen = cells[fit]
     rare[chosen], variance[chosen], trials[chosen] = events[fit], alone[fit], size[fit]
     scale[chosen], roughness[chosen] = unit[fit], rough[fit]
@@ -224,7 +253,7 @@ def consistency_band(sums: Sums, *, null: Null, rows: CellRows | None, **drawn: 
     if residual and rows is not None:
         variance = cluster_blocks(rows).squares()
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(variance) / sums.weight
+        error = np.sqrt(variance) / sums.weight * (1.0 if drawn.get("stretch") is None else drawn["stretch"])
         if sums.rows.size > BAND_CELLS:
             low, high = (sums.predicted / sums.weight + side * error for side in (-1.96, 1.96))
         else:

@@ -21,6 +21,7 @@ from miscal.inference.sums import Floats, Integers, Sums
 
 PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
+OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
 
 Statistic = Callable[[Floats], Floats]
 """statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
@@ -72,10 +73,12 @@ def omnibus(
     stream = cell_draws(sums, draws=draws, **drawn)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty((draws + 1, len(tests)))
-    values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
-    for first in range(0, draws, step):
-        residual = stream.block(first, min(step, draws - first)) - sums.predicted
-        values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
+        values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
+        for first in range(0, draws, step):
+            residual = stream.block(first, min(step, draws - first)) - sums.predicted
+            values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+    values = np.minimum(values, OUT_OF_REACH)
     alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
     p_value = float(_reached((1.0 / alone).sum(axis=1))[-1] / (draws + 1.0))
     finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)
@@ -92,9 +95,9 @@ def _reached(values: Floats) -> Floats:
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
-def of_levels(sums: Sums, error: PooledError) -> dict[str, Statistic]:
+def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
-    scale = Deviance.of(sums)
+    scale = _scale(sums, binary=binary)
     return {
         "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
         "chi-square": lambda residual: scale(residual).sum(axis=1),
@@ -103,10 +106,10 @@ def of_levels(sums: Sums, error: PooledError) -> dict[str, Statistic]:
     }
 
 
-def of_score(pieces: Pieces, error: PooledError) -> dict[str, Statistic]:
-    """Tests along the score: the error of its bins, the walk, and slope and intercept of the log-odds."""
+def of_score(pieces: Pieces, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
+    """Tests along the score: the error of its bins, the walk, and slope and intercept, of log-odds where it is one."""
     mean = np.clip(pieces.sums.predicted / np.maximum(pieces.sums.weight, 1e-300), 1e-9, 1.0 - 1e-9)
-    odds = np.log(mean) - np.log1p(-mean)
+    odds = np.log(mean) - np.log1p(-mean) if binary else mean
     weight = np.add.reduceat(pieces.sums.weight, pieces.starts)
     return {
         "expected error": lambda residual: error(0.0 * weight, pieces.by_cell(residual), weight),
@@ -115,13 +118,13 @@ def of_score(pieces: Pieces, error: PooledError) -> dict[str, Statistic]:
     }
 
 
-def of_variable(pieces: Pieces, *, missing: bool) -> dict[str, Statistic]:
+def of_variable(pieces: Pieces, *, missing: bool, binary: bool = True) -> dict[str, Statistic]:
     """Tests along a variable: polynomials of low degree in the place along it, and the largest range.
 
     The last piece holds the missing values, where there are any; it is a range, and has no place.
     """
     known = pieces.sums.rows.size - missing
-    scale = Deviance.of(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)))
+    scale = _scale(pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts)), binary=binary)
     largest: dict[str, Statistic] = {
         "largest range": lambda residual: scale(pieces.by_cell(residual)).max(axis=1, initial=0.0)
     }
@@ -197,6 +200,15 @@ class Deviance:
             others = np.where(rest > 0.0, rest * np.log(rest / (self.size - self.mean)), 0.0)
             made = 2.0 * (happened + others) / self.spread
         return np.asarray(np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9))
+
+
+def _scale(sums: Sums, *, binary: bool) -> Statistic:
+    """How far out each cell is, in standard deviations, squared; (draws, cells) in and out."""
+    if binary:
+        return Deviance.of(sums)
+    noise = np.maximum(sums.residual2, sums.variance)
+    noise = np.where(noise > 0.0, noise, np.inf)
+    return lambda residual: residual**2 / noise
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def kuiper_bridge_p(x: Floats) -> Floats:
     >>> kuiper_bridge_p(np.array([1.747, 0.0])).round(3).tolist()
     [0.05, 1.0]
     """
-    squared = np.asarray(x, dtype=np.float64) ** 2
+    squared = np.minimum(np.asarray(x, dtype=np.float64), 1e3) ** 2  # beyond it the probability is 0 all the same
     total = np.zeros_like(squared)
     for k in range(TERMS, 0, -1):
         total += 2.0 * (4.0 * k * k * squared - 1.0) * np.exp(-2.0 * k * k * squared)
@@ -61,7 +61,7 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     walk = bridge(off, variance)
     size = (np.maximum(walk.max(axis=-1), 0.0) - np.minimum(walk.min(axis=-1), 0.0)) / np.sqrt(noise)
     # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-    size = size + np.sqrt(np.sum(variance * variance, axis=-1)) / noise
+    size = size + np.sqrt(np.sum((variance / noise[..., None]) ** 2, axis=-1))
     lever = passed - 0.5 * variance / noise[..., None] - 0.5
     spread = np.sum(variance * lever * lever, axis=-1)
     usable = (total > 0) & (spread > 0.01 * noise / 12.0)  # all in one cell of the score: nothing to walk along

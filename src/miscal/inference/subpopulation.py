@@ -16,6 +16,7 @@ from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval, upper_quantile
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.spread import Spread
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -28,6 +29,7 @@ MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where
 RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
 LARGEST = 1e300  # stands for an infinite error, so that it can be compared
 EVENTS = 25.0  # expected events on both sides that the Brownian range needs
+TOGETHER = 64  # subpopulations whose rows are listed at a time
 NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
 
 
@@ -86,6 +88,26 @@ def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: boo
     return np.asarray(values)
 
 
+def no_quieter(rows: Ordered, found: Search, spread: Spread) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
+
+    Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
+    """
+    from miscal.kernels.subpopulation import VARIANCE
+
+    made, squares = found.stats.copy(), rows.residual() ** 2
+    weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
+    expected = spread.at(rows.signed, weight, second)
+    own, usual = np.empty((2, len(made)))
+    for first in range(0, len(made), TOGETHER):
+        some = np.arange(first, min(first + TOGETHER, len(made)))
+        lists = found.lists(some)
+        for values, total in ((squares, own), (expected, usual)):
+            total[some] = [values[lists.list(place)].sum() for place in range(some.size)]
+    made[:, VARIANCE] = np.maximum(own, usual)
+    return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
+
+
 @dataclass(frozen=True, eq=False)
 class MaximumNoise:
     """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
@@ -105,6 +127,7 @@ def maximum_noise(
     draws: int,
     statistic: str,
     random_state: Any,
+    stretch: np.ndarray | None = None,
 ) -> MaximumNoise:
     """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
     sizes = found.stats[:, 0].sum()
@@ -113,14 +136,23 @@ def maximum_noise(
     if flips and rows.rows * draws > LIMIT:  # there is no other way: fewer draws, and a p-value that cannot be as small
         draws = max(FLOOR_DRAWS, int(LIMIT // rows.rows))
     if flips or (rows.rows * draws <= LIMIT and sizes <= LONGEST):
-        return _simulated(rows, found, values, pair, flips, draws, statistic, random_state)
+        stretch = np.ones(len(found.stats)) if stretch is None else stretch
+        return _simulated(rows, found, values, pair, flips, draws, statistic, random_state, stretch)
     return bonferroni_noise(found.stats, values, statistic)
 
 
 def _simulated(
-    rows: Ordered, found: Search, values: np.ndarray, pair: Pair, flips: bool, draws: int, statistic: str, state: Any
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    pair: Pair,
+    flips: bool,
+    draws: int,
+    statistic: str,
+    state: Any,
+    stretch: np.ndarray,
 ) -> MaximumNoise:
-    scale = noise_scales(found.stats)
+    scale = noise_scales(found.stats) * stretch
     lists = found.lists(np.arange(scale.size))
     source = Steps.of(pair, rows.order, flips, seed_of(state))
     made: list[np.ndarray] = []

@@ -136,8 +136,8 @@ def effective_events(sums: Sums) -> Floats:
 
 
 def effective_events_of(pair: Pair) -> float:
-    """Give what `effective_events` gives, of all rows together."""
-    mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows else 0.0
+    """Give what `effective_events` gives, of all rows together; of outcomes that are no events, rows as informative."""
+    mean = float(np.average(pair.predicted, weights=pair.first)) if pair.rows and pair.binary else 0.5
     size = float(pair.rows)
     if pair.first is not None and pair.second is not None:
         size = float(pair.first.sum()) ** 2 / max(float(pair.second.sum()), 1e-300)

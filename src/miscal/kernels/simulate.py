@@ -201,8 +201,8 @@ def _lowest(mean: cython.double, deviation: cython.double) -> Index:
 @cython.nogil
 def _span(mean: cython.double, deviation: cython.double, trials: cython.double) -> Index:
     """How many numbers have a mass that is looked up."""
-    high: Index = min(cython.cast(Index, mean + 12.0 * deviation + 25.0), cython.cast(Index, ceil(trials)))
-    return high - _lowest(mean, deviation) + 1
+    high: cython.double = min(mean + 12.0 * deviation + 25.0, ceil(trials))  # trials may be more than an integer holds
+    return cython.cast(Index, high) - _lowest(mean, deviation) + 1
 
 
 @cython.cfunc

@@ -22,8 +22,8 @@ from miscal.results import Result
 class Given:
     """Checked arrays of one metric call; rows of weight 0 are left out of everything alike."""
 
-    def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None) -> None:
-        self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight)
+    def __init__(self, y_true: Any, y_prob: Any, sample_weight: Any = None, response: str = "binary") -> None:
+        self.predictions: Predictions = check_arrays(y_true, y_prob, sample_weight, response)
         self.rows = self.predictions.rows + self.predictions.ignored  # those of weight 0 among them
         self.kept: np.ndarray | None = None  # the rows of positive weight, where not all are
         if self.predictions.ignored:
@@ -34,6 +34,11 @@ class Given:
         if correct is not None:
             correct = self.kept_rows(np.asarray(correct), "'correct'")
         return pair(self.predictions, target, correct)
+
+    @property
+    def scale(self) -> float:
+        """What an error is multiplied by to be in the units of the response."""
+        return self.predictions.units.scale
 
     def numbers(self, values: Any, where: str) -> np.ndarray:
         """A finite number a row."""

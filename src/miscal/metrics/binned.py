@@ -11,15 +11,17 @@ import numpy as np
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, Tally
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
+from miscal.data.responses import RESPONSES
 from miscal.engines.memory import mean_tally
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
-from miscal.pooling.bins import edges_for, warn_of_merged
+from miscal.pooling.bins import edges_for, given_edges, warn_of_merged
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPooling, Ranges
 
 Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)
+MEANS = RESPONSES[1:]
 
 
 def score_bins(
@@ -29,12 +31,25 @@ def score_bins(
     range: tuple[float, float] = UNIT,  # noqa: A002
     on: np.ndarray | None = None,
 ) -> BinPooling:
-    """Rows pooled by bins of the prediction, or of other values given as `on`."""
+    """Rows pooled by bins of the prediction, or of other values given as `on`.
+
+    Means that are no probabilities have no range of their own: bins of equal width are those of their smallest to
+    their largest, and edges are in their units.
+    """
     values = pair.predicted if on is None else on
+    number = isinstance(bins, (int, np.integer))
+    if pair.target in MEANS and on is None:
+        bins = bins if number else pair.units.inside(given_edges(bins))
+        range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count)
-    equal_width = isinstance(bins, (int, np.integer)) and strategy == "uniform" and high > low
+    equal_width = number and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
+
+
+def span_of(values: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest value."""
+    return float(values.min()), float(values.max())
 
 
 def tally_error(tally: Tally, norm: Norm) -> float:
@@ -54,6 +69,7 @@ def expected_calibration_error(
     bin_on: Any = None,
     correct: Any = None,
     sample_weight: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Average gap between predicted probability and observed frequency over bins of the score (ECE).
 
@@ -73,6 +89,8 @@ def expected_calibration_error(
     bin_on : (n,) values that define the bins in place of the predicted value
     correct : (n,) observed values in place of those computed
     sample_weight : (n,) sampling weights; rows of weight 0 are ignored
+    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means:
+        bins of equal width then reach from the smallest to the largest prediction unless `range` is given
 
     Examples
     --------
@@ -80,7 +98,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.2
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
     if strategy == "quantile" and isinstance(bins, int) and bins >= 1 and pair.plain and pair.binary:
@@ -90,7 +108,7 @@ def expected_calibration_error(
             found = quantile_tally(pair, pair.predicted if on is None else on, bins)
             warn_of_merged(bins, found.counts.size)
             return tally_error(found, norm)
-    return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm)
+    return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
 
 
 def maximum_calibration_error(
@@ -104,6 +122,7 @@ def maximum_calibration_error(
     bin_on: Any = None,
     correct: Any = None,
     sample_weight: Any = None,
+    response: str = "binary",
 ) -> float:
     """Largest gap between predicted probability and observed frequency over bins of the score.
 
@@ -126,6 +145,7 @@ def maximum_calibration_error(
         bin_on=bin_on,
         correct=correct,
         sample_weight=sample_weight,
+        response=response,
     )
 
 

@@ -295,8 +295,9 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
     place = 0 if np.isnan(gap).all() else int(np.nanargmax(np.abs(gap)))
     noise = choose_null(rows, "bernoulli")
     _, summary = walk_summary(rows, key, noise=noise, random_state=int(options.get("random_state", 0)), locate=False)
+    units = pair.units
     names = {
-        f"{name}{end}": values[:, column]
+        f"{name}{end}": values[:, column] * units.scale if name == "gap" else units.back(values[:, column])
         for column, name in enumerate(("observed", "predicted", "gap"))
         for end, values in (("", found.fit), ("_low", found.low), ("_high", found.high))
     }
@@ -304,7 +305,7 @@ def curve_of(pair: Pair, values: np.ndarray, **options: Any) -> VariableCurve:
         grid=found.grid,
         **names,
         worst_value=float(found.grid[place]),
-        worst_gap=float(gap[place]),
+        worst_gap=float(gap[place]) * units.scale,
         p_value=summary.p_value,
         consistent="over" if (gap > 0).all() else "under" if (gap < 0).all() else None,
         level=float(options.get("level", 0.95)),

@@ -7,7 +7,7 @@ in total, and each level is tested again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ def field_calibration_error(
     norm: Norm = "l1",
     target: str | int = "auto",
     sample_weight: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Average gap between predicted probability and observed frequency over the levels of a field (Field-ECE).
 
@@ -60,6 +61,7 @@ def field_calibration_error(
     norm : "l1", "l2" (root of the weighted mean square), "max", or any p >= 1
     target : "auto", "positive", "top" (confidence against correctness), or a class against the rest
     sample_weight : (n,) sampling weights; rows of weight 0 are ignored
+    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
 
     Examples
     --------
@@ -69,7 +71,8 @@ def field_calibration_error(
     >>> round(field_calibration_error([0, 1], [0.1, 0.8], [["a", "a"], [1, 2]]), 6)
     0.15
     """
-    return tally_error(_level_tally(y_true, y_prob, field, bins, target, sample_weight), norm)
+    given = Given(y_true, y_prob, sample_weight, response)
+    return tally_error(_level_tally(given, field, bins, target), norm) * given.scale
 
 
 def field_relative_calibration_error(
@@ -83,6 +86,7 @@ def field_relative_calibration_error(
     norm: Norm = "l1",
     target: str | int = "auto",
     sample_weight: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Average gap relative to the observed frequency, over the levels of a field (Field-RCE).
 
@@ -111,8 +115,10 @@ def field_relative_calibration_error(
     0.25
     """
     _check_zero(epsilon, zero)
-    levels = _level_tally(y_true, y_prob, field, bins, target, sample_weight)
-    return relative_error(levels, epsilon, zero, norm)
+    given = Given(y_true, y_prob, sample_weight, response)
+    if given.predictions.units.low:
+        raise refusal("must not be negative", where="'y_true' and 'y_prob'", hint="use field_calibration_error")
+    return relative_error(_level_tally(given, field, bins, target), epsilon / given.scale, zero, norm)
 
 
 def relative_error(levels: Tally, epsilon: float, zero: str, norm: Norm) -> float:
@@ -135,10 +141,7 @@ def _check_zero(epsilon: float, zero: str) -> None:
         raise refusal("must be a number above 0", where="'epsilon'", got=f"it is {epsilon!r}", hint=hint)
 
 
-def _level_tally(
-    y_true: Any, y_prob: Any, field: Any, bins: Bins | None, target: str | int, sample_weight: Any
-) -> Tally:
-    given = Given(y_true, y_prob, sample_weight)
+def _level_tally(given: Given, field: Any, bins: Bins | None, target: str | int) -> Tally:
     pooling = field_pooling(field, bins)
     codes = given.kept_rows(pooling.level_codes, "'field'")
     return mean_tally(given.pair(target), LevelPooling(codes, pooling.cells))
@@ -254,11 +257,12 @@ def field_result(
     share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
     columns = dict(found.columns)
     columns |= {"parent": list(levels.names[0])} if levels.names else {}
+    units = found.noise.units
     columns |= {
-        "events": found.sums.observed,
-        "shrunken": shrunken.gap,
-        "shrunken_low": shrunken.low,
-        "shrunken_high": shrunken.high,
+        "events": found.sums.observed * units.scale + units.low * weight,
+        "shrunken": shrunken.gap * units.scale,
+        "shrunken_low": shrunken.low * units.scale,
+        "shrunken_high": shrunken.high * units.scale,
         **dict.fromkeys(("difference", "difference_p", "difference_adjusted"), np.full(weight.size, np.nan)),
     }
     extra: dict[str, Any] = {
@@ -266,17 +270,16 @@ def field_result(
         "worst": worst_cell(found),
         "column": field,
         "noise_share": share,
-        "shrunken_value": float(np.where(weight > 0, np.abs(shrunken.gap), 0.0) @ weight / weight.sum()),
+        "shrunken_value": float(np.where(weight > 0, np.abs(columns["shrunken"]), 0.0) @ weight / weight.sum()),
         "spread": list(shrunken.spreads),
     }
     if apart is not None:
         shift, moved = apart
         names = ("difference", "difference_p", "difference_adjusted")
-        columns |= zip(names, (moved.tally.gap, moved.tests.p_value, moved.adjusted), strict=True)
-        noise = {name: getattr(moved.summary, name) for name in ("value", "noise_floor", "p_value")}
-        extra["differences"] = {"shift": shift, **noise}
-    if levels.parts:
-        extra["parts"] = [list(part) for part in levels.parts]
+        columns |= zip(names, (moved.tally.gap * units.scale, moved.tests.p_value, moved.adjusted), strict=True)
+        noise = {name: getattr(moved.summary, name) * units.scale for name in ("value", "noise_floor")}
+        extra["differences"] = {"shift": shift, **noise, "p_value": moved.summary.p_value}
+    extra |= {"parts": [list(part) for part in levels.parts]} if levels.parts else {}
     words = f"Calibrated predictions would show {share:.0%} of the value." if share < 1 else "All of it may be noise."
     words = "" if math.isnan(share) else words
     used = {"levels": weight.size, "null": found.noise.null, "draws": found.summary.draws}
@@ -307,14 +310,23 @@ def _levels(
 def _differences(pair: Pair, pooling: Pooling, found: Pooled, **options: Any) -> tuple[float, Pooled] | None:
     """The common shift, and the levels after it, whose summary asks whether any differ.
 
-    None where the total cannot be made right: no events, or nothing else, or certain predictions alone.
+    Of log-odds; of means that are no probabilities a factor, or where some are negative a number that is added. None
+    where the total cannot be made right: no events, or nothing else, or certain predictions alone.
     """
-    shift = in_the_large(pair).value
+    shift, move = (in_the_large(pair).value, shifted) if pair.binary else _common(pair)
     if not abs(shift) < FURTHEST:
         return None
-    moved = tally(replace(pair, predicted=shifted(pair.predicted, shift)), pooling)
-    rows = None if found.rows is None else replace(found.rows, probability=shifted(found.rows.probability, shift))
-    return shift, pooled_of(moved, found.noise, rows, binary=pair.binary, **options)
+    moved = tally(replace(pair, predicted=move(pair.predicted, shift)), pooling)
+    rows = None if found.rows is None else replace(found.rows, probability=move(found.rows.probability, shift))
+    return shift, pooled_of(moved, found.noise, rows, **options)
+
+
+def _common(pair: Pair) -> tuple[float, Callable[..., np.ndarray]]:
+    """What puts means that are no probabilities right in total, and how: a factor, or a number that is added."""
+    happened, said = (float(np.average(values, weights=pair.first)) for values in (pair.observed, pair.predicted))
+    if pair.units.low == 0.0 and said > 0.0:
+        return happened / said, np.multiply
+    return happened - said, np.add
 
 
 def shifted(probability: np.ndarray, shift: float) -> np.ndarray:
@@ -333,10 +345,14 @@ def shifted(probability: np.ndarray, shift: float) -> np.ndarray:
 def _shrunken(found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None) -> Shrunken:
     """Gaps drawn towards their parents': what all levels share is taken off first, so that the rest is small."""
     moved = found if apart is None else apart[1]
-    noise = moved.sums.residual2
+    noise, sums = moved.sums.residual2, moved.sums
+    if not found.noise.binary:  # relative errors are alike, or where some values are negative errors themselves
+        alike = sums.predicted * sums.weight2 / np.maximum(sums.weight, 1e-300)
+        sums = replace(sums, variance=alike if found.noise.units.low == 0.0 else sums.weight2)
+        noise = np.maximum(noise, moved.sums.variance)
     if moved.rows is not None and moved.rows.cluster is not None:
         noise = cluster_blocks(moved.rows).squares()
-    made = shrink(moved.sums, noise, levels.ancestors)
+    made = shrink(sums, noise, levels.ancestors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight
     return replace(made, gap=made.gap + shared, low=made.low + shared, high=made.high + shared)

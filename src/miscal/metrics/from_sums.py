@@ -23,11 +23,11 @@ from miscal.inference.walks import kuiper_p_value
 from miscal.inference.weights import sums_depend_on_outcome
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
-from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, draws_for, pooled_of
+from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, draws_for, pooled_of
 from miscal.metrics.score import score_result
 from miscal.metrics.tested import grid_edges, levels_tested, score_tested, variable_tested
 from miscal.metrics.variable import variable_result
-from miscal.pairs import Pair
+from miscal.pairs import Pair, pair
 from miscal.pooling.cells import LevelPooling, Levels, Ranges
 from miscal.pooling.columns import Nested
 from miscal.results import Result
@@ -54,9 +54,15 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     along = walked(grid, noise, random_state)
     assert along is not None
     tested = score_tested(found, grid, "l1", along[1].p_value)
-    made = score_result(found, grid_rows(grid), along, tested, settings)
+    rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
+    made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
-    if grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
+    if not noise.binary:
+        if extra["ratio"]:
+            reach = 1.96 * math.sqrt(float(grid.residual2.sum())) / float(grid.observed.sum())
+            ends = [extra["ratio"]["value"] * math.exp(side * reach) for side in (-1.0, 1.0)]
+            extra["ratio"] = {**extra["ratio"], "interval": ends}
+    elif grid.weighted:  # sums of a cell do not tell the noise of fits to its rows
         unknown = [math.nan, math.nan]
         extra |= {name: {**extra[name], "interval": unknown} for name in FITTED} | {"smooth_noise": {}, "certain": {}}
     extra["from_grid"] = int(np.count_nonzero(grid.weight > 0))
@@ -105,6 +111,17 @@ def grid_rows(grid: Tally) -> Pair:
     return Pair(mean[kept], observed[kept], count=np.rint(size[kept]).astype(np.int64))
 
 
+def grid_means(grid: Tally, noise: Noise) -> Pair:
+    """Predicted and observed mean of each cell, as one row; its weight squared is that of its rows."""
+    filled = np.flatnonzero(grid.weight > 0)
+    predicted, observed, weight = (
+        np.asarray(values[filled], np.float64) for values in (grid.mean_predicted, grid.mean_observed, grid.weight)
+    )
+    made = Pair(predicted, observed, weight, units=noise.units)
+    made.__dict__["second"] = np.asarray(grid.weight2[filled], np.float64)
+    return made
+
+
 def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, NullSummary] | None:
     """The walk along a grid at the borders of its cells, and how its range compares with noise; None without rows."""
     cells = grid.cells
@@ -131,6 +148,7 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     )
     total = sums.map(lambda values: values.sum(keepdims=True))
     events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
+    events = events if noise.binary else float(made.rows)
     summary = kuiper_p_value(
         made.range,
         weight=made.weight,
@@ -152,7 +170,8 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     name = settings.get("column", "")
     if made.kind not in ("score", "variable", "field") or settings.get("norm") != "l1" or not isinstance(name, str):
         return None
-    if settings.get("parent") is not None or settings.get("null") == "residual":
+    binary = predictions.response == "binary"
+    if settings.get("parent") is not None or (binary and settings.get("null") == "residual"):
         return None
     requests: list[Any] = [LevelCells(name)]
     if isinstance(cells, Ranges):
@@ -162,6 +181,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     first = added.tallies[0]
     assert first is not None
     noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights))
+    noise = noise if binary else choose_null(pair(predictions), "residual")
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
         return field_from_sums(name, first, noise, **common)

@@ -262,7 +262,7 @@ def calibration_slope_intercept(
 
 def slope_intercept(pair: Pair) -> SlopeIntercept:
     """Slope, intercept, in the large and ratio of a pair."""
-    ratio, pair = _ratio(pair), without_certain(pair)
+    ratio, pair = ratio_of(pair), without_certain(pair)
     large = in_the_large(pair)
     if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
         return SlopeIntercept(NOTHING, NOTHING, large, ratio)
@@ -344,11 +344,13 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
 
 def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
+    from scipy.special import expit
+
     bread = np.linalg.pinv(hessian[np.ix_(free, free)])
     if pair.weight is None and pair.cluster is None:
         return np.asarray(bread)
     logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
-    fitted = 1.0 / (1.0 + np.exp(-(theta[0] + theta[1] * logit)))
+    fitted = expit(theta[0] + theta[1] * logit)
     score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
     if pair.first is not None:
         score *= pair.first[:, None]
@@ -356,10 +358,12 @@ def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.nda
         totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
         np.add.at(totals, pair.cluster, score)
         score = totals
-    return np.asarray(bread @ (score.T @ score) @ bread)
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
+        found = bread @ (score.T @ score) @ bread
+    return np.where(np.isfinite(found), found, np.inf)
 
 
-def _ratio(pair: Pair) -> Estimate:
+def ratio_of(pair: Pair) -> Estimate:
     """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
     weight = 1.0 if pair.first is None else pair.first
     predicted = float(np.sum(pair.predicted * weight))

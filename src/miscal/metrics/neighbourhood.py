@@ -12,6 +12,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.data.responses import Units
 from miscal.inference.beyond import beyond_score
 from miscal.inference.neighbourhood import (
     LocalGaps,
@@ -22,7 +23,7 @@ from miscal.inference.neighbourhood import (
 )
 from miscal.inference.nulls import Steps, seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import score_bins
+from miscal.metrics.binned import MEANS, score_bins
 from miscal.metrics.neighbourhood_errors import (
     Bins,
     Kernel,
@@ -32,7 +33,7 @@ from miscal.metrics.neighbourhood_errors import (
     check_kernel,
 )
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
-from miscal.metrics.pooled import choose_null
+from miscal.metrics.pooled import Noise, choose_null
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
@@ -67,7 +68,13 @@ class NeighbourhoodResult(Result):
         worst = self.table.take(slice(0, 1)).to_dict()
         low, high = worst["score_low"][0], worst["score_high"][0]
         where = f"{worst['label'][0]}, scores {low:.3g} to {high:.3g} (about {worst['effective_rows'][0]:,.0f} rows)"
-        what = f"{worst['predicted'][0]:.1%} predicted, {worst['observed'][0]:.1%} happened"
+        means = (worst["predicted"][0], worst["observed"][0])
+        said = (
+            "{:.4g} predicted, {:.4g} happened"
+            if self.settings["target"] in MEANS
+            else "{:.1%} predicted, {:.1%} happened"
+        )
+        what = said.format(*means)
         compared = (
             f"{abs(worst['deviations'][0]):.1f} standard errors, where the largest of {self.settings['tested']:,} "
             f"neighbourhoods would pass {self.extra['critical']:.1f} once in 20 times"
@@ -162,11 +169,12 @@ def by_neighbourhood(
     edges, cells = pooling.ranges.edges, pooling.codes(0, compared.rows)
     problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
-    flips = chosen.null == "residual"
-    local = _local_gaps(problem, flips, min_information)
+    local = _local_gaps(problem, chosen, min_information)
     centres = choose_centres(local, random_state)
     near = Nearness(features, cells, kernel, float(bandwidths[0]))
-    residuals = Steps.of(compared, np.arange(compared.rows), flips, seed_of(random_state), problem.scale())
+    residuals = Steps.of(
+        compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
+    )
     noise = maximum_noise(near, local, centres, residuals, int(simulations))
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
@@ -186,7 +194,23 @@ def by_neighbourhood(
         "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
         "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
     }
-    return _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
+    found = _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
+    return found if compared.binary else _in_units(found, p.units)
+
+
+def _in_units(made: NeighbourhoodResult, units: Units) -> NeighbourhoodResult:
+    """The result of means that are no probabilities, in their units."""
+    scores = {name: units.back(np.asarray(made.table[name], float)) for name in ("score_low", "score_high")}
+    table = Table(units.of_cells(dict(made.table)) | scores)
+    drawn = made.extra["map"]
+    moved = {name: getattr(drawn, name) * units.scale for name in ("gap", "error", "residual")}
+    extra = {"map": replace(drawn, **moved, edges=units.back(drawn.edges))}
+    extra["average"] = made.extra["average"] * units.scale
+    low, high = (end * units.scale for end in made.interval)
+    value, floor = made.value * units.scale, made.noise_floor * units.scale
+    return replace(
+        made, value=value, noise_floor=floor, interval=(low, high), table=table, extra={**made.extra, **extra}
+    )
 
 
 def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: Any, min_information: Any) -> np.ndarray:
@@ -203,14 +227,25 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     return bandwidths
 
 
-def _local_gaps(problem: Neighbourhoods, flips: bool, least: float) -> LocalGaps:
-    """Gap, standard error and information around each row."""
-    compared, weight = problem.pair, problem.weight()
+def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGaps:
+    """Gap, standard error and information around each row; information is that of events at a rate of one half.
+
+    Where outcomes are no events, no neighbourhood counts as quieter than such predictions are in the whole table.
+    """
+    compared, weight, flips = problem.pair, problem.weight(), chosen.null == "residual"
     own = (1.0 if compared.weight is None else compared.weight) / problem.scale()
     times = 1.0 if compared.count is None else compared.count
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
     sums = problem.sums((weight, weight * problem.residual())).values[0]
     squares = _squared(problem).sums((noise * own**2,)).values[0, :, 0]
+    if chosen.spread is not None:
+        usual = chosen.spread.of_rows(compared) / problem.scale() ** 2
+        squares = np.maximum(squares, _squared(problem).sums((usual,)).values[0, :, 0])
+        even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
+        masses = _squared(problem).sums((even,)).values[0, :, 0]
+        powers = _squared(_squared(problem)).sums((4.0 * even**2,)).values[0, :, 0]
+        made = LocalGaps.of(sums, masses, powers, least)
+        return replace(made, deviation=np.sqrt(squares))
     powers = _squared(_squared(problem)).sums((noise * own**4,)).values[0, :, 0]
     return LocalGaps.of(sums, squares, powers, least)
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from miscal.data import responses
 from miscal.data.checks import check_lengths, numbers, probability_matrix, refuse_rows
 from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
@@ -174,6 +175,7 @@ class Options(TypedDict, total=False):
     queries: tuple[Any, Any] | None
     target: str | int
     device: str
+    response: str
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,7 @@ def local_calibration_error(
     target: str | int = "top",
     sample_weight: Any = None,
     device: str = "auto",
+    response: str = "binary",
 ) -> np.ndarray:
     r"""Gap between prediction and outcome around each row, in features and score (LCE).
 
@@ -274,6 +277,8 @@ def local_calibration_error(
     target : "top" (confidence against correctness), "auto", "positive", or a class against the rest
     sample_weight : (n,) sampling weights; rows of weight 0 are ignored, and their error is NaN
     device : "auto", "cpu" or "cuda"; where pairs are computed
+    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
+        (with ``target="auto"``; bins of equal width then reach from the smallest to the largest prediction)
 
     Returns
     -------
@@ -300,7 +305,8 @@ def local_calibration_error(
     if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
         raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
     asked_prob, asked_features = (None, None) if queries is None else queries
-    given = Given(y_true, y_prob, sample_weight)
+    given = Given(y_true, y_prob, sample_weight, response)
+    target = target if response == "binary" else "auto"
     if kernel == "group":
         matrix, asked = group_matrix(features, asked_features)
     else:
@@ -311,12 +317,15 @@ def local_calibration_error(
     pooling = score_bins(pair, bins, strategy)
     where = None
     if asked is not None:
-        predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
+        if response == "binary":
+            predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
+        else:
+            predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         _check_queries(matrix, asked, predicted)
         where = (asked, bin_index(predicted, pooling.ranges.edges))
     cells = pooling.codes(0, pair.rows)
     error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
-    error = error if signed else np.abs(error)
+    error = (error if signed else np.abs(error)) * given.scale
     if queries is None:
         error = _all_rows(given, error)
     return np.asarray(error if np.ndim(bandwidth) else error[0])

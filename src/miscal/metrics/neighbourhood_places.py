@@ -242,7 +242,8 @@ def _row(
     first = np.ones(inside.size) if pair.first is None else pair.first[inside]
     second = np.ones(inside.size) if pair.second is None else pair.second[inside]
     own = weights**2 * second
-    variance = float((own * put_right * (1.0 - put_right)).sum())
+    noise = put_right * (1.0 - put_right) if pair.binary else (put_right - observed) ** 2
+    variance = float((own * noise).sum())
     left = float((weights * first * (put_right - observed)).sum())
     return {
         "rows": int(near.sum()) if pair.count is None else int(pair.count[inside][near].sum()),

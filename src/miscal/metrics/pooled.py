@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,13 +15,15 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal
+from miscal.data.responses import Units
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
-from miscal.inference.nulls import ROW_DRAWS, consistency_band
+from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import Omnibus
+from miscal.inference.spread import Spread
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
@@ -47,11 +49,26 @@ MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told a
 
 @dataclass(frozen=True)
 class Noise:
-    """Which null a call uses, and why in words."""
+    """Which null a call uses, and why in words; how residuals spread where outcomes are no events, and their units."""
 
     null: Null
     reason: str
     outcome_weights: bool = False
+    spread: Spread | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether outcomes are events."""
+        return self.spread is None
+
+    @property
+    def units(self) -> Units:
+        """Of predictions and outcomes."""
+        return Units() if self.spread is None else self.spread.units
+
+    def sums(self, made: Tally) -> Sums:
+        """Sums as inference reads them."""
+        return Sums.of(made) if self.spread is None else self.spread.sums(made)
 
 
 OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
@@ -65,12 +82,13 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     """
     if null not in ("bernoulli", "residual"):
         raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
+    if not pair.binary:
+        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
+        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:
         return Noise("residual", "Sign-flip null, one sign a cluster.")
-    if not pair.binary:
-        return Noise("residual", "Sign-flip null, because the observed values are not 0 and 1.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL
@@ -78,7 +96,7 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
 def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
     """Whether the weights depend on the outcome given the score, or on any class given its probability."""
-    if pair.weight is None or not pair.binary:
+    if pair.weight is None:
         return False
     if classes is None:
         return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
@@ -111,15 +129,15 @@ class Pooled:
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
             sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows,
-            model_variance=bool(self.drawn["model_variance"]),
+            model_variance=bool(self.drawn["model_variance"]) or not self.noise.binary,
         )  # fmt: skip
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
         error, band_low, band_high = consistency_band(sums, **self.drawn)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed
-        return {
-            **_places(self.tally.cells),
+        made = {
+            **_places(self.tally.cells, self.noise.units),
             "rows": self.tally.counts,
             "weight": sums.weight,
             "predicted": self.tally.mean_predicted,
@@ -137,6 +155,7 @@ class Pooled:
             "p_adjusted": self.adjusted,
             "method": self.tests.method.tolist(),
         }
+        return made if self.noise.binary else self.noise.units.of_cells(made)
 
     @property
     def table(self) -> Table:
@@ -176,13 +195,15 @@ class Pooled:
             names, alone = zip(*tested.parts, strict=True)
             extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
             made = f"{made} {tested.words}"
+        scale = self.noise.units.scale
+        low, high = self.summary.interval
         return Result(
             name=name,
             kind=kind,
-            value=self.summary.value,
-            noise_floor=self.summary.noise_floor,
+            value=self.summary.value * scale,
+            noise_floor=self.summary.noise_floor * scale,
             p_value=self.summary.p_value if tested is None else tested.p_value,
-            interval=self.summary.interval,
+            interval=(low * scale, high * scale),
             method=f"{made} {words}".strip(),
             table=self.table if table is None else table,
             settings=settings,
@@ -213,7 +234,7 @@ def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: 
     """Tally, test every cell, and compare the error with its noise; options are those of `pooled_of`."""
     noise = choose_null(pair, null)
     made = tally(pair, pooling)
-    return pooled_of(made, noise, _rows_if_needed(pair, pooling, made, noise), binary=pair.binary, **options)
+    return pooled_of(made, noise, _rows_if_needed(pair, pooling, made, noise), **options)
 
 
 def pooled_of(
@@ -221,7 +242,6 @@ def pooled_of(
     noise: Noise,
     rows: CellRows | None = None,
     *,
-    binary: bool = True,
     norm: Norm = "l1",
     random_state: int = 0,
     level: float = 0.05,
@@ -229,12 +249,13 @@ def pooled_of(
 ) -> Pooled:
     """As `pooled` from a tally alone; `rows` are those of small cells or of flipped signs, where they are at hand."""
     error = PooledError(norm_power(norm))
-    sums = Sums.of(made)
+    sums = noise.sums(made)
     common: Any = {"weighted": made.weighted, "null": noise.null, "rows": rows, "random_state": random_state}
-    response: Any = "binary" if binary else "real"
+    response: Any = "binary" if noise.binary else "real"
     tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, response=response, **common)
     adjusted = holm(tests.p_value)
-    drawn = {**common, "model_variance": binary and not noise.outcome_weights}
+    drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
+    drawn["stretch"] = None if noise.binary else stretch_of(sums, rows)
     summary = aggregate_null(sums, error, draws=draws, **drawn)
     return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level)
 
@@ -265,7 +286,9 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     )
 
 
-def _places(cells: Cells) -> dict[str, Any]:
+def _places(cells: Cells, units: Units) -> dict[str, Any]:
+    if isinstance(cells, Ranges) and cells.name == "score":  # edges of a prediction are in its units
+        cells = replace(cells, edges=units.back(cells.edges))
     places: dict[str, Any] = {"label": cells.labels()}
     if isinstance(cells, Ranges):
         missing = [np.nan] * cells.missing
@@ -284,7 +307,7 @@ def walk_summary(
     weight, residual = walked.weight, pair.observed - pair.predicted
     happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
     variance = happened if noise.null == "residual" else walked.variance
-    events = min(walked.expected) if pair.weight is None else effective_events_of(pair)
+    events = min(walked.expected) if pair.weight is None and pair.binary else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
     rows = ties = None

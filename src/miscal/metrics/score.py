@@ -11,12 +11,13 @@ import numpy as np
 from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
+from miscal.data.responses import Units
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.binned import Bins, score_bins
+from miscal.metrics.binned import Bins, score_bins, span_of
 from miscal.metrics.losses import (
     Estimate,
     area_under_curve,
@@ -24,6 +25,7 @@ from miscal.metrics.losses import (
     has_log_odds,
     isotonic_rates,
     pooled_scores,
+    ratio_of,
     slope_intercept,
 )
 from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
@@ -95,7 +97,8 @@ def score_result(
     compared : the rows, or as many aggregated ones as tell their scores apart
     walked : the walk along the score, and how its range compares with noise
     """
-    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    units = {} if found.noise.binary else {"scale": found.noise.units.scale, "low": found.noise.units.low}
+    extra = {"tally": found.tally, **units, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 
@@ -103,28 +106,51 @@ def score_result(
 def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int) -> dict[str, Any]:
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = along
-    fit = slope_intercept(compared)
-    smooth = smooth_error(compared)
+    units = noise.units
     scores, weight, events = pooled_scores(compared)
-    rates = isotonic_rates(weight, events)
-    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
     second = weight
     if compared.second is not None and compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
-    variance = second * scores * (1.0 - scores)
-    return {
-        "predicted": float(np.average(compared.predicted, weights=compared.first)),
-        "observed": float(events.sum() / weight.sum()),
-        "kuiper": walked.range,
+    variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
+    made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
+    ratio = _numbers(ratio_of(compared)) if units.low == 0.0 else {}
+    curve = cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise))
+    return made | {
+        "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
+        "observed": units.back(float(events.sum() / weight.sum())),
+        "kuiper": walked.range * units.scale,
         "kuiper_noise": {
-            "noise_floor": kuiper.noise_floor,
+            "noise_floor": kuiper.noise_floor * units.scale,
             "p_value": kuiper.p_value,
-            "interval": list(kuiper.interval),
+            "interval": [end * units.scale for end in kuiper.interval],
             "method": kuiper.method,
             "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
-            "from": walked.highest_at,
-            "to": walked.lowest_at,
+            "from": units.back(walked.highest_at),
+            "to": units.back(walked.lowest_at),
         },
+        "ratio": made.get("ratio", ratio),
+        "axis": "logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
+        "histogram": _histogram(compared),
+        "cumulative": in_units(curve, units),
+    }
+
+
+def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
+    """Running totals and the scores they are at, in units."""
+    if units.plain:
+        return curve
+    made = curve | {name: (np.array(curve[name]) * units.scale).tolist() for name in ("y", "band")}
+    return made | {"score": units.back(np.array(curve["score"])).tolist()}
+
+
+def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int) -> dict[str, Any]:
+    """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
+    fit = slope_intercept(compared)
+    smooth = smooth_error(compared)
+    scores, weight, events = pooled
+    rates = isotonic_rates(weight, events)
+    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
+    return {
         "smooth": smooth,
         "smooth_noise": noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
         "slope": _numbers(fit.slope),
@@ -135,9 +161,6 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
         "log_loss": vars(log),
         "certain": _certain(compared),
         "auc": area_under_curve(weight, events),
-        "axis": "logit" if np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
-        "histogram": _histogram(compared),
-        "cumulative": cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise)),
     }
 
 
@@ -169,9 +192,9 @@ def _certain(compared: Pair) -> dict[str, int]:
 
 
 def _histogram(compared: Pair) -> dict[str, list[float]]:
-    edges = np.linspace(0.0, 1.0, HISTOGRAM + 1)
+    edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
-    return {"edges": edges.tolist(), "rows": rows.astype(float).tolist()}
+    return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
 
 
 def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:

@@ -110,6 +110,7 @@ def kuiper_calibration_error(
     target: str | int = "auto",
     sample_weight: Any = None,
     order_by: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Range of the cumulative differences between outcome and prediction, in the order of the score.
 
@@ -124,6 +125,8 @@ def kuiper_calibration_error(
         As in `expected_calibration_error`.
     order_by : (n,) numbers
         Order the rows by this in place of the score: the walk along a variable.
+    response : {"binary", "real", "count"}
+        "real", "count": outcomes and predictions are any numbers, or counts and their means.
 
     Examples
     --------
@@ -131,6 +134,6 @@ def kuiper_calibration_error(
     >>> round(kuiper_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]), 6)
     0.1875
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = Given(y_true, y_prob, sample_weight, response)
     key = None if order_by is None else given.numbers(order_by, "'order_by'")
-    return walk_range(given.pair(target), key)
+    return walk_range(given.pair(target), key) * given.scale

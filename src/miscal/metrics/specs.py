@@ -16,6 +16,7 @@ import numpy as np
 
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
+from miscal.data.sources import one_prediction
 from miscal.engines.memory import mean_tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
@@ -121,10 +122,13 @@ def _opened(data: Any, options: dict[str, Any], where: str) -> tuple[Any, Any, A
     from miscal.engines.source import opened
 
     _check_named(data, options, where)
-    unknown = options.keys() - signature(Roles).parameters.keys() - {"memory", "columns"}
+    unknown = options.keys() - signature(Roles).parameters.keys() - {"memory", "columns", "prediction"}
     if unknown:
         raise TypeError(f"{where}() got an unexpected keyword argument '{min(unknown)}'")
     memory, columns = options.pop("memory", None), options.pop("columns", None)
+    prediction = options.pop("prediction", None)
+    response = options.get("response", "binary")
+    options["probability"] = one_prediction(options.get("probability"), prediction, response)
     roles = Roles(**options)
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
@@ -138,7 +142,7 @@ def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, row
         return made
     from miscal.metrics.from_sums import of_all_rows
 
-    found = of_all_rows(made, rows.predictions, source, roles)
+    found = of_all_rows(made, rows.predictions, source, rows.roles or roles)
     if found is not None:
         return found
     words = f" Of a sample of {rows.predictions.rows:,} of {rows.rows:,} rows, drawn with equal chance."
@@ -147,7 +151,8 @@ def _measured(run: Callable[[Predictions], Result], source: Any, roles: Any, row
 
 
 def _check_named(source: Any, options: dict[str, Any], where: str) -> None:
-    missing = [name for name in ("outcome", "probability") if name not in options]
+    given = {"probability" if name == "prediction" else name for name in options}
+    missing = [name for name in ("outcome", "probability") if name not in given]
     if missing:
         kind = "a path" if isinstance(source, (str, PathLike)) else f"{type(source).__name__}, not Predictions"
         hint = "name the columns, outcome='y', probability='p', or give miscal.Predictions(y_true, y_prob, columns=...)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,22 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
+from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.subpopulation import MaximumNoise, deviations, kuiper_errors, maximum_noise, scaled_errors
+from miscal.inference.subpopulation import (
+    MaximumNoise,
+    deviations,
+    kuiper_errors,
+    maximum_noise,
+    no_quieter,
+    scaled_errors,
+)  # fmt: skip
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.binned import MEANS
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.score import POINTS, cumulative_curve
+from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.pooling.subpopulations import check_count
@@ -41,7 +51,8 @@ class SubpopulationResult(Result):
         return " ".join(part for part in parts if part)
 
     def _opening(self, worst: dict[str, Any], tested: int) -> str:
-        means = f"{percent(worst['predicted'])} predicted, {percent(worst['observed'])} happened"
+        said = "{:.4g}".format if self.settings["target"] in MEANS else percent
+        means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
         where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
         if tested == 1:
             small = int(self.settings.get("too_small", 0))
@@ -169,10 +180,17 @@ def by_subpopulation(
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
     compared = emphasised(pair(p, target), emphasis, rho, regularise)
+    if not compared.binary and emphasis is not None:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {p.response!r}")
+    least, min_information = judged_from(least, min_information, binary=compared.binary)
     rows = ordered(compared)
     asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
     noise_kind = choose_null(compared, null)
     found = asked.search(rows, subpopulations)
+    stretch = None
+    if noise_kind.spread is not None:
+        stats, stretch = no_quieter(rows, found, noise_kind.spread)
+        found = replace(found, stats=stats)
     values = scaled_errors(found.stats, statistic)
     if np.isinf(values).any():
         warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
@@ -180,10 +198,44 @@ def by_subpopulation(
         noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
     else:
         options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic}
-        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
+        noise = maximum_noise(rows, found, values, compared, random_state=random_state, stretch=stretch, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
-    return _result(rows, found, values, noise, settings, reason + noise.method)
+    made = _result(rows, found, values, noise, settings, reason + noise.method)
+    return made if compared.binary else _in_units(made, p.units, weighted=p.weight is not None)
+
+
+def _in_units(made: SubpopulationResult, units: Units, *, weighted: bool) -> SubpopulationResult:
+    """The result of means that are no probabilities, in their units; exposure alone is no weight."""
+    table = Table(_cells(dict(made.table), units))
+    worst = [{**one, **_plain_cells(one, units), "weighted": weighted} for one in made.extra["worst"]]
+    scaled = {name: made.extra[name] * units.scale for name in ("deviation", "expectation", "detectable")}
+    curves = [{**one, **in_units(one, units)} for one in made.extra["cumulative"]]
+    small = Table(units.of_cells(dict(made.extra["too_small"])))
+    extra = {**made.extra, **scaled, "worst": worst, "cumulative": curves, "too_small": small}
+    extra["full"] = {**made.extra["full"], **_plain_cells(made.extra["full"], units)}
+    low, high = (end * units.scale for end in made.interval)
+    value, floor = made.value * units.scale, made.noise_floor * units.scale
+    return replace(made, value=value, noise_floor=floor, interval=(low, high), table=table, extra=extra)
+
+
+def _cells(columns: dict[str, Any], units: Units) -> dict[str, Any]:
+    """The columns of the table, the scores between which a walk moves among them."""
+    scores = {name: units.back(np.asarray(columns[name])) for name in ("score_low", "score_high")}
+    return units.of_cells(columns) | scores
+
+
+def _plain_cells(one: dict[str, Any], units: Units) -> dict[str, Any]:
+    known = {name: value for name, value in one.items() if isinstance(value, float)}
+    return {name: float(value) for name, value in _cells(known, units).items()}
+
+
+def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
+    """Fewest rows and least information of a subpopulation that is judged.
+
+    Information is that of events: of other outcomes as many rows are asked for as have it at a rate of one half.
+    """
+    return (least, float(information)) if binary else (max(least, math.ceil(4.0 * information)), 0.0)
 
 
 def _asked_words(subpopulations: Any) -> Any:
@@ -330,4 +382,7 @@ def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS
     signed = rows.signed[members]
     score = np.abs(signed)
     weight, second = (values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second))
+    if rows.observed.size:  # the noise of outcomes that are no events is what they show
+        happened = rows.observed[members]
+        return cumulative_curve(score, weight, weight * happened, second * (happened - score) ** 2, points=points)
     return cumulative_curve(score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points)

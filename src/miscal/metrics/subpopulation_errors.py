@@ -17,7 +17,7 @@ from miscal.data import checks
 from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.frames import named_columns
-from miscal.data.vectors import flat
+from miscal.data.responses import RESPONSES, numbers
 from miscal.engines.subpopulations import (
     Ordered,
     PathSearch,
@@ -263,8 +263,9 @@ def multicalibration_error(
         Columns whose values have no order. None: texts, categories and truth values; whole numbers have an order.
     normalise : bool
         False: the largest D_k, without the scale ("multi-ablate" in the paper).
-    response : {"binary", "real"}
-        "real": any responses and scores (Appendix C); the variance comes from differences of neighbours.
+    response : {"binary", "real", "count"}
+        "real": any responses and scores (Appendix C); the variance comes from differences of neighbours. "count": the
+        same of counts and their means.
     variance : {"corrected", "paper"}
         Of real responses: "paper" is eq. 6, which is too low for uneven weights.
     statistic : {"range", "mean"}
@@ -290,8 +291,8 @@ def multicalibration_error(
     least = check_count("min_size", min_size, 1)
     if not (isinstance(min_information, (int, float)) and 0.0 <= min_information < math.inf):
         raise refusal("must be a number of at least 0", where="'min_information'", got=f"got {min_information!r}")
-    if response == "real":
-        rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis)
+    if response != "binary":
+        rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis, count=response == "count")
     else:
         given = Given(y_true, y_prob, sample_weight)
         rows, kept = ordered(emphasised(given.pair(target), emphasis, rho, regularise)), Kept(given.rows, given.kept)
@@ -311,20 +312,22 @@ def multicalibration_error(
 def _check(statistic: str, response: str, variance: str) -> None:
     for name, value, options in (
         ("statistic", statistic, ("range", "mean")),
-        ("response", response, ("binary", "real")),
+        ("response", response, RESPONSES),
         ("variance", variance, ("corrected", "paper")),
     ):
         if value not in options:
             raise refusal(f"must be {' or '.join(map(repr, options))}", where=f"'{name}'", got=f"got {value!r}")
 
 
-def _real(y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any) -> tuple[Ordered, Kept]:
+def _real(
+    y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any, *, count: bool = False
+) -> tuple[Ordered, Kept]:
     from miscal.kernels.subpopulation import CORRECTED, PAPER
 
     if emphasis is not None:
         raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
-    response = _finite(y_true, "'y_true'")
-    score = _finite(y_prob, "'y_prob'")
+    response = numbers(y_true, "'y_true'", count=count)
+    score = numbers(y_prob, "'y_prob'")
     lengths = {"'y_true'": response.size, "'y_prob'": score.size}
     weight = None
     if sample_weight is not None:
@@ -336,14 +339,6 @@ def _real(y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis:
         return ordered_real(score, response, weight, how), Kept(rows)
     some = np.flatnonzero(weight)
     return ordered_real(score[some], response[some], weight[some], how), Kept(rows, some)
-
-
-def _finite(values: Any, where: str) -> np.ndarray:
-    array = checks.numbers(flat(values, where), where, "must hold finite numbers").astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise refusal("must hold finite numbers", where=where, got=f"row {bad[0]} has {array[bad[0]]}")
-    return np.ascontiguousarray(array)
 
 
 def proportional_weights(y_prob: Any, *, rho: float = 0.01, regularise: str = "max") -> np.ndarray:

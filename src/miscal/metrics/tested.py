@@ -10,8 +10,9 @@ from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import PooledError
+from miscal.inference.nulls import stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
-from miscal.inference.sums import EFFECTIVE_EVENTS, Sums, effective_events, rows_of_cells
+from miscal.inference.sums import EFFECTIVE_EVENTS, effective_events, rows_of_cells
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.metrics.pooled import DRAWS, Pooled
 from miscal.pairs import Pair
@@ -24,14 +25,14 @@ MOST_VALUES = 100_000  # of a variable, that its grid is found by
 def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
     """Of cells that have no order."""
     known = [float(np.nanmin(found.adjusted))] if _by_the_model(found) and np.isfinite(found.adjusted).any() else []
-    tests = of_levels(found.sums, PooledError(norm_power(norm)))
+    tests = of_levels(found.sums, PooledError(norm_power(norm)), binary=found.noise.binary)
     return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
 
 
 def score_tested(found: Pooled, grid: Tally, norm: Norm, kuiper: float, rows: Pair | None = None) -> Omnibus:
     """Of the score, from a fine grid of it; clusters and flipped signs need the rows."""
     pieces, filled = _pieces(found, grid)
-    tests = of_score(pieces, PooledError(norm_power(norm)))
+    tests = of_score(pieces, PooledError(norm_power(norm)), binary=found.noise.binary)
     return _tested(found, grid, pieces, filled, tests, kuiper, None if rows is None else (rows, rows.predicted))
 
 
@@ -40,7 +41,7 @@ def variable_tested(found: Pooled, grid: Tally, kuiper: float, rows: tuple[Pair,
     pieces, filled = _pieces(found, grid)
     cells = grid.cells
     assert isinstance(cells, Ranges)
-    tests = of_variable(pieces, missing=bool(cells.missing and grid.counts[-1]))
+    tests = of_variable(pieces, missing=bool(cells.missing and grid.counts[-1]), binary=found.noise.binary)
     return _tested(found, grid, pieces, filled, tests, kuiper, rows)
 
 
@@ -58,7 +59,10 @@ def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_VALUES)]
-    return np.unique(np.append(np.quantile(known, np.linspace(0.0, 1.0, GRID_CELLS + 1)), edges) + 0.0)
+    # Of half the values: between the largest numbers of either sign lies more than a number holds.
+    quantiles = 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
+    fine = np.unique(np.append(quantiles, edges) + 0.0)
+    return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself
 
 
 def _pieces(found: Pooled, grid: Tally) -> tuple[Pieces, np.ndarray]:
@@ -69,7 +73,7 @@ def _pieces(found: Pooled, grid: Tally) -> tuple[Pieces, np.ndarray]:
     cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
-    return Pieces.of(Sums.of(grid).map(lambda values: values[filled]), cell[filled]), filled
+    return Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled]), filled
 
 
 def _tested(
@@ -90,6 +94,10 @@ def _tested(
         codes = piece[BinPooling(values, grid.cells).codes(0, values.size)]
         kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
         drawn["rows"] = rows_of_cells(codes, pieces.sums.rows.size, pair.predicted, pair.observed, **kept)
+    if not found.noise.binary:  # judged by whole cells: pieces of a few rows are quiet by luck
+        size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
+        cells = pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts))
+        drawn["stretch"] = np.repeat(stretch_of(cells), size)
     known = []
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if _by_the_model(found) and total[0] >= EFFECTIVE_EVENTS:

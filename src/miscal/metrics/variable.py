@@ -44,6 +44,7 @@ def variable_calibration_error(
     target: str | int = "auto",
     correct: Any = None,
     sample_weight: Any = None,
+    response: str = "binary",
 ) -> float:
     r"""Average gap between predicted and observed over ranges of a variable (VECE; paper 000, eq. 7).
 
@@ -60,6 +61,7 @@ def variable_calibration_error(
     strategy : "quantile" (equal edges are merged, ties never split) or "uniform" over `range`
     range : (low, high) of uniform ranges; the variable's smallest and largest value by default
     norm : "l1", "l2", "max", or any p >= 1
+    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
 
     Examples
     --------
@@ -67,14 +69,14 @@ def variable_calibration_error(
     >>> variable_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], [20, 30, 40, 50], bins=2)
     0.5
     """
-    given = Given(y_true, y_prob, sample_weight)
+    given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     columns = [given.column(each) for each in variable_columns(variable)]
     if len(columns) == 1 and strategy == "quantile" and _quick(columns[0], pair, bins):
         values = np.ascontiguousarray(columns[0].values, dtype=np.float64)
         return tally_error(quantile_tally(pair, values, int(bins), whole=columns[0].integer), norm)  # type: ignore[arg-type]
     parts = [_pooling(each, pair, bins, strategy, range) for each in columns]
-    return tally_error(mean_tally(pair, crossed(parts)), norm)
+    return tally_error(mean_tally(pair, crossed(parts)), norm) * given.scale
 
 
 def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
@@ -175,7 +177,8 @@ def variable_result(
     if along is not None:
         walked, summary = along
         ends = sorted(walked.first if math.isnan(end) else end for end in (walked.highest_at, walked.lowest_at))
-        more |= {"kuiper": walked.range, "kuiper_noise_floor": summary.noise_floor, "range": ends}
+        scale = found.noise.units.scale
+        more |= {"kuiper": walked.range * scale, "kuiper_noise_floor": summary.noise_floor * scale, "range": ends}
         more["kuiper_p_value"] = summary.p_value
         words = f"Walk along the variable: {summary.method}."
     name = f"Calibration by {' and '.join(names)}"

@@ -32,7 +32,8 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     edges = np.linspace(_LEFT + 4, _RIGHT, max(len(ranges), 1) + 1)
     middle = (edges[:-1] + edges[1:]) / 2
     low, high = ranges.observed_interval()
-    smooth = np.clip(curve.get("observed", np.empty(0)), 0.0, 1.0)
+    smooth = curve.get("observed", np.empty(0))
+    smooth = smooth if words.means() else np.clip(smooth, 0.0, 1.0)
     y = Scale(*rate_ends(ranges.predicted, ranges.observed, low, high, smooth), _FLOOR, _TOP)
     beyond = ranges.beyond(level)
     drawn = [
@@ -205,6 +206,9 @@ def _funnel(levels: Cells, size: Floats, x: Scale, y: Scale) -> Safe:
     rate = float(np.nansum(levels.predicted * weight) / weight.sum()) if weight.sum() > 0 else 0.0
     rows = np.geomspace(x.low, x.high, 60)
     half = 1.96 * np.sqrt(max(rate * (1 - rate), 0.0) / rows)
+    if words.means():  # as wide as the levels' own bands are, for their size
+        wide = marks.known(0.5 * (levels.band_high - levels.band_low) * np.sqrt(size))
+        half = (float(np.median(wide)) if wide.size else 0.0) / np.sqrt(rows)
     return marks.band(x(rows), y(-half), y(half))
 
 

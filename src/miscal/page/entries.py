@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from miscal.page.json import Columns, Floats, floats, items, mapping, read_record, text
 from miscal.page.markup import ellipsis
-from miscal.page.words import edge, finite, span
+from miscal.page.words import edge, finite, means, span
 
 #: Characters of a user's name that page and figures carry; the JSON has it whole.
 LONGEST_NAME = 160
@@ -63,7 +63,8 @@ class Cells:
 
     def observed_interval(self) -> tuple[Floats, Floats]:
         """The interval of the gap, around what happened: predicted minus the gap's bounds."""
-        return np.maximum(self.predicted - self.gap_high, 0.0), np.minimum(self.predicted - self.gap_low, 1.0)
+        low, high = self.predicted - self.gap_high, self.predicted - self.gap_low
+        return (low, high) if means() else (np.maximum(low, 0.0), np.minimum(high, 1.0))
 
     def beyond(self, level: float) -> NDArray[np.bool_]:
         """Cells beyond noise: by the adjusted p-value, else the interval of the gap, else the band."""

@@ -46,6 +46,8 @@ def _domain(bins: Cells, logit: bool) -> tuple[float, float]:
         odds = ends / (1 - ends) * [1 / 1.8, 1.8]
         return float(odds[0] / (1 + odds[0])), float(odds[1] / (1 + odds[1]))
     low, high = float(drawn.min()), float(drawn.max())
+    if words.means():
+        return nice(min(low, 0.0) if low < high / 2 else low, high)
     if high - low > 0.55:
         return 0.0, 1.0
     return max(nice(min(low, 0.0) if low < high / 2 else low, high)[0], 0.0), min(nice(low, high)[1], 1.0)
@@ -103,7 +105,7 @@ def _bars(low: Floats, high: Floats, rows: Floats, x: Scale, top: float, bottom:
     height = density / density.max() * (bottom - top) if density.max() > 0 else density
     made = []
     for i in np.flatnonzero(shown):
-        share = f"{words.count(rows[i])} rows, {words.percent(rows[i] / total, 2)}"
+        share = f"{words.count(rows[i])} rows, {words.share(rows[i] / total)}"
         said = f"Score {low[i]:.3g} to {high[i]:.3g}\n{share}"
         made.append(marks.bar(start[i], bottom - height[i], max(width[i] - 0.6, 0.4), height[i], "share", said))
     return made
@@ -173,8 +175,9 @@ def _names(predicted: float, observed: float) -> list[Safe]:
 
 def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
     """A range of rates that holds every finding's predicted, happened and interval."""
+    least, most = (-math.inf, math.inf) if words.means() else (0.0, 1.0)
     ends = [
-        min(max(rate, 0.0), 1.0)
+        min(max(rate, least), most)
         for finding in findings
         for rate in (finding.predicted, finding.observed, *(finding.predicted - end for end in finding.interval))
         if not math.isnan(rate)
@@ -182,7 +185,7 @@ def card_domain(findings: Iterable[Finding]) -> tuple[float, float]:
     if not ends:
         return 0.0, 1.0
     low, high = nice(min(ends), max(ends))
-    return max(low, 0.0), min(high, 1.0)
+    return max(low, least), min(high, most)
 
 
 def gap_by_score(score: Entry, level: float = 0.05) -> Figure:

@@ -24,7 +24,7 @@ from miscal.page.gap_figures import reliability
 from miscal.page.json import SCHEMA, Columns, floats, write_text
 from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, tag
-from miscal.page.records import Document, read_document
+from miscal.page.records import Document, in_its_words, read_document
 from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import HEADINGS, columns_of, figure, quiet, sheet
 from miscal.page.sections.findings import Closer
@@ -37,6 +37,7 @@ COLUMNS_AT = 5  # the place of that section
 _PRINTED = "On paper: the first rows of each table, the first figures, and what was open. The file itself has the rest."
 
 
+@in_its_words
 def to_html(document: object) -> str:
     """Render an audit's dictionary as one HTML page.
 
@@ -68,8 +69,9 @@ def to_html(document: object) -> str:
         ("repair", "Repair", repair.repair(audit)),
         ("clean", "Clean", closing.clean_section(audit)),
         ("too-small", "Too small", closing.too_small_section(audit)),
+        ("left-out", "Not looked at", closing.left_out_section(audit)),
         ("method", "Method", closing.method(audit)),
-        ("words", "Words", closing.definitions()),
+        ("words", "Words", closing.definitions(audit)),
     ]
     spent = sum(len(content.encode()) for _, _, content in parts)
     drawn = columns.columns(audit, FIGURE_BYTES, PAGE_BYTES - spent)
@@ -156,6 +158,7 @@ def _framed(*children: Child) -> Safe:
     return tag("div", tag("style", Safe(_style())), tag("main", *children), class_="miscal")
 
 
+@in_its_words
 def audit_html(document: object) -> str:
     """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
     audit = read_document(document)
@@ -180,7 +183,8 @@ def comparison_html(comparison: Mapping[str, Any]) -> str:
 def finding_html(finding: Finding) -> str:
     """One finding as its card."""
     audit = read_document({"schema": SCHEMA, "findings": [finding.to_dict() | {"parent": None}]})
-    return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
+    with words.showing(finding.response):
+        return _framed(tag("ol", findings.card(1, audit.findings, None, "wide", Closer(audit)), class_="cards"))
 
 
 def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> str:
@@ -190,12 +194,13 @@ def result_html(result: Mapping[str, Any], said: str, level: float = 0.05) -> st
         table |= {"label": [f"class {name}" for name in table.pop("class")], "value": table.pop("error")}
         table |= {"p_value": None, "gap": None}
     entry = read_entry({**result, "table": table}, str(result["kind"]))
-    return _framed(
-        tag("p", said),
-        quiet(str(result["method"])),
-        tag("div", _figures(entry, level), class_="pair"),
-        _cells(entry),
-    )
+    with words.showing(str(entry.settings.get("target", ""))):
+        return _framed(
+            tag("p", said),
+            quiet(str(result["method"])),
+            tag("div", _figures(entry, level), class_="pair"),
+            _cells(entry),
+        )
 
 
 def _figures(entry: Entry, level: float) -> list[Safe]:
@@ -231,6 +236,7 @@ def _cells(entry: Entry) -> Safe:
     return tag("div", sheet("Cells", columns_of(Columns(taken), *named)), more)
 
 
+@in_its_words
 def audit_text(document: object) -> str:
     """An audit in a few lines, for a prompt: the verdict, the worst places, and where the rest is."""
     audit = read_document(document)

@@ -129,6 +129,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "list[str]": lambda value: [text(item) for item in items(value)],
     "tuple[str, ...]": lambda value: tuple(raw(item) for item in items(value)),
     "tuple[float, float]": ends,
+    "tuple[float, ...]": lambda value: tuple(finite(item) for item in items(value)),
     "Mapping[str, Any]": mapping,
     "Columns": Columns,
     "object": lambda value: value,

@@ -9,7 +9,7 @@ from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
 from miscal.page.markup import clean, ellipsis
-from miscal.page.records import Document, Quiet, read_document
+from miscal.page.records import Document, Quiet, in_its_words, read_document
 from miscal.page.sections.blocks import Column
 from miscal.page.sections.closing import period_columns
 from miscal.page.sections.columns import column_list, entries
@@ -24,6 +24,7 @@ MOST_WORST = 5  # places on a model card
 MOST_PERIODS = 60
 
 
+@in_its_words
 def to_markdown(document: object) -> str:
     """Render an audit's dictionary as markdown.
 
@@ -37,8 +38,8 @@ def to_markdown(document: object) -> str:
     audit = read_document(document)
     said = verdict(audit)
     blocks = [
-        f"# {said.sentence}",
-        "\n".join(said.support),
+        f"# {spoken(said.sentence)}",
+        "\n".join(map(spoken, said.support)),
         _numbers(audit),
         _findings(audit),
         "\n".join(f"- {spoken(note)}" for note in audit.notes),
@@ -99,9 +100,9 @@ def spoken(text: object, limit: int = 600) -> str:
     Examples
     --------
     >>> spoken("From +8.3 to [x](y) *now* <i>")
-    'From +8.3 to \\[x\\](y) \\*now\\* \\<i\\>'
+    'From +8.3 to \\[x\\]\\(y) \\*now\\* \\<i\\>'
     """
-    return re.sub(r"([\\`*_\[\]<>|~$])", r"\\\1", ellipsis(clean(text), limit))
+    return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), limit))
 
 
 def _periods(audit: Document) -> str:
@@ -136,9 +137,11 @@ def _rest(audit: Document) -> str:
     small = len(audit.too_small)
     lines = [f"Tested and clean: {names}{' and more' if len(audit.clean) > MOST else ''}."] if names else []
     lines += [f"Too small to judge: {words.plural(small, 'place')}."] if small else []
-    return "\n\n".join(lines)
+    lines += ["\n".join(f"- Not looked at: {spoken(entry.words)}" for entry in audit.unseen)]
+    return "\n\n".join(line for line in lines if line)
 
 
+@in_its_words
 def to_model_card(document: object) -> str:
     """A section for a model card: the verdict, its numbers, the worst places, what was clean, how it was measured.
 
@@ -151,7 +154,7 @@ def to_model_card(document: object) -> str:
     said = verdict(audit)
     blocks = [
         "## Calibration",
-        f"**{said.sentence}** {' '.join(said.support)}",
+        f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
         _numbers(audit),
         "### Where it is wrong",
         _worst(audit.heads),
@@ -185,8 +188,11 @@ def _measured(audit: Document) -> list[str]:
     named = ", ".join(quoted(column, 60) for column in audit.probabilities)
     facts = [
         f"{words.count(audit.rows)} rows" + (f" of {quoted(audit.source, 60)}" if audit.source else ""),
-        f"outcome {quoted(audit.outcome, 60)}, probability {named}" if audit.outcome and named else "",
+        f"outcome {quoted(audit.outcome, 60)}, {'prediction' if audit.response else 'probability'} {named}"
+        if audit.outcome and named
+        else "",
         f"beyond noise: adjusted p at most {audit.level:g}, over all places that were looked at",
+        *(f"not looked at: {spoken(entry.words)}" for entry in audit.unseen),
         "every p-value assumes that the model was not trained on these rows",
         f"fingerprint of the data {quoted(audit.data['fingerprint'], 60)}" if audit.data.get("fingerprint") else "",
         f"miscal {quoted(audit.version, 20)}",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from miscal.page.json import Floats
 from miscal.page.markup import Safe, ellipsis, tag
-from miscal.page.words import MINUS
+from miscal.page.words import MINUS, means
 
 At = tuple[float, float, str]  # x, baseline, text-anchor
 Box = tuple[float, float, float, float]
@@ -269,6 +269,11 @@ def rates(ticks: Sequence[float]) -> list[str]:
     >>> rates([0.0, 0.005, 0.01]), rates([-0.2, 0.0])
     (['0%', '0.5%', '1%'], ['−20%', '0%'])
     """
+    return shares(ticks) if not means() else numbers(ticks)
+
+
+def shares(ticks: Sequence[float]) -> list[str]:
+    """Shares of rows, in percent whatever is predicted."""
     return [f"{plain(100 * tick)}%" for tick in ticks]
 
 

@@ -7,17 +7,22 @@ computed that the dictionary does not hold, apart from sums over its own tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite
+from miscal.page.words import finite, showing
+
+T = TypeVar("T")
+
+COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,25 @@ class Quiet:
     rows: float
     note: str
     reason: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was not looked at, for one reason, and how to ask for it."""
+
+    what: str
+    count: int
+    reason: str
+    ask: str
+    where: list[str]
+
+    @property
+    def words(self) -> str:
+        """In one sentence: how many, why, and how to ask for them."""
+        more = f" and {self.count - NAMED:,} more" if self.count > NAMED else ""
+        named = f"{', '.join(self.where[:NAMED])}{more}"
+        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} of {named}"
+        return f"{many}, because {self.reason}. To ask for it: {self.ask}."
 
 
 @dataclass(frozen=True)
@@ -120,6 +144,7 @@ class Document:
     notes: list[str]
     clean: list[Quiet]
     too_small: list[Quiet]
+    left_out: list[LeftOut]
     sections: Mapping[str, list[Entry]]
     comparison: Compared | None
     repaired: Repaired | None
@@ -143,6 +168,11 @@ class Document:
         return text(self.data.get("outcome"))
 
     @property
+    def response(self) -> str:
+        """Whether amounts ("real") or numbers ("count") are predicted; empty for events."""
+        return text(self.data.get("response"))
+
+    @property
     def probabilities(self) -> list[str]:
         """The columns of probabilities, one or one a class."""
         listed, one = self.data.get("probability_columns"), self.data.get("probability")
@@ -157,6 +187,11 @@ class Document:
     def heads(self) -> list[Finding]:
         """Those beyond noise that no other explains."""
         return self.findings
+
+    @property
+    def unseen(self) -> list[LeftOut]:
+        """What the search did not look at; columns set aside are listed where nothing was judged."""
+        return [entry for entry in self.left_out if entry.what != "columns"]
 
     @property
     def explained(self) -> int:
@@ -214,6 +249,7 @@ READERS |= {
     "list[Quiet]": lambda value: [
         read_record(Quiet, item if isinstance(item, Mapping) else {"where": item}) for item in items(value)
     ],
+    "list[LeftOut]": lambda value: [read_record(LeftOut, item) for item in items(value)],
     "list[Mended]": lambda value: [read_record(Mended, item) for item in items(value)],
     "Mapping[str, Measure]": _measures,
     "Mapping[str, list[Entry]]": lambda value: {
@@ -225,6 +261,18 @@ READERS |= {
     "Compared | None": lambda value: read_record(Compared, {"cells": True, **mapping(value)}) if value else None,
     "Repaired | None": lambda value: value,
 }
+
+
+def in_its_words(render: Callable[..., T]) -> Callable[..., T]:
+    """Let a function of a document write rates as what they are: percent of events, or means."""
+
+    @wraps(render)
+    def rendered(document: Any, *others: Any, **options: Any) -> T:
+        about = document.data if isinstance(document, Document) else mapping(mapping(document).get("data"))
+        with showing(str(about.get("response", ""))):
+            return render(document, *others, **options)
+
+    return rendered
 
 
 def read_document(document: object) -> Document:

@@ -104,7 +104,7 @@ def _of_those(place: Finding) -> str:
 
 def _unknown(gap: Measure) -> tuple[str, ...]:
     """Where nothing is beyond noise because the rows are few: how far off the average may still be."""
-    if not gap.high - gap.low > 2 * COARSE:
+    if words.means() or not gap.high - gap.low > 2 * COARSE:
         return ()
     spread = words.interval(gap.low, gap.high, words.points)
     return (f"The rows are too few to say much: the gap over all of them may be anything from {spread}.",)

@@ -39,6 +39,7 @@ class _Unit(NamedTuple):
 
 
 _SHARE = _Unit("Predicted minus happened, so far (share of the rows)", "all rows", marks.rates, words.percent)
+_MEAN = _Unit("Predicted minus happened, so far (mean over all rows)", "a mean", marks.rates, words.percent)
 _DEVIATIONS = _Unit(
     "Predicted minus happened, so far (deviations of noise)", "noise's standard deviation", marks.numbers, words.number
 )
@@ -56,7 +57,7 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
-    unit = _SHARE
+    unit = _MEAN if words.means() else _SHARE
     if reach is not None and walk.deviation > 0:
         unit, walk = _DEVIATIONS, _scaled(walk)
     else:
@@ -71,7 +72,7 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
         marks.line(x(walk.share), y(walk.total), "walk"),
         *_bracket(walk, x, y, unit),
         *_stops(walk, x, y, unit),
-        marks.bottom(x, _BOTTOM, "Rows ordered from the lowest score to the highest"),
+        marks.bottom(x, _BOTTOM, "Rows ordered from the lowest score to the highest", marks.shares),
     ]
     description = (
         f"The running total moves between {unit.write(walk.bottom)} and {unit.write(walk.top)} of {unit.of} and "
@@ -115,8 +116,8 @@ def _stops(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
         share, score, total = walk.share[i], walk.score[i], walk.total[i]
         upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
         more = "more predicted than happened" if total >= 0 else "more happened than predicted"
-        size = f"{unit.write(abs(total))} {'of all rows' if unit is _SHARE else 'deviations'}"
-        said = f"Lowest {words.percent(share, 2)} of scores{upto}\n{size} {more}"
+        of = {_SHARE: " of all rows", _DEVIATIONS: " deviations"}.get(unit, " on average")
+        said = f"Lowest {words.share(share)} of scores{upto}\n{unit.write(abs(total))}{of} {more}"
         drawn.append(marks.point(x.at(share), y.at(total), "ghost", said, 3.5))
     return drawn
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,8 +72,60 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
     return _signed(f"{abs(size):,.{min(_decimals(abs(size), digits), 8)}f}", size < 0, sign)
 
 
+_MEANS: ContextVar[bool] = ContextVar("means", default=False)
+
+
+@contextmanager
+def showing(response: str) -> Iterator[None]:
+    """Write rates and gaps as the numbers they are while what is shown is no event.
+
+    Examples
+    --------
+    >>> with showing("count"):
+    ...     percent(0.2412), points(-0.0004)
+    ('0.241', '−0.00040')
+    """
+    token = _MEANS.set(response in ("real", "count"))
+    try:
+        yield
+    finally:
+        _MEANS.reset(token)
+
+
+def means() -> bool:
+    """Whether what is shown is no event."""
+    return _MEANS.get()
+
+
+def mean(value: object) -> str:
+    """Write a mean that is no probability.
+
+    Examples
+    --------
+    >>> mean(0.0912), mean(12345.6)
+    ('0.0912', '12,346')
+    """
+    return number(value)
+
+
+def means_off(value: object, noun: str = "") -> str:
+    """Say how much more happened than was predicted, in all.
+
+    Examples
+    --------
+    >>> means_off(-312.2, "claims"), means_off(12.0)
+    ('312 claims more than predicted', '12 less than predicted')
+    """
+    off = finite(value)
+    if math.isnan(off):
+        return NOTHING
+    size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
+    less = "fewer" if noun else "less"
+    return f"{size}{f' {noun}' if noun else ''} {less if off >= 0 else 'more'} than predicted"
+
+
 def percent(value: object, digits: int = 3) -> str:
-    """Write a rate as a percentage.
+    """Write a rate as a percentage; a mean that is no probability as it is (`showing`).
 
     Examples
     --------
@@ -81,9 +135,23 @@ def percent(value: object, digits: int = 3) -> str:
     rate = finite(value)
     if math.isnan(rate):
         return NOTHING
+    if means():
+        return number(rate, digits)
     size = abs(rate) * 100
     places = min(_decimals(size, digits if size >= 1 else digits - 1), 8)
     return _signed(f"{size:.{places}f}%", rate < 0, False)
+
+
+def share(value: object) -> str:
+    """Write a share of rows as a percentage, whatever is predicted.
+
+    Examples
+    --------
+    >>> share(0.25)
+    '25%'
+    """
+    with showing(""):
+        return percent(value, 2)
 
 
 def points(value: object) -> str:
@@ -97,6 +165,8 @@ def points(value: object) -> str:
     gap = finite(value)
     if math.isnan(gap):
         return NOTHING
+    if means():
+        return number(gap, 2, sign=True)
     size = abs(gap) * 100
     return _signed(f"{size:.{min(max(_decimals(size, 2), 0), 6)}f}", gap < 0, True) + " points"
 
@@ -181,6 +251,8 @@ def events_off(value: object) -> str:
     off = finite(value)
     if math.isnan(off):
         return NOTHING
+    if means():
+        return means_off(off)
     size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
     return f"{size} more predicted than happened" if off >= 0 else f"{size} more happened than predicted"
 
@@ -276,7 +348,7 @@ def step_words(step: Mapping[str, Any], every: str) -> str:
         f"{start} {what}: {percent(step['predicted_before'])} predicted and "
         f"{percent(step['observed_before'])} happened before, {percent(step['predicted'])} predicted and "
         f"{percent(step['observed'])} happened after. The gap went from {before} to "
-        f"{after} points, by {change} ({low} to {high}); {_p(p)}."
+        f"{after}{'' if means() else ' points'}, by {change} ({low} to {high}); {_p(p)}."
     )
 
 
@@ -290,9 +362,10 @@ def signed_points(gaps: list[float]) -> list[str]:
     >>> signed_points([0.121, -0.00004, 0.05]), signed_points([0.0012, -0.0004])
     (['+12.1', '0.0', '+5.0'], ['+0.12', '−0.04'])
     """
-    largest = max((100 * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
-    places = max(1, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
-    made = [f"{100 * gap:+.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
+    times = 1 if means() else 100
+    largest = max((times * abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
+    places = max(1 if times > 1 or largest < 10 else 0, 1 - math.floor(math.log10(largest))) if largest > 0 else 1
+    made = [f"{times * gap:+,.{places}f}" if math.isfinite(gap) else NOTHING for gap in gaps]
     return [text[1:] if text.strip("+-0.") == "" else text.replace("-", MINUS) for text in made]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
-from miscal.inference.sums import Floats
+from miscal.inference.sums import Floats, Sums
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CELLS = 32  # of the score, of about equal weight
 MOST_CELLS = 1 << 20  # of place and score; beyond, only places that have enough rows to be tested
-SUMS = ("rows", "weight", "predicted", "observed", "variance")
+SUMS = ("rows", "weight", "predicted", "observed", "noise", "usual")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +41,22 @@ class ScoreGrid:
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Sums of places in cells of the score, arrays (..., cells of the score); the variance is that of Σw(y - p)."""
+    """Sums of places in cells of the score, arrays (..., cells of the score).
+
+    noise : variance of Σw(y - p);  usual : its least, where outcomes are no events, else 0
+    """
 
     rows: Floats
     weight: Floats
     predicted: Floats
     observed: Floats
-    variance: Floats
+    noise: Floats
+    usual: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of Σw(y - p)."""
+        return np.maximum(self.noise, self.usual)
 
     @property
     def off(self) -> Floats:
@@ -95,21 +104,23 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
         noise = made.residual2 if rows.noise.null == "residual" else made.variance
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
         noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
-    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread)))
+    spread = rows.noise.spread
+    usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made)) * rows.spread
+    return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
 
 
 def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> tuple[Along, Along]:
     """How cells of a group err along the score, as predicted and beyond the score; `cells` picks some of them."""
     if group.along is not None:
         return group.along if cells is None else _picked(group.along, cells)
-    codes = group.codes()
+    codes, count = group.codes(), group.count
     if cells is not None:
-        table = np.full(group.count, cells.size)
+        table = np.full(count + 1, cells.size)
         table[cells] = np.arange(cells.size)
-        codes = table[codes]
-    count = group.count if cells is None else cells.size + 1
-    both = along_of(rows.raw, rows, codes, count), along_of(rows.beyond, rows, codes, count)
-    return both if cells is None else _picked(both, np.arange(cells.size))
+        codes, count = table[codes], cells.size
+    rest = group.some or cells is not None  # rows in no cell that is asked for
+    both = along_of(rows.raw, rows, codes, count + rest), along_of(rows.beyond, rows, codes, count + rest)
+    return _picked(both, np.arange(count)) if rest else both
 
 
 def _picked(both: tuple[Along, Along], cells: np.ndarray) -> tuple[Along, Along]:
@@ -128,7 +139,7 @@ def tested(along: Along, rows: Rows) -> Shape:
     """The test of places, NaN where too few events are expected on either side."""
     found = along.test
     weight = np.maximum(along.weight.sum(axis=-1), 1e-300)
-    rate = along.predicted.sum(axis=-1) / weight
+    rate = along.predicted.sum(axis=-1) / weight if rows.noise.binary else 0.5
     enough = along.rows.sum(axis=-1) * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
 
@@ -143,16 +154,13 @@ def of_box(along: Along, group: Group, box: Box) -> Along:
     return along.map(inside)
 
 
-def boxed(along: Along, shape: Sequence[int], insides: Sequence[np.ndarray]) -> Along:
-    """The sums of every box: `insides` says for each axis which of its cells each stretch holds."""
-
-    def joined(values: Floats) -> Floats:
-        known = values.reshape(*shape, values.shape[-1])[tuple(slice(0, one.shape[1]) for one in insides)]
-        for axis, one in enumerate(insides):
-            known = np.moveaxis(np.tensordot(one, known, axes=(1, axis)), 0, axis)
-        return known
-
-    return along.map(joined)
+def over_stretches(values: Floats, insides: Sequence[np.ndarray | None]) -> Floats:
+    """Sums over the stretches of each of the first axes: `insides` says which cells each stretch holds, None: one."""
+    for axis, inside in enumerate(insides):
+        if inside is not None:
+            known = values[(slice(None),) * axis + (slice(0, inside.shape[1]),)]
+            values = np.moveaxis(np.tensordot(inside, known, axes=(1, axis)), 0, axis)
+    return values
 
 
 def clustered_p(rows: Rows, pair: Pair, members: np.ndarray, along: Along) -> float:

@@ -13,9 +13,10 @@ from operator import attrgetter
 import numpy as np
 
 from miscal.auditing.findings import Finding
+from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.overlap import overlap_of
+from miscal.auditing.search.overlap import certain_share, overlap_of
 from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
 from miscal.auditing.search.shapes import mark_whole, see_along
 from miscal.auditing.search.telling import finding
@@ -24,6 +25,7 @@ from miscal.inference.shape import form_of, normal_z, shape_test
 
 NEARLY = 0.3  # bounds above this share of the best compete for explaining the same rows
 SHARED = 0.5  # places that share this part of the smaller one's weight are about the same rows
+MOST_DECIDED = 3  # places that one row decides, which are mentioned: most are the same row again
 MOST = 40  # places taken; what is left is counted
 INSIDE = 0.5  # of a place that a simpler one must hold
 CLEARLY = 1.1  # times the bound of a simpler place, from which a combination is worth its further column
@@ -131,6 +133,9 @@ class Explainer:
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
+        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests.level)
+        if place.deciding is not None:
+            return None
         self._measure(place, left)
         return place
 
@@ -219,7 +224,8 @@ class Explainer:
         """Take the gaps of a place out of its rows; places that are not off any more may be explained by it.
 
         Explained is what lies in it by at least half of its own rows, erred the same way, and does not once this place
-        alone is put right; what it takes several places to explain is listed under none.
+        alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
+        rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
         overlap = overlap_of(self.rows, place)
         weight = place.raw.weight
@@ -236,6 +242,7 @@ class Explainer:
             if other is place or other.key == place.key:
                 continue
             was, shared = self._still_off(other), overlap.weight(other)
+            shared = shared * certain_share(self.rows, other, float(shared.sum()))
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
@@ -279,7 +286,8 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     _add_extremes(looked, tests, taken, ordered)
-    return ordered
+    decided = sorted(looked.decided, key=lambda place: place.adjusted)[:MOST_DECIDED]
+    return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in decided]
 
 
 def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], ordered: Ordered) -> None:
@@ -323,6 +331,10 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     if not place.adjusted <= tests.level:
         return []
     mark_whole(tests, place, looked.rows)
+    mark_decided([place], looked.rows, tests.level)
+    if place.deciding is not None:
+        looked.decided.append(place)
+        return []
     return [place]
 
 

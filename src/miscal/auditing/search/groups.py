@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, ScoreGrid
+from miscal.auditing.search.along import Along, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
@@ -24,6 +25,7 @@ Box = tuple[tuple[int, int], ...]
 CLUSTER_SCREEN = 0.2  # cells less suspect than this by rows need no exact sum over clusters
 WHOLE = 0.6  # a place with more of the noise than this is the whole table, or its complement says it better
 EVERY = slice(None)
+LARGE = "large fields"  # the family of pairs of which not all levels are crossed
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,7 @@ class Rows:
     spread : variance of sums over clusters relative to that over rows, at least 1
     scale : how many rows of the table each row stands for; 1 unless they are a sample
     grid : cells of the score, along which every place is tested too; None where sums do not tell them
+    lookup : finds the largest residuals of conjunctions among rows that are not all here
     """
 
     raw: Pair
@@ -42,6 +45,18 @@ class Rows:
     spread: float = 1.0
     scale: float = 1.0
     grid: ScoreGrid | None = None
+    lookup: Callable[[Sequence[Conjunction]], np.ndarray] | None = None
+
+    def largest(self, places: Sequence[Any]) -> np.ndarray:
+        """Weight, prediction and outcome of the row with the largest residual of each place, (places, 3)."""
+        if self.lookup is not None:
+            return self.lookup([place.conjunction for place in places])
+        first, made = self.raw.first, []
+        for members in (place.rows for place in places):
+            weight = np.ones(members.size) if first is None else first[members]
+            values = np.stack([weight, self.raw.predicted[members], self.raw.observed[members]])
+            made.append(values[:, int(np.argmax(np.abs(weight * (values[2] - values[1]))))])
+        return np.array(made)
 
     @property
     def sample(self) -> bool:
@@ -65,8 +80,11 @@ class Rows:
         return np.full(self.raw.rows, self.scale) if first is None else first * self.scale
 
     def variance(self, sums: Sums) -> Floats:
-        """Variance of Σw(y - p) in each cell."""
-        return np.asarray((sums.residual2 if self.noise.null == "residual" else sums.variance) * self.spread)
+        """Variance of Σw(y - p) in each cell; of outcomes that are no events at least what is usual."""
+        own = sums.residual2 if self.noise.null == "residual" else sums.variance
+        if self.noise.spread is not None:
+            own = np.maximum(own, self.noise.spread.floor(sums))
+        return np.asarray(own * self.spread)
 
     def p_values(self, sums: Sums) -> Floats:
         """P-values from sums alone; with clusters only a first look, see `exact_p`."""
@@ -75,8 +93,8 @@ class Rows:
             self._spread_out(sums),
             weighted=self.raw.weight is not None,
             null=noise.null,
-            outcome_weights=noise.outcome_weights or not self.raw.binary,
-            response="binary" if self.raw.binary else "real",
+            outcome_weights=noise.outcome_weights,
+            response="binary" if noise.binary else "real",
         )
         return found.p_value
 
@@ -93,12 +111,15 @@ class Rows:
         """Interval of the gap of one cell, simultaneous over so many tests."""
         low, high = cell_gap_intervals(
             self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
-            null=self.noise.null,
+            null=self.noise.null, model_variance=not self.noise.binary,
         )  # fmt: skip
         return float(low[0]), float(high[0])
 
     def _spread_out(self, sums: Sums) -> Sums:
-        """Sums whose squared residuals are as large as clusters make them."""
+        """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
+        if self.noise.spread is not None:
+            sums = self.noise.spread.sums(sums)
+            sums = replace(sums, variance=sums.variance * self.spread)
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
 
@@ -153,6 +174,11 @@ class Group:
         return [part.count for part in self.parts]
 
     @property
+    def some(self) -> bool:
+        """Whether some rows are in none of its cells; their code is `count`."""
+        return any(part.some for part in self.parts)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
         return tuple(part.name for part in self.parts)
@@ -198,12 +224,22 @@ class Group:
         return raw, beyond
 
 
+def family_of(parts: Sequence[Part]) -> str:
+    """The family in which a pair is tested: large fields have a share of the level of their own."""
+    if any(part.some for part in parts):
+        return LARGE
+    return "pairs" if any(part.edges is None for part in parts) else "regions"
+
+
 def crossed_codes(parts: Sequence[Part], rows: np.ndarray | slice = EVERY) -> np.ndarray:
-    """The cell of rows in all combinations of the cells of parts."""
+    """The cell of rows in all combinations of the cells of parts; the number of cells for those in none."""
     codes = parts[0].codes[rows].astype(np.int64)
     for part in parts[1:]:
         codes *= part.count
         codes += part.codes[rows]
+    for part in parts:
+        if part.some:
+            codes[part.codes[rows] == part.count] = math.prod(one.count for one in parts)
     return codes
 
 
@@ -211,8 +247,9 @@ def group_of(parts: Sequence[Part], kind: str, rows: Rows, p_value: Floats | Non
     """Tally the cells of a column, or of columns crossed."""
     codes = parts[0].codes if len(parts) == 1 else crossed_codes(parts)
     codes = codes.astype(np.int16) if codes.dtype == np.int8 else codes  # kept in one byte, added in two
-    pooling = LevelPooling(codes, Levels(("",) * int(np.prod([part.count for part in parts]))))
-    raw, beyond = (Sums.of(tally(pair, pooling)) for pair in (rows.raw, rows.beyond))
+    count = math.prod(part.count for part in parts)
+    pooling = LevelPooling(codes, Levels(("",) * (count + any(part.some for part in parts))))
+    raw, beyond = (Sums.of(tally(pair, pooling)).map(lambda each: each[:count]) for pair in (rows.raw, rows.beyond))
     return Group(tuple(parts), kind, raw, beyond, rows.p_values(raw) if p_value is None else p_value)
 
 
@@ -243,11 +280,11 @@ class Best(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """The stretches of a column's cells: first and last cell of each, and which cells it holds."""
+    """The stretches of a column's cells: first and last cell of each, and which cells it holds, None for one."""
 
     first: np.ndarray
     last: np.ndarray
-    inside: np.ndarray
+    inside: np.ndarray | None = None
 
 
 def stretches(cells: int) -> int:
@@ -263,7 +300,7 @@ def _stretches(cells: int) -> _Axis:
 
 
 def _single(cells: int) -> _Axis:
-    return _Axis(np.arange(cells), np.arange(cells), np.eye(cells))
+    return _Axis(np.arange(cells), np.arange(cells))
 
 
 def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
@@ -277,8 +314,7 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
     axes = axes_of(ordered, off.shape)
     if any(axis.first.size == 0 for axis in axes) or total <= 0:
         return []
-    known = tuple(slice(0, axis.inside.shape[1]) for axis in axes)
-    moved, spread = (_boxed(values[known], axes) for values in (off, variance))
+    moved, spread = (over_stretches(values, [axis.inside for axis in axes]) for values in (off, variance))
     possible = (spread > 0) & partial_boxes(axes, ordered)
     if beyond:
         possible &= spread < WHOLE * total
@@ -295,14 +331,10 @@ def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
 def partial_boxes(axes: Sequence[_Axis], ordered: Sequence[int]) -> np.ndarray:
     """Which boxes leave something out along every axis: all of one is the whole table, or the other column alone."""
     part = [
-        axis.inside.min(axis=1) < 1.0 if known else axis.first >= 0 for axis, known in zip(axes, ordered, strict=True)
+        (axis.first > 0) | (axis.last < known - 1) if known else axis.first >= 0
+        for axis, known in zip(axes, ordered, strict=True)
     ]
     return part[0] if len(part) == 1 else np.outer(*part)
-
-
-def _boxed(values: Floats, axes: Sequence[_Axis]) -> Floats:
-    made = axes[0].inside @ values
-    return np.asarray(made if len(axes) == 1 else made @ axes[1].inside.T)
 
 
 def picked(z: Floats, axes: Sequence[_Axis], ordered: Sequence[int]) -> list[Best]:

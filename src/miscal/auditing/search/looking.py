@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.search.along import CELLS, Along, along_of, along_of_tally, alongs, score_grid, tested
+from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.extremes import extreme_places, fine_sums
-from miscal.auditing.search.groups import Group, Rows, cluster_spread, group_of, sums_of
-from miscal.auditing.search.parts import MOST_LEVELS_CROSSED, Part, coarse_part, fine_part, month_edges
+from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
+from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
 from miscal.auditing.search.shapes import add_shapes, mark_tests, see_along
 from miscal.data.columns import Column
@@ -35,17 +36,13 @@ from miscal.pooling.columns import range_pooling
 from miscal.results import Result
 
 Say = Callable[[str], None]
-SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
-SAME = 0.6  # share of its information that a column may have in common with another
 RANGES = 10  # of a variable, where it is shown
-MOST_CELLS = 3000  # combinations of one pair
 MOST_ROWS = 100_000  # a curve of sixty points is not read more finely than this many rows show it
 POINTS, LEAST_POINTS = 58, 12  # of a curve; with fewer the ranges say it all
 SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve can follow the dots
 LEAST_ROWS = 100
 KEPT = 1 << 16  # cells of a column and the score that are kept
 ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
-PAIRS = {"quick": 0, "normal": 200, "deep": 2000}
 
 
 @dataclass(frozen=True)
@@ -73,9 +70,10 @@ class Looked:
     searched : families whose p-values are those of their whole search: how many places, and the worst of them
     whole, bent : all rows, by their walk and by their walk less its drift
     all : sums of the whole table, as predicted and beyond the score, where its rows are not all here
-    left : places still off when the list of findings was stopped
+    left : places still off when the list of findings was stopped;  decided : places that one row decides
     scores, extremes : sums in the cells of the fine grid of scores, and what was tested at both ends of it
     column : the column that holds the very score, if one does
+    left_out : what was not looked at, by its kind, the reason and how to ask for it
     """
 
     target: str | int
@@ -92,9 +90,15 @@ class Looked:
     further: list[Result] = field(default_factory=list)
     all: tuple[Sums, Sums] | None = None
     left: int = 0
+    decided: list[Place] = field(default_factory=list)
     scores: Sums | None = None
     extremes: list[Place] = field(default_factory=list)
     column: str | None = None
+    left_out: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+
+    def leave_out(self, what: str, where: str, reason: str, ask: str) -> None:
+        """Note what is not looked at, why, and how to ask for it."""
+        self.left_out.setdefault((what, reason, ask), []).append(where)
 
     @property
     def groups(self) -> list[Group]:
@@ -208,47 +212,6 @@ def suspicion(result: Result, group: Group) -> float:
     return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
-def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
-    """Cross the columns of which one is suspect by itself; pairs left out are counted as if they were tested."""
-    weight, most = looked.rows.weight, PAIRS[wanted.effort]
-    small = [
-        (coarse_part(group.parts[0], weight), suspicion(result, group), group)
-        for _, result, group in looked.columns
-        if group.ordered or group.count <= MOST_LEVELS_CROSSED
-    ]
-    pairs = [
-        (min(one[1], two[1]), one[1] + two[1], one, two)
-        for one, two in combinations(small, 2)
-        if one[0].count * two[0].count <= MOST_CELLS
-    ]
-    pairs.sort(key=lambda entry: entry[:2])
-    done, total = 0, sum(1 for entry in pairs if entry[0] <= SUSPECT)
-    for least, _, one, two in pairs:
-        if least > SUSPECT or done >= most:
-            looked.skipped.append(pair_tests(one[0], two[0]))
-            continue
-        done += 1
-        if done % 10 == 1:
-            say(f"pairs of columns, {done} of {min(total, most)}")
-        group = group_of([one[0], two[0]], "subpopulation", looked.rows)
-        if not _one_tells_the_other(group):
-            looked.pairs.append(group)
-
-
-def pair_tests(one: Part, two: Part) -> tuple[str, int]:
-    """The family of a pair of columns, and how many tests it makes: a box in the plane of two variables is one."""
-    levels = [part.count for part in (one, two) if part.edges is None]
-    return ("pairs", int(np.prod(levels))) if levels else ("regions", 1)
-
-
-def _one_tells_the_other(group: Group) -> bool:
-    """Whether two columns are much the same (a date and its month): crossing them makes no new places."""
-    joint = group.raw.weight.reshape(group.shape) / group.raw.weight.sum()
-    own = [-float(np.sum(m * np.log(np.where(m > 0, m, 1.0)))) for m in (joint.sum(0), joint.sum(1))]
-    both = -float(np.sum(joint * np.log(np.where(joint > 0, joint, 1.0))))
-    return own[0] + own[1] - both > SAME * min(own)
-
-
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
     family = "columns"
@@ -277,15 +240,14 @@ def judge_searches(looked: Looked, tests: Multiplicity) -> None:
     """Test the cells of all pairs, and take over what was found by searches with noise of their own."""
     for family, number in looked.skipped:
         tests.families[family].skip(number)
-    kinds: tuple[list[Group], ...] = ([], [], [])
+    families: defaultdict[str, tuple[list[Group], ...]] = defaultdict(lambda: ([], []))
     for group in looked.pairs:
-        kinds[sum(part.edges is not None for part in group.parts)].append(group)
-    tests.leave_out(kinds[0], looked.rows)
-    looked.places += tests.add_cells(kinds[0], looked.rows, "pairs")
-    looked.places += tests.add_boxes(kinds[1], looked.rows, "pairs")
-    looked.places += tests.add_boxes(kinds[2], looked.rows, "regions")
-    looked.places += add_shapes(tests, [*kinds[0], *kinds[1]], looked.rows, "pairs")
-    looked.places += add_shapes(tests, kinds[2], looked.rows, "regions")
+        families[family_of(group.parts)][any(part.edges is not None for part in group.parts)].append(group)
+    for family, (plain, ordered) in families.items():
+        tests.leave_out(plain, looked.rows)
+        looked.places += tests.add_cells(plain, looked.rows, family)
+        looked.places += tests.add_boxes(ordered, looked.rows, family)
+        looked.places += add_shapes(tests, [*plain, *ordered], looked.rows, family)
     for family, (size, places) in looked.searched.items():
         tests.families[family] = Family(size, searched=places)
         looked.places += places
@@ -337,7 +299,9 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     see_along(real, looked.rows)
     for place in real:
         mark_tests(tests, place, looked.rows, looked.total)
-    return real
+    mark_decided(real, looked.rows, tests.level)
+    looked.decided = [place for place in real if place.deciding is not None]
+    return [place for place in real if place.deciding is None]
 
 
 def curve_rows(rows: int, random_state: int) -> np.ndarray | None:

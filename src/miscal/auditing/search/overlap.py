@@ -58,8 +58,9 @@ class Overlap:
         """Shared weight of every cell of a group and of the score."""
         if self.last is None or self.last[0] != id(group):
             codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
-            shape = group.count, self.cells_of_score
-            self.last = id(group), np.bincount(codes, self.own, shape[0] * shape[1]).reshape(shape)
+            room = (group.count + group.some) * self.cells_of_score
+            counted = np.bincount(codes, self.own, room)
+            self.last = id(group), counted.reshape(-1, self.cells_of_score)[: group.count]
         return self.last[1]
 
     def weight(self, place: Place) -> np.ndarray:
@@ -75,3 +76,16 @@ class Overlap:
         shared = place.rows[self.inside[place.rows]]
         scores = np.zeros(shared.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[shared]
         return np.bincount(scores, None if self.rows.weight is None else self.rows.weight[shared], self.cells_of_score)
+
+
+def certain_share(rows: Rows, place: Place, shared: float) -> float:
+    """How much of the weight that a place seems to share is certain: all of it, unless few rows of a sample show it.
+
+    The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
+    """
+    if not rows.sample or math.isnan(rows.scale) or shared <= 0.0:
+        return 1.0
+    share, seen = min(shared / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
+    middle = (share * seen + 2.0) / (seen + 4.0)
+    low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
+    return min(max(low / share, 0.0), 1.0)

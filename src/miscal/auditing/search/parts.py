@@ -15,18 +15,21 @@ FINE = 30  # ranges among which the stretch of a variable that errs is looked fo
 COARSE = 10  # ranges of a variable when it is crossed with another column
 MOST_PERIODS = 1_200  # a hundred years of months
 MANY_DAYS = 62  # more days than this are looked at by week, more weeks than that by month
-MOST_LEVELS_CROSSED = 150
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One column as cells: ranges in order (with their edges) or levels, then missing values if there are any."""
+    """One column as cells: ranges in order (with their edges) or levels, then missing values if there are any.
+
+    some : not all levels have a cell; rows of the others are in none, which the code `count` says
+    """
 
     column: Column
     codes: np.ndarray
     labels: tuple[str, ...] = ()
     edges: np.ndarray | None = None
     missing: bool = False
+    some: bool = False
 
     @property
     def name(self) -> str:
@@ -103,6 +106,16 @@ def coarse_part(part: Part, weight: np.ndarray | None = None) -> Part:
     edges = np.append(part.edges[starts], part.edges[-1])
     table = np.append(group, group[-1] + 1).astype(np.int8)
     return Part(part.column, table[part.codes], (), edges, part.missing)
+
+
+def some_levels(part: Part, chosen: np.ndarray) -> Part:
+    """The same field with some of its levels alone."""
+    table = np.full(part.count, chosen.size + part.missing)
+    table[chosen] = np.arange(chosen.size)
+    if part.missing:
+        table[part.known] = chosen.size
+    labels = tuple(part.labels[cell] for cell in chosen.tolist())
+    return Part(part.column, _small(table[part.codes], chosen.size + 2), labels, None, part.missing, some=True)
 
 
 def monday(day: Any) -> Any:

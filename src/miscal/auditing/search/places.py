@@ -61,6 +61,7 @@ class Place:
     along : its sums along the score, as predicted and beyond the score; None where those are not known
     average, shape : whether its average, and its walk along the score, are beyond noise
     start, left : its error in each cell of the score, and what is left of it once others were put right
+    deciding : prediction and outcome of the one row without which it is within noise, where there is one
     deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
     """
 
@@ -81,6 +82,7 @@ class Place:
     deviation: float = math.nan
     bound: bool = False
     bent: float = 0.0
+    deciding: tuple[float, float] | None = None
 
     @property
     def plain_z(self) -> float:
@@ -143,7 +145,7 @@ class Family:
 
     def adjust(self, factor: int) -> None:
         """Adjust the p-values of all places, among so many families."""
-        adjusted = np.minimum(1.0, holm(np.array(self.p_values + [1.0] * self.skipped)) * factor)
+        adjusted = np.minimum(1.0, holm(np.array(self.p_values), self.skipped) * factor)
         for i, place in self.places.items():
             place.adjusted = float(adjusted[i])
         for place in self.searched or ():

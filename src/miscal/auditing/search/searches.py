@@ -16,9 +16,10 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
-from miscal.inference.subpopulation import scaled_errors
+from miscal.inference.subpopulation import no_quieter, scaled_errors
 from miscal.metrics.neighbourhood import by_neighbourhood
-from miscal.metrics.subpopulation import by_subpopulation, subpopulation_curve
+from miscal.metrics.score import in_units
+from miscal.metrics.subpopulation import by_subpopulation, judged_from, subpopulation_curve
 from miscal.metrics.subpopulation_errors import Asked, Kept
 from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions
@@ -41,18 +42,33 @@ MOST_PAIRS = 15
 GRID = 24
 BOXES = 1000  # boxes in a plane that do not share most of their rows, roughly: what having searched it costs
 MOST_MAPPED = 200_000
+MANY_LEVELS = f"fields of more than {MOST_LEVELS} levels are combined in pairs alone"
+GROUP_LEVELS = f"audit a column that joins its levels into at most {MOST_LEVELS}"
+MORE_SUSPECT = "as many columns are combined as effort and rows allow, and others are more suspect alone"
+FEWER = "--by with fewer columns"
+MANY_PAIRS = f"{MOST_PAIRS} pairs of numbers are mapped, and the others are more suspect alone"
+SAMPLE_ROWS = "audit a sample of the rows"
+MANY_MAPPED = f"there are more than {MOST_MAPPED:,} rows"
 SEVERAL = 3  # pairs for which 999 simulations can be significant; more pairs get more
 WHOLE_SCORE = (0.0, 1.0)
 
 
 def look_at_subpopulations(predictions: Predictions, looked: Looked, wanted: Wanted, say: Say) -> None:
     """Search conjunctions; where some columns had to be left out, those are counted as if they had been tested."""
-    fit = [(suspicion(r, g), c) for c, r, g in looked.columns if g.ordered or len(c.levels) <= MOST_LEVELS]
+    fit = []
+    for column, own, group in looked.columns:
+        if group.ordered or len(column.levels) <= MOST_LEVELS:
+            fit.append((suspicion(own, group), column))
+        else:
+            looked.leave_out("subpopulations", column.name, MANY_LEVELS, GROUP_LEVELS)
     if len(fit) < 2:
         return
     say("subpopulations")
     widest = WIDEST[wanted.effort] if predictions.rows <= MANY_ROWS else NARROW
-    chosen = [column for _, column in sorted(fit, key=lambda entry: entry[0])[:widest]]
+    ranked = [column for _, column in sorted(fit, key=lambda entry: entry[0])]
+    chosen = ranked[:widest]
+    for column in ranked[widest:]:
+        looked.leave_out("subpopulations", column.name, MORE_SUSPECT, FEWER)
     names = [column.name for column, _, _ in looked.columns if any(column is one for one in chosen)]
     rows = predictions.rows
     partitions = sum(math.comb(len(names), depth) for depth in range(1, DEPTH + 1))
@@ -78,10 +94,12 @@ class _Seen:
 
     def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
         self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
-        seed = int(result.settings["random_state"])
-        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, LEAST, INFORMATION, seed, naming=True)
-        self.found = asked.search(self.rows, Conjunctions(DEPTH, HALVES))
-        self.order = np.argsort(-scaled_errors(self.found.stats, "range"), kind="stable")
+        seed, spread = int(result.settings["random_state"]), looked.rows.noise.spread
+        least, information = judged_from(LEAST, INFORMATION, binary=spread is None)
+        asked = Asked(predictions.columns, names, Kept(predictions.rows), None, least, information, seed, naming=True)
+        self.found, self.units = asked.search(self.rows, Conjunctions(DEPTH, HALVES)), looked.rows.noise.units
+        stats = self.found.stats if spread is None else no_quieter(self.rows, self.found, spread)[0]
+        self.order = np.argsort(-scaled_errors(stats, "range"), kind="stable")
 
     def members(self, number: int) -> np.ndarray:
         """Places of its rows in the order of the score."""
@@ -95,7 +113,8 @@ class _Seen:
             if number and len(kept) < DRAWN and all(_shared(own, other) < ALIKE for _, other in kept):
                 kept.append((number, own))
         drawn = [(0, self.members(0)), *kept]
-        return [{"label": self.found.define(k).name, **subpopulation_curve(self.rows, own, POINTS)} for k, own in drawn]
+        named = [(self.found.define(k).name, subpopulation_curve(self.rows, own, POINTS)) for k, own in drawn]
+        return [{"label": name, **in_units(curve, self.units)} for name, curve in named]
 
 
 def _shared(one: np.ndarray, two: np.ndarray) -> float:
@@ -151,7 +170,11 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         if column.kind == "numeric" and group.ordered
     ]
     pairs = sorted(combinations(numeric, 2), key=lambda two: (min(two[0][0], two[1][0]), two[0][0] + two[1][0]))
-    if not pairs or predictions.rows > MOST_MAPPED:
+    many = predictions.rows > MOST_MAPPED
+    for (_, one), (_, two) in pairs if many else pairs[MOST_PAIRS:]:
+        where = " and ".join([*one.names, *two.names])
+        looked.leave_out("neighbourhoods", where, *(MANY_MAPPED, SAMPLE_ROWS) if many else (MANY_PAIRS, FEWER))
+    if not pairs or many:
         return
     draws = 999 * max(1, math.ceil(len(pairs) / SEVERAL))
     found: list[tuple[float, Result, Place]] = []
@@ -159,8 +182,8 @@ def look_at_neighbourhoods(predictions: Predictions, looked: Looked, wanted: Wan
         names = [*one.names, *two.names]
         say(f"neighbourhoods of {' and '.join(names)}")
         result = by_neighbourhood(
-            predictions, names, bins=WHOLE_SCORE, bandwidth=BANDWIDTH, simulations=draws,
-            target=looked.target, random_state=wanted.random_state,
+            predictions, names, bins=looked.rows.noise.units.back(np.array(WHOLE_SCORE)), bandwidth=BANDWIDTH,
+            simulations=draws, target=looked.target, random_state=wanted.random_state,
         )  # fmt: skip
         if result.table.rows and not math.isnan(result.p_value):
             place = _box_place(looked, one, two)

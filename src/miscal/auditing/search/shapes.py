@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, boxed, clustered_p, of_box, testable, tested
+from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, over_stretches, testable, tested
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
 from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond
 
@@ -54,7 +54,10 @@ def _boxes(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[P
         return places
     possible = partial_boxes(axes, ordered)
     for beyond, along in enumerate(alongs(group, rows)):
-        found = tested(boxed(along, group.shape, [axis.inside for axis in axes]), rows).p_value
+        boxes = along.map(
+            lambda values: over_stretches(values.reshape(*group.shape, -1), [axis.inside for axis in axes])
+        )
+        found = tested(boxes, rows).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         for item in picked(sizes, axes, ordered):
             p = math.exp(-item.z)
@@ -172,6 +175,6 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     after = place.beyond
     if rows.raw.cluster is not None:
         return rows.exact_p(rows.beyond, place.rows, 0.0)
-    if float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
+    if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
     return 2.0 * float(ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total)))

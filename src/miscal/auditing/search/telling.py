@@ -11,6 +11,7 @@ from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
+from miscal.metrics.binned import MEANS
 
 
 def finding(
@@ -26,15 +27,10 @@ def finding(
     number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = place.off / weight
-    if rows.raw.cluster is None:
-        error = math.sqrt(float(rows.variance(raw)[0])) / weight
-        interval = rows.gap_interval(raw, number, tests.level)
-    else:
-        error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-        reach = adjusted_z(number, tests.level) * error
-        interval = gap - reach, gap + reach
+    error, interval = _noise(looked, place, number, tests.level)
+    units = rows.noise.units
     own_class = bool(looked.name) and group.kind != "score"
-    real = bool(place.adjusted <= tests.level)
+    real = bool(place.adjusted <= tests.level) and place.deciding is None
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
@@ -46,22 +42,35 @@ def finding(
         levels=group.levels(place.box),
         rows=int(raw.rows[0]),
         weight=weight,
-        predicted=float(raw.predicted[0]) / weight,
-        observed=float(raw.observed[0]) / weight,
-        gap=gap,
-        interval=interval,
-        events_off=gap * weight,
+        predicted=units.back(float(raw.predicted[0]) / weight),
+        observed=units.back(float(raw.observed[0]) / weight),
+        gap=gap * units.scale,
+        interval=(interval[0] * units.scale, interval[1] * units.scale),
+        events_off=gap * weight * units.scale,
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
         specific=bool(specific and real),
         parent=parent,
-        shrunken=float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap,
+        shrunken=(float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap) * units.scale,
         form=form,
         score_ranges=ranges,
         condition=tuple(place.conjunction.to_dict()),
         definition=place.conjunction.words() if searched else None,
+        response=rows.raw.target if rows.raw.target in MEANS else "",
+        decided=() if place.deciding is None else tuple(units.back(value) for value in place.deciding),
     )
+
+
+def _noise(looked: Looked, place: Place, number: int, level: float) -> tuple[float, tuple[float, float]]:
+    """Standard error of a place's gap, and its interval, simultaneous over so many tests."""
+    rows, weight = looked.rows, float(place.raw.weight[0])
+    if rows.raw.cluster is None:
+        error = math.sqrt(float(rows.variance(place.raw)[0])) / weight
+        return error, rows.gap_interval(place.raw, number, level)
+    error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+    gap, reach = place.off / weight, adjusted_z(number, level) * error
+    return error, (gap - reach, gap + reach)
 
 
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:
@@ -78,8 +87,10 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     for first, last in ends:
         sums = own.between(first, last)
         weight = max(sums["weight"], 1e-300)
-        low = 0.0 if first == 0 else float(edges[first])
-        high = 1.0 if last == own.off.size - 1 else float(edges[last + 1])
-        rates = sums["predicted"] / weight, sums["observed"] / weight
-        made.append(ScoreRange(low, high, int(sums["rows"]), *rates, sums["predicted"] - sums["observed"]))
+        units, ends_open = looked.rows.noise.units, (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
+        low = ends_open[0] if first == 0 else units.back(float(edges[first]))
+        high = ends_open[1] if last == own.off.size - 1 else units.back(float(edges[last + 1]))
+        rates = units.back(sums["predicted"] / weight), units.back(sums["observed"] / weight)
+        off = (sums["predicted"] - sums["observed"]) * units.scale
+        made.append(ScoreRange(low, high, int(sums["rows"]), *rates, off))
     return form, tuple(made)

@@ -133,6 +133,9 @@ HEADINGS: dict[str, tuple[str, Callable[[object], str] | Kind]] = {
     "verdict": ("Became", "words"),
     "note": ("Note", "words"),
     "reason": ("Why", "words"),
+    "what": ("What", "name"),
+    "count": ("How many", words.count),
+    "ask": ("How to ask for it", "words"),
 }
 RATES = ("rows", "predicted", "observed", "gap")
 

@@ -33,6 +33,10 @@ _ASSUMED = (
     "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
     "drawn from the predictions themselves: whatever such draws show is noise."
 )
+_UNSEEN = (
+    "No test looked here: an error that these alone would show stays unseen. Pairs of columns that were left out count "
+    "as tests all the same. The JSON names every one."
+)
 _SMALL = "Set aside, or too few rows or events for any test. They are neither right nor wrong: nobody can tell."
 
 
@@ -131,6 +135,14 @@ def too_small_section(document: Document) -> Safe:
     return section("too-small", "Too small to judge", shown, opening=_SMALL)
 
 
+def left_out_section(document: Document) -> Safe:
+    """What was not looked at, with the reason and how to ask for it."""
+    entries = document.left_out
+    columns = columns_of(entries, "what", "count", "reason", "ask")
+    names = [_list(f"{entry.what.capitalize()}: {entry.reason}", entry.where) for entry in entries]
+    return section("left-out", "Not looked at", sheet("Not looked at", columns), names, opening=_UNSEEN)
+
+
 def _known(columns: list[Column]) -> list[Column]:
     """Columns that hold anything."""
     return [c for c in columns if any(v != "" and not (isinstance(v, float) and math.isnan(v)) for v in c.values)]
@@ -171,10 +183,15 @@ def _plain(value: Any) -> str:
     return words.NOTHING if value is None else clean(value)
 
 
-def definitions() -> Safe:
-    """The words of the page, with what each trade calls them."""
+def definitions(document: Document) -> Safe:
+    """The words of the page, with what each trade calls them; `means`: as they are said where there are no events."""
+    made = []
+    for word in tomllib.loads(asset("glossary.toml"))["word"]:
+        said = {**word, **word.get("means", {})} if document.response else word
+        if not (document.response and said.get("events")) and (document.response or not said.get("no_events")):
+            made.append((said["name"], said["meaning"], said["trades"]))
     listed = [
-        tag("div", tag("dt", word["name"]), tag("dd", word["meaning"]), tag("dd", word["trades"], class_="quiet"))
-        for word in tomllib.loads(asset("glossary.toml"))["word"]
+        tag("div", tag("dt", name), tag("dd", meaning), tag("dd", trades, class_="quiet"))
+        for name, meaning, trades in made
     ]
     return section("words", "What the words mean", tag("dl", listed, class_="glossary"))

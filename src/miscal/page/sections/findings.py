@@ -158,7 +158,11 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
     *first, last = [replace(column, heading=column.heading.lower()) for column in headed]
     off = [head.brief if head.score_ranges else head.difference for head in heads]
     chance = replace(last, least=[head.p_value if head.bound else None for head in heads])
-    return [*first, Column("difference in events", off, kind="words"), chance]
+    return [
+        *first,
+        Column("difference in total" if words.means() else "difference in events", off, kind="words"),
+        chance,
+    ]
 
 
 def _unbroken(where: str) -> str:

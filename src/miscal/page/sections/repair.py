@@ -16,13 +16,23 @@ SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
     "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
 }  # fmt: skip
-_KEPT = {"--positive": "positive", "--weight": "weight_column", "--count": "count_column", "--cluster": "cluster"}
+_KEPT = {
+    "--response": "response",
+    "--exposure": "exposure",
+    "--positive": "positive",
+    "--weight": "weight_column",
+    "--count": "count_column",
+    "--cluster": "cluster",
+}
 _SCORE = (
     "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
 )
 _SLOPE = (
     " Some are right on average and wrong along the score: they need a slope of their own, not an offset, such as "
     "GroupWise(PlattScaling()) fits."
+)
+_MEANS = (
+    "Choose a repair of the predictions: a factor, a map, factors of groups, or none, judged on rows it has not seen."
 )
 _GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
 _CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
@@ -33,9 +43,11 @@ def advice(document: Document) -> Safe:
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return Safe("")
     steps: list[tuple[Child, str]] = []
-    if any(finding.kind == "score" for finding in document.heads):
+    if document.response and document.heads:
+        steps.append((_MEANS, _choice(document)))
+    elif any(finding.kind == "score" for finding in document.heads):
         steps.append((_SCORE, _repair(document, "--score-only")))
-    chosen = _columns(document)
+    chosen = [] if document.response else _columns(document)
     if chosen:
         bent = any(head.score_ranges for head in document.heads if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
@@ -53,13 +65,22 @@ def advice(document: Document) -> Safe:
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
 
 
+def _choice(document: Document) -> str:
+    """The line of Python that chooses a repair of means that are no probabilities."""
+    given = [f"table[{column!r}]" for column in (*document.probabilities[:1], document.outcome)]
+    options = [f"response={document.response!r}"]
+    options += [f"exposure=table[{document.data['exposure']!r}]"] if document.data.get("exposure") else []
+    columns = f"table[{_columns(document)!r}]" if _columns(document) else "None"
+    return clean(f"miscal.recalibrate.choose({', '.join([*given, columns, *options])})")
+
+
 def next_step(document: Document) -> str:
     """The one command to run next: the repair that the findings ask for, or the gate where there are none."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return ""
     if document.data.get("cluster_suggested"):
         return _command("audit", document, "--cluster", str(document.data["cluster_suggested"]))
-    if not document.heads:
+    if not document.heads or document.response:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
     words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
@@ -82,7 +103,8 @@ def _command(verb: str, document: Document, *words: str) -> str:
     """A command line that a shell takes as it stands; names are quoted."""
     data, source = document.data, document.source
     options = ["--outcome", document.outcome]
-    options += [word for column in document.probabilities for word in ("--probability", column)]
+    role = "--prediction" if document.response else "--probability"
+    options += [word for column in document.probabilities for word in (role, column)]
     options += [word for option, key in _KEPT.items() if data.get(key) for word in (option, str(data[key]))]
     options += ["--logit"] if data.get("logit") else []
     options += [word for column in items(data.get("ignore")) for word in ("--ignore", str(column))]

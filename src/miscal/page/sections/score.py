@@ -43,7 +43,10 @@ def header(document: Document) -> Safe:
         facts.append(tag("span", "outcome ", tag("b", name(document.outcome, 40))))
     if document.probabilities:
         listed = tag("b", name(", ".join(document.probabilities), 60))
-        facts.append(tag("span", "probability ", listed, ", repaired" if document.repaired else None))
+        role = "prediction " if document.response else "probability "
+        facts.append(tag("span", role, listed, ", repaired" if document.repaired else None))
+    if document.data.get("exposure"):
+        facts.append(tag("span", "a unit of exposure ", tag("b", name(document.data["exposure"], 40))))
     if document.top:
         facts.append(tag("span", "compared: confidence in the predicted class with being right"))
     return tag(

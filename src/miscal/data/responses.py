@@ -1,0 +1,113 @@
+"""What is predicted: an event, a number, or a count; and the units in which numbers that are no probabilities add.
+
+Sums put every value on one grid in [0, 1]. Outcomes and predictions of another response are brought there by a power of
+two, which changes no digit of them, and results come back by the same power: whatever is said of probabilities below
+the door is then said of any mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data import checks
+from miscal.data.errors import nearest, refusal
+from miscal.data.vectors import Vector, flat
+
+Floats = npt.NDArray[np.float64]
+
+RESPONSES = ("binary", "real", "count")
+LARGEST = 1e100  # squares of values and their sums must stay finite
+SHIFTED = ("predicted", "observed", "band_low", "band_high")  # columns that are means; those that are differences:
+SCALED = (
+    "gap", "gap_low", "gap_high", "error", "detectable", "events_off", "gap_beyond_score", "standard_error", "kuiper",
+    "deviation", "scaled", "expected", "interval_off",
+)  # fmt: skip
+
+
+def check_response(response: Any) -> str:
+    """One of the three words."""
+    if response not in RESPONSES:
+        hint = nearest(str(response), RESPONSES)
+        raise refusal("must be 'binary', 'real' or 'count'", where="'response'", got=f"it is {response!r}", hint=hint)
+    return str(response)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Where values lie on the grid: (value - low) / scale is in [0, 1], and `scale` a power of two."""
+
+    scale: float = 1.0
+    low: float = 0.0
+
+    @classmethod
+    def of(cls, least: float, most: float) -> Units:
+        """The smallest that hold values from `least` to `most`.
+
+        >>> Units.of(0.0, 1.0), Units.of(0.2, 5.0), Units.of(-3.0, 1.0)
+        (Units(scale=1.0, low=0.0), Units(scale=8.0, low=0.0), Units(scale=8.0, low=-4.0))
+        """
+        size = max(abs(least), abs(most))
+        power = 0 if size == 0.0 else math.frexp(size)[1] - (math.frexp(size)[0] == 0.5)
+        scale = math.ldexp(1.0, power)
+        return cls(2.0 * scale, -scale) if least < 0.0 else cls(scale)
+
+    @classmethod
+    def holding(cls, arrays: Iterable[np.ndarray]) -> Units:
+        """Those of all values of some arrays."""
+        ends = [(float(values.min()), float(values.max())) for values in arrays if values.size]
+        return cls.of(min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
+
+    @property
+    def plain(self) -> bool:
+        """Whether values are where they are on the grid."""
+        return self.scale == 1.0 and self.low == 0.0
+
+    def inside(self, values: np.ndarray) -> Floats:
+        """Values on the grid."""
+        values = np.asarray(values, dtype=np.float64)
+        return values if self.plain else np.asarray((values - self.low) / self.scale)
+
+    def back(self, values: Any) -> Any:
+        """Means on the grid as means of values."""
+        return values * self.scale + self.low if self.low else values * self.scale
+
+    def of_cells(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a table of cells, each as a mean, as a difference of means, or as it is."""
+        made = dict(columns)
+        made |= {name: self.back(np.asarray(made[name], np.float64)) for name in SHIFTED if name in made}
+        made |= {name: np.asarray(made[name], np.float64) * self.scale for name in SCALED if name in made}
+        if self.low and "ratio" in made:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                made["ratio"] = made["predicted"] / made["observed"]
+        return made
+
+
+def numbers(thing: Vector, where: str, *, count: bool = False) -> Floats:
+    """Validate outcomes or predictions that are numbers: finite, and whole and not negative for counts."""
+    what = "must hold whole numbers, 0 or more" if count else "must hold numbers"
+    vector = flat(thing, where)
+    if isinstance(vector, np.ndarray) and vector.dtype == np.bool_:
+        vector = vector.astype(np.float64)
+    values = checks.numbers(vector, where, what)
+    if not checks.inside(values, -LARGEST, LARGEST):
+        checks.refuse_rows(np.isnan(values), "must not be missing", where, values, "drop these rows")
+        checks.refuse_rows(~(np.abs(values) <= LARGEST), "must be finite and below 1e100", where, values)
+    if count:
+        checks.refuse_rows(values < 0.0, what, where, values)
+        hint = "amounts? use response='real'"
+        checks.refuse_rows(values != np.floor(values), what, where, values, hint)
+    return values
+
+
+def exposures(thing: Any, where: str) -> Floats:
+    """Validate exposures: finite numbers above 0."""
+    values = checks.numbers(flat(thing, where), where, "must hold numbers above 0")
+    bad = ~((values >= checks.SMALLEST_WEIGHT) & (values <= checks.LARGEST_WEIGHT))
+    checks.refuse_rows(bad, "must be above 0 and finite", where, values, "drop rows without exposure")
+    return values
