@@ -6,8 +6,9 @@ Those are slope, intercept, calibration in the large, the ratio, and the smooth 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
 from miscal.pooling.cells import BinPooling, Ranges
+
+AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,7 @@ def abstention_reward(
 
 
 LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
-MOST_STEPS = 50
+MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
 NORMAL_95 = 1.959963984540054
@@ -296,35 +299,51 @@ def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
     """
     from scipy.special import stdtrit
 
-    theta = np.array([0.0, 1.0])
     free = np.array([True, free_slope])
-    loss, gradient, hessian = _derivatives(pair, theta)
-    for _ in range(MOST_STEPS):
+
+    def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
         step = np.zeros(2)
-        step[free] = np.linalg.lstsq(hessian[np.ix_(free, free)], gradient[free], rcond=None)[0]
-        if np.abs(step).max() < 1e-10:
-            theta -= step
-            break
-        step = np.clip(step, -5.0, 5.0)
-        state = _derivatives(pair, theta - step)
-        for _ in range(MOST_HALVINGS):
-            if state[0] <= loss + ROUNDING * abs(loss):
-                break
-            step *= 0.5
-            state = _derivatives(pair, theta - step)
-        theta -= step
-        loss, gradient, hessian = state
+        step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
+        return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
+
+    theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
     if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
         return [NOTHING] * int(free.sum())
     reach = NORMAL_95
     if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
         groups = max(int(np.unique(pair.cluster).size), 2)
         reach = float(-stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
-    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, hessian, free)), 0.0))
+    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
     return [
         Estimate(float(value), float(value - reach * error), float(value + reach * error))
         for value, error in zip(theta[free], spread, strict=True)
     ]
+
+
+def descended(
+    evaluate: Callable[[np.ndarray], AnyState],
+    theta: np.ndarray,
+    step_at: Callable[[np.ndarray, AnyState], tuple[np.ndarray, bool]],
+) -> np.ndarray:
+    """Take steps until one is the last; each is halved until the loss does not rise.
+
+    `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
+    ends the search.
+    """
+    state = evaluate(theta)
+    for _ in range(MOST_STEPS):
+        step, last = step_at(theta, state)
+        if last:
+            return np.asarray(theta - step)
+        for _ in range(MOST_HALVINGS):
+            new = evaluate(theta - step)
+            if new[0] <= state[0] + ROUNDING * abs(state[0]):
+                break
+            step = 0.5 * step
+        else:
+            return theta
+        theta, state = theta - step, new
+    return theta
 
 
 def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -336,7 +355,7 @@ def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.n
 
     def work(start: int, stop: int) -> np.ndarray:
         rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
-        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, 0.0, zero, one, theta))
+        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, zero, one, theta))
 
     total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
     hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T

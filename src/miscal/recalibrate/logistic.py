@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,13 @@ from miscal.data.errors import warn
 from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Sample
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 Evaluate: TypeAlias = Callable[[Floats], State]
-AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
-MOST_STEPS = 100
-MOST_HALVINGS = 40
 SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
 FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
 
@@ -78,30 +76,6 @@ def minimise(
     return Minimum(theta, flat[-1] > flat[0])
 
 
-def descended(
-    evaluate: Callable[[Floats], AnyState], theta: Floats, step_at: Callable[[Floats, AnyState], tuple[Floats, bool]]
-) -> Floats:
-    """Take steps until one is the last; each is halved until the loss does not rise.
-
-    `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
-    ends the search.
-    """
-    state = evaluate(theta)
-    for _ in range(MOST_STEPS):
-        step, last = step_at(theta, state)
-        if last:
-            return theta - step
-        for _ in range(MOST_HALVINGS):
-            new = evaluate(theta - step)
-            if new[0] <= state[0] + 1e-12 * abs(state[0]):
-                break
-            step = 0.5 * step
-        else:
-            return theta
-        theta, state = theta - step, new
-    return theta
-
-
 def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
     """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
 
@@ -134,12 +108,12 @@ class Features:
         return 2 if self.kind == "beta" else 1
 
     @property
-    def arguments(self) -> tuple[int, float, float, float]:
-        """What the kernels take: kind, low, high, clip."""
+    def arguments(self) -> tuple[int, float, float]:
+        """What the kernels take: kind, low, high."""
         if self.kind == "probability":
-            return KINDS[self.kind], SMALLEST, 1.0, 0.0
+            return KINDS[self.kind], SMALLEST, 1.0
         low = max(self.clip, SMALLEST)
-        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE), 0.0
+        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
 
     def rows(self, score: Floats) -> Floats:
         """Features of a few rows, (count, rows)."""
@@ -168,7 +142,7 @@ def between(knots: Floats, x: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
 def residuals(x: Floats, outcome: npt.NDArray[Any], weight: Floats) -> tuple[Floats, Floats, Floats]:
     """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
     scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
-    kernels.residuals(x, outcome, weight, scratch, off, curvature, loss)
+    kernels.residuals(x, outcome.astype(np.float64), weight, scratch, off, curvature, loss)
     return loss, off, curvature
 
 
@@ -189,11 +163,11 @@ class LogisticFit:
 
     def evaluator(self, rows: Sample) -> Evaluate:
         """Sum of log losses, its gradient and Hessian."""
-        weight = rows.weight_or_empty
+        weight, outcome = rows.weight_or_empty, rows.outcome.astype(np.float64)
 
         def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
             def work(start: int, stop: int) -> Floats:
-                part, y = rows.probability[start:stop], rows.outcome[start:stop]
+                part, y = rows.probability[start:stop], outcome[start:stop]
                 arguments = (*self.features.arguments, self.centre, self.scale, theta)
                 return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
 

@@ -9,11 +9,12 @@ import numpy as np
 from miscal.data.errors import refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, descended, fit_curve, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
 from miscal.recalibrate.parameters import bins_or_edges, number, one_of, parameter, truth, whole
 from miscal.recalibrate.state import state
 

@@ -15,8 +15,9 @@ from typing import TypeAlias
 import numpy as np
 
 from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Floats, Sample, pairs
-from miscal.recalibrate.logistic import LOGIT_CLIP, descended
+from miscal.recalibrate.logistic import LOGIT_CLIP
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 
