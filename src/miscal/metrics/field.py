@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import check_seed
+from miscal.data.checks import check_seed, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
@@ -133,8 +133,7 @@ def relative_error(levels: Tally, epsilon: float, zero: str, norm: Norm) -> floa
 
 
 def _check_zero(epsilon: float, zero: str) -> None:
-    if zero not in ("epsilon", "drop"):
-        raise refusal("must be 'epsilon' or 'drop'", where="'zero'", got=f"it is {zero!r}")
+    one_of("zero", zero, ("epsilon", "drop"))
     fine = isinstance(epsilon, (int, float, np.number)) and not isinstance(epsilon, bool)
     if not fine or not (np.isfinite(epsilon) and epsilon > 0):
         hint = "zero='drop' leaves out the levels without events and needs no epsilon"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from miscal.data.errors import refusal
+from miscal.data.checks import number, one_of
 from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.inference.intervals import total_reach
@@ -57,8 +57,7 @@ def score_decomposition(
     >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
     0.0
     """
-    if loss not in ("brier", "log"):
-        raise refusal("must be 'brier' or 'log'", where="'loss'", got=f"it is {loss!r}")
+    one_of("loss", loss, ("brier", "log"))
     scores, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
     return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
 
@@ -188,9 +187,8 @@ def abstention_reward(
     >>> abstention_reward([1, 1, 0], [0.95, 0.6, 0.99])
     -11.0
     """
-    for name, cost in (("'unsure_cost'", unsure_cost), ("'error_cost'", error_cost)):
-        if not (isinstance(cost, (int, float, np.number)) and cost > 0 and np.isfinite(cost)):
-            raise refusal("must be a number above 0", where=name, got=f"it is {cost!r}")
+    number("unsure_cost", unsure_cost, 0.0, above=True)
+    number("error_cost", error_cost, 0.0, above=True)
     pair = Given(y_true, y_prob, sample_weight).pair(target)
     answers = pair.predicted >= 1.0 - unsure_cost / error_cost
     cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
@@ -411,8 +409,7 @@ def integrated_calibration_index(
     >>> bool(integrated_calibration_index(np.random.default_rng(0).random(400) < p, p) < 0.1)
     True
     """
-    if not (isinstance(span, (int, float)) and 0 < span <= 1):
-        raise refusal("must lie in (0, 1]", where="'span'", got=f"it is {span!r}")
+    number("span", span, 0.0, 1.0, above=True)
     from miscal.metrics.curves import smooth
 
     pair = Given(y_true, y_prob, sample_weight).pair(target)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed
+from miscal.data.checks import check_seed, number, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -35,7 +35,6 @@ from miscal.metrics.neighbourhood_errors import (
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
 from miscal.metrics.pooled import Noise, choose_null
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
 
 
@@ -217,10 +216,8 @@ def _checked_bandwidth(bandwidth: Any, kernel: Any, device: Any, simulations: An
     """The bandwidth as an array of one; the others are refused where they are wrong."""
     check_kernel(kernel)
     check_device(device)
-    check_count("simulations", simulations, 1)
-    number = isinstance(min_information, (int, float, np.number)) and not isinstance(min_information, bool)
-    if not number or not 0 <= float(min_information) < np.inf:
-        raise refusal("must be a number of at least 0", where="'min_information'", got=f"it is {min_information!r}")
+    whole("simulations", simulations, 1)
+    number("min_information", min_information, 0.0)
     bandwidths = bandwidth_array(bandwidth)
     if np.ndim(bandwidth):
         raise refusal("must be one number", where="'bandwidth'", got=f"it has {bandwidths.size}")

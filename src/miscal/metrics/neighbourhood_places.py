@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
@@ -85,9 +86,7 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
         raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
     if dimensions is None:
         return
-    whole = isinstance(dimensions, (int, np.integer)) and not isinstance(dimensions, bool)
-    if not whole or dimensions < 1:
-        raise refusal("must be a whole number of at least 1", where="'dimensions'", got=f"it is {dimensions!r}")
+    whole("dimensions", dimensions, 1)
     if reduce is None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 

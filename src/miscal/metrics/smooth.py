@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.errors import refusal
+from miscal.data.checks import number
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.inference.smooth import FINEST, NODES, fixed_point, spectrum_of
@@ -88,8 +88,7 @@ def mean_kernel_calibration_error(
     >>> round(mean_kernel_calibration_error([0, 1], [0.2, 0.6]), 6)
     0.211155
     """
-    if not (isinstance(bandwidth, (int, float)) and bandwidth > 0 and math.isfinite(bandwidth)):
-        raise refusal("must be a number above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
+    number("bandwidth", bandwidth, 0.0, above=True)
     from miscal.kernels.laplacian import laplacian_energy
 
     pair = Given(y_true, y_prob, sample_weight).pair(target)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.data.checks import check_seed
+from miscal.data.checks import check_seed, one_of, whole
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
@@ -30,7 +30,6 @@ from miscal.metrics.pooled import choose_null
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
-from miscal.pooling.subpopulations import check_count
 from miscal.results import Result, Table, p_text
 
 POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
@@ -168,9 +167,8 @@ def by_subpopulation(
     ('age < 50 and state = CA', 0.005)
     """
     check_seed(random_state)
-    draws, least = check_count("simulations", simulations, 0), check_count("min_size", min_size, 1)
-    if statistic not in ("range", "mean"):
-        raise refusal("must be 'range' or 'mean'", where="'statistic'", got=f"got {statistic!r}")
+    draws, least = whole("simulations", simulations, 0), whole("min_size", min_size, 1)
+    one_of("statistic", statistic, ("range", "mean"))
     names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
     for name in names:
         p.columns.find(name)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from miscal.data import checks
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal, warn
 from miscal.data.frames import named_columns
@@ -37,7 +38,6 @@ from miscal.pooling.subpopulations import (
     Covariate,
     Definition,
     RandomPaths,
-    check_count,
     covariate,
     lumped,
     ranged,
@@ -129,7 +129,7 @@ class Asked:
         if isinstance(subpopulations, (int, np.integer)) and not isinstance(subpopulations, (bool, np.bool_)):
             subpopulations = RandomPaths(int(subpopulations))
         if isinstance(subpopulations, RandomPaths):
-            return self._paths(rows, check_count("subpopulations", subpopulations.count, 0))
+            return self._paths(rows, whole("subpopulations", subpopulations.count, 0))
         if isinstance(subpopulations, Conjunctions):
             return self._conjunctions(rows, subpopulations)
         lists, definitions = self.given(rows, subpopulations)
@@ -156,11 +156,11 @@ class Asked:
         return PathSearch(rows, covariates, seed, self.least, self.information).run(count)
 
     def _conjunctions(self, rows: Ordered, asked: Conjunctions) -> Search:
-        depth = check_count("depth", asked.depth, 1)
-        ranges = check_count("ranges", asked.ranges, 2)
-        most = None if asked.levels is None else check_count("levels", asked.levels, 1)
-        whole = Asked(self.columns, self.names, self.kept, self.nominal, naming=True)
-        covariates = [lumped(ranged(one, ranges), most) for one in whole.covariates(rows) if one.count > 1]
+        depth = whole("depth", asked.depth, 1)
+        ranges = whole("ranges", asked.ranges, 2)
+        most = None if asked.levels is None else whole("levels", asked.levels, 1)
+        every = Asked(self.columns, self.names, self.kept, self.nominal, naming=True)
+        covariates = [lumped(ranged(one, ranges), most) for one in every.covariates(rows) if one.count > 1]
         lists, definitions = conjunction_lists(rows, covariates, depth, self.least)
         return search_lists(rows, lists, definitions, self.information)
 
@@ -287,10 +287,11 @@ def multicalibration_error(
     >>> round(multicalibration_error(y_true, y_prob, subpopulations=[[0, 1, 3], [2, 4, 5]]), 10)
     0.2517244713
     """
-    _check(statistic, response, variance)
-    least = check_count("min_size", min_size, 1)
-    if not (isinstance(min_information, (int, float)) and 0.0 <= min_information < math.inf):
-        raise refusal("must be a number of at least 0", where="'min_information'", got=f"got {min_information!r}")
+    one_of("statistic", statistic, ("range", "mean"))
+    one_of("response", response, RESPONSES)
+    one_of("variance", variance, ("corrected", "paper"))
+    least = whole("min_size", min_size, 1)
+    number("min_information", min_information, 0.0)
     if response != "binary":
         rows, kept = _real(y_true, y_prob, sample_weight, variance, emphasis, count=response == "count")
     else:
@@ -307,16 +308,6 @@ def multicalibration_error(
             "contradicts them"
         )
     return float(values.max())
-
-
-def _check(statistic: str, response: str, variance: str) -> None:
-    for name, value, options in (
-        ("statistic", statistic, ("range", "mean")),
-        ("response", response, RESPONSES),
-        ("variance", variance, ("corrected", "paper")),
-    ):
-        if value not in options:
-            raise refusal(f"must be {' or '.join(map(repr, options))}", where=f"'{name}'", got=f"got {value!r}")
 
 
 def _real(

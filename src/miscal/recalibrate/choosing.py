@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal import recalibrate
+from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
@@ -27,7 +28,7 @@ from miscal.recalibrate.judging import (
     mixed,
     table_of,
 )
-from miscal.recalibrate.parameters import columns_of, number, parameter, whole
+from miscal.recalibrate.parameters import columns_of, parameter
 from miscal.recalibrate.state import label_array, state
 from miscal.results import Table
 

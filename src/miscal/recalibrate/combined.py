@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
+from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import parameter, whole
+from miscal.recalibrate.parameters import parameter
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import state
 

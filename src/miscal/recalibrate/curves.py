@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of
 from miscal.data.errors import warn
 from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
-from miscal.recalibrate.parameters import number, one_of, parameter
+from miscal.recalibrate.parameters import parameter
 from miscal.recalibrate.softmax import power_derivatives, softmax_map
 from miscal.recalibrate.state import state
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.checks import whole
 from miscal.data.columns import Columns
 from miscal.data.errors import nearest, refusal
 from miscal.data.frames import named_columns
@@ -42,33 +43,6 @@ def such(name: str, value: Any, fine: Callable[[Any], bool], what: str, hint: st
     """Refuse what `fine` says no to."""
     if not fine(value):
         raise refusal(what, where=f"'{name}'", got=f"got {value!r}", hint=hint)
-
-
-def one_of(name: str, value: Any, options: Sequence[str]) -> None:
-    """Refuse a word that is not an option."""
-    if not isinstance(value, str) or value not in options:
-        raise refusal(
-            f"must be one of {', '.join(repr(o) for o in options)}",
-            where=f"'{name}'",
-            got=f"got {value!r}",
-            hint=nearest(str(value), options),
-        )
-
-
-def number(name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False) -> None:
-    """Refuse what is not a finite number in [low, high], or in (low, high] with `above`."""
-    fine = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not fine or float(value) > high or float(value) < low or (above and float(value) == low):
-        limits = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}")
-
-
-def whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """Refuse what is not a whole number in [low, high]."""
-    fine = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not fine or int(value) < low or (high is not None and int(value) > high):
-        limits = f"at least {low}" + ("" if high is None else f" and at most {high}")
-        raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
 
 
 def truth(name: str, value: Any) -> None:

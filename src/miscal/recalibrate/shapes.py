@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
@@ -15,7 +16,7 @@ from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
-from miscal.recalibrate.parameters import bins_or_edges, number, one_of, parameter, truth, whole
+from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
 from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0

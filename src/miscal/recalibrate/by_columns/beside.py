@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
@@ -23,7 +24,7 @@ from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Samp
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, one_thread, residuals
-from miscal.recalibrate.parameters import check_chosen, chosen_names, number, one_of, parameter, such, truth, whole
+from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such, truth
 from miscal.recalibrate.state import state
 
 CELLS = 1 << 18  # numbers in a block

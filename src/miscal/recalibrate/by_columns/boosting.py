@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.vectors import logit, sigmoid
@@ -16,7 +17,7 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import chosen_names, one_of, parameter, truth, whole
+from miscal.recalibrate.parameters import chosen_names, parameter, truth
 from miscal.recalibrate.state import Field, state
 
 TREES = 25  # trees a round, after which the score among the features is the new one

@@ -7,22 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows
 from miscal.recalibrate.certain import HALF
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import (
-    check_chosen,
-    chosen_names,
-    columns_of,
-    number,
-    one_of,
-    parameter,
-    truth,
-    whole,
-)
+from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
 from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")

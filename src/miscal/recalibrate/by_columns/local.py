@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
@@ -14,15 +15,7 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Sample, as_rows, pairs
 from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.parameters import (
-    bins_or_edges,
-    check_chosen,
-    chosen_names,
-    columns_of,
-    number,
-    one_of,
-    parameter,
-)
+from miscal.recalibrate.parameters import bins_or_edges, check_chosen, chosen_names, columns_of, parameter
 from miscal.recalibrate.shapes import check_bins
 from miscal.recalibrate.state import state
 

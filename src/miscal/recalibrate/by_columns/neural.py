@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
@@ -21,7 +22,7 @@ from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
-from miscal.recalibrate.parameters import check_chosen, chosen_names, number, one_of, parameter, such, whole
+from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import LARGEST, label_array, state
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample
 from miscal.recalibrate.curves import BetaCalibration
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, number, parameter, such, whole
+from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
 
