@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 rm -rf dist && mkdir dist
-PATH="$root/.venv/bin:$PATH" .venv/bin/python -m build --no-isolation --outdir dist .
+.venv/bin/python -m build --outdir dist .
 ls -l dist
 
 scratch=$(mktemp -d)
