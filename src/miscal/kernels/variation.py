@@ -10,10 +10,10 @@ from functools import lru_cache
 import cython
 import numpy as np
 from cython.cimports.libc.math import floor, log
-from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid, logarithm
+from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, add_limbs, grid, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable, Outcomes,
-    Strided, Table, TableOut,
+    CodesOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut, IntegerTable,
+    IntegerTableOut, Outcomes, Strided, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 from cython.cimports.miscal.kernels.kinds import (
@@ -180,7 +180,7 @@ def rank_sums(
     weight, second : (n,) float64, of means and of variances, or empty; count : (n,) int64 repetitions, or empty.
     Added to: counts (bins, K), weight of the rows whose class had each rank; limbs (bins, K + 1, 2) int64 if weights
     are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
-    two is empty); size (bins, 2), rows and the sum of `second`.
+    two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
     """
     start: Index = 0
     near: cython.double = NEAR
@@ -192,17 +192,18 @@ def rank_sums(
     label: IntegersOut
     rank, value, own, label = _columns()
     codes: CodesOut = np.zeros(ROWS, np.int32)
+    pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
     with cython.nogil:
         while start < len(outcome):
             rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
             _codes(kind, value, edges, uniform, near, own, codes)
-            for i in range(rows):
+            for i in range(rows if len(weight) else 0):
                 cell: Index = codes[i]
-                times: cython.double = weight[start + i] if len(weight) else 1.0
+                times: cython.double = weight[start + i]
                 counts[cell, rank[i]] += times
                 size[cell, 0] += count[start + i] if len(count) else 1
-                size[cell, 1] += second[start + i] if len(second) else 1.0
+                size[cell, 1] += second[start + i]
                 if limbs.shape[0]:
                     for k in range(classes):
                         add_limbs(cython.address(limbs[cell, k, 0]), grid(tile[k, i]), cython.cast(Integer, times))
@@ -213,6 +214,37 @@ def rank_sums(
                     sums[cell, k] += times * tile[k, i]
                 sums[cell, classes] += times * value[i]
             start += rows
+            if not len(weight):
+                _add_tile(tile, rank, codes, value, rows, kind != AS_GIVEN, counts, pending)
+                if start % SUB_BLOCK == 0 or start == len(outcome):
+                    _empty(pending, limbs)
+
+
+@cython.cfunc
+@cython.nogil
+def _add_tile(
+    tile: TableOut, rank: IntegersOut, codes: CodesOut, value: FloatsOut, rows: Index, known: cython.bint,
+    counts: TableOut, pending: IntegerTableOut,
+) -> cython.void:  # fmt: skip
+    """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
+    for i in range(rows):
+        cell: Index = codes[i]
+        counts[cell, rank[i]] += 1.0
+        if known:
+            pending[cell, tile.shape[0]] += grid(value[i])
+        for k in range(tile.shape[0]):
+            pending[cell, k] += grid(tile[k, i])
+
+
+@cython.cfunc
+@cython.nogil
+def _empty(pending: IntegerTableOut, limbs: IntegerCubeOut) -> cython.void:
+    """Move the integers of a sub-block to their two halves."""
+    for cell in range(pending.shape[0]):
+        for k in range(pending.shape[1]):
+            limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
+            limbs[cell, k, 1] += pending[cell, k] & LOW_MASK
+            pending[cell, k] = 0
 
 
 def rank_rows(

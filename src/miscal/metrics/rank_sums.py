@@ -397,4 +397,5 @@ def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
         first, second, count, counts, exact, real, size,
     )  # fmt: skip
     sums = _carried(exact) if weights.whole else real
+    size = counts.sum(axis=1, keepdims=True).repeat(2, axis=1) if weights.first is None else size
     return RankSums(rows.edges, counts, sums, size[:, 0].astype(np.int64), size[:, 1])
