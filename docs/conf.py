@@ -43,6 +43,11 @@ MODULES = {
     "miscal.carriers": "Carriers",
     "miscal.datasets": "Data sets",
 }
+# Names that a how-to uses and no module above offers.
+FURTHER = {
+    "miscal.recalibrate.in_parts": ("fit_to", "apply_to", "load_model"),
+    "miscal.engines.spark": ("recalibrated",),
+}
 HERE = Path(__file__).parent
 
 
@@ -75,6 +80,8 @@ def reference_pages() -> dict[str, str]:
         if names:
             entries = "\n".join(entry(module, name) for name in names)
             pages[module] = f"# {title}\n\n`{module}`\n\n```{{eval-rst}}\n{entries}```\n"
+    entries = "\n".join(entry(module, name) for module, names in FURTHER.items() for name in names)
+    pages["beyond-memory"] = f"# Beyond memory\n\n```{{eval-rst}}\n{entries}```\n"
     pages["command-line"] = command_page()
     listing = "```{toctree}\n" + "".join(f"{page}\n" for page in pages) + "```\n" if pages else ""
     return pages | {"index": f"# Reference\n\nEvery public name, from the code's own text.\n\n{listing}"}

@@ -28,8 +28,10 @@ def fitted(name: str, classes: int) -> tuple[Recalibrator, np.ndarray, dict[str,
     X = {"floor": rng.integers(0, 3, 400), "state": rng.choice(["a", "b"], 400)}
     given = p[:, 1] if classes == 2 else p
     made = getattr(recalibrate, name)._examples()[0]  # noqa: SLF001
-    if made.two_classes_only and classes > 2:
+    if (made.two_classes_only or "binary" not in made.responses) and classes > 2:
         return None
+    if "binary" not in made.responses:
+        return made.fit(given, y, X, response="count"), given, X
     return made.fit(given, y, X), given, X
 
 
@@ -48,12 +50,10 @@ def ways(name: str, classes: int) -> list[bool] | None:
         return None
     model, p, X = made
     columns: Any = "p" if classes == 2 else [f"p{k}" for k in range(classes)]
-    json = works(lambda: np.array_equal(Recalibrator.from_json(model.to_json()).predict_proba(p, X),
-                                        model.predict_proba(p, X)))  # fmt: skip
-    return [
-        json, works(lambda: model.to_sql(columns)), works(model.to_onnx),
-        classes == 2 and (not model.uses_columns or isinstance(model, recalibrate.GroupWise)), json,
-    ]  # fmt: skip
+    json = works(lambda: np.array_equal(Recalibrator.from_json(model.to_json()).mapped(p, X), model.mapped(p, X)))
+    alone = not model.uses_columns or isinstance(model, recalibrate.GroupWise)
+    in_parts = classes == 2 and alone and not model.is_mean()
+    return [json, works(lambda: model.to_sql(columns)), works(model.to_onnx), in_parts, json]
 
 
 def table() -> str:
@@ -63,7 +63,8 @@ def table() -> str:
         two, more = ways(name, 2), ways(name, 3)
         assert two is not None
         cells = [("yes" if more is None or more[i] else "two classes") if open_ else "" for i, open_ in enumerate(two)]
-        note = " (two classes)" if more is None else ""
+        means = "binary" not in getattr(recalibrate, name).responses
+        note = " (means)" if means else " (two classes)" if more is None else ""
         lines.append(f"| `{name}`{note} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.inference.spread import Spread
+from miscal.inference.sums import Spread
 from studies import harness
 
 NAME = "any_mean"

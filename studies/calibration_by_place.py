@@ -13,10 +13,8 @@ find anything, and how much of an audit's time the second test takes at a millio
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -26,8 +24,8 @@ import miscal
 from miscal.auditing.search import looking
 from miscal.datasets import calibrated
 from miscal.datasets.synthetic import draw_columns
+from studies import harness
 
-RESULTS = Path(__file__).parent / "results" / "calibration_by_place.json"
 SLOPES = (0.35, 0.5, 0.65, 0.8)
 PLANTED, SIGMA, OVERLAP = 7.0, 6.0, 0.5
 PLACES: dict[str, tuple[str, Callable[[Any], np.ndarray]]] = {
@@ -116,10 +114,29 @@ def ask(place: str, wanted: int) -> list[dict[str, Any]]:
     return made
 
 
+def text(results: dict[str, Any]) -> str:
+    """What is known so far, as a table."""
+    rows = [
+        {"planted in": PLACES[place][0], "tables": found["of"], "first, and its form right": found["right"],
+         "below 6 sigma": f"{found['below_6_right']} of {found['below_6']}"}
+        for place, found in results["tables"].items()
+    ]  # fmt: skip
+    made = ["# Places that are too extreme", "Slopes of the logit of .35 to .8 in one place, at 6 sigma and more."]
+    made.append(harness.markdown(rows))
+    if "calibrated" in results:
+        quiet, cost = results["calibrated"], results["cost"]
+        made.append(
+            f"Of {quiet['of']} audits of calibrated tables {quiet['found']} found anything (at most "
+            f"{harness.alarm_limit(quiet['of'])}). At {cost['rows']:,} rows the walks along the score make an audit "
+            f"{max(cost['more'], 0.0):.0%} longer."
+        )
+    return "\n\n".join(made)
+
+
 def save(results: dict[str, Any], quick: bool) -> None:
     """Write what is known so far."""
-    if not quick:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    if not quick and results["tables"]:
+        harness.write("calibration_by_place", results, text(results))
 
 
 def main() -> None:

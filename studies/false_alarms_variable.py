@@ -9,7 +9,6 @@ the gap curve holds 0 along the whole grid.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 import miscal
 from miscal import datasets, metrics
-from studies.harness import alarms, markdown, progress, write
+from studies.harness import alarms, main, markdown, progress
 
 SCORES: dict[str, dict[str, Any]] = {
     "plain": {"make": lambda n, seed: datasets.calibrated(n, random_state=seed)},
@@ -83,16 +82,15 @@ def run(trials: int) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    """Run and write the results."""
-    warnings.simplefilter("ignore", miscal.MiscalWarning)
-    trials = 50 if "--quick" in sys.argv else 1000
-    rows = run(trials)
+def study(quick: bool = False, sets: int = 1000) -> tuple[dict[str, Any], str]:
+    """Every kind of score and variable."""
+    trials = 50 if quick else sets
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", miscal.MiscalWarning)
+        rows = run(trials)
     text = f"# False alarms along a variable\n\n{trials} calibrated data sets of {ROWS} rows each.\n\n" + markdown(rows)
-    print(text)
-    if "--quick" not in sys.argv:
-        write("false_alarms_variable", {"trials": trials, "rows": ROWS, "cells": rows}, text)
+    return {"trials": trials, "rows": ROWS, "cells": rows}, text
 
 
 if __name__ == "__main__":
-    main()
+    main("false_alarms_variable", study)

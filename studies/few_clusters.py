@@ -10,7 +10,6 @@ copula), scores from beta(1, 8) or beta(3, 3). Limits are the 99.9% points of th
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ SETS = 1000
 ROWS = 1000
 SIZES = ((20, 0.05), (20, 0.3), (50, 0.15), (100, 0.3))
 DESIGNS = [(groups, alike, shape) for shape in ("skewed", "symmetric") for groups, alike in SIZES]
-TESTS = ("by_score", "kuiper", "by_variable", "by_field", "by_variation")
 
 
 def draw(seed: int, groups: int, alike: float, shape: str, shift: float = 0.0) -> tuple[Any, Any]:
@@ -49,14 +47,16 @@ def draw(seed: int, groups: int, alike: float, shape: str, shift: float = 0.0) -
 def one(seed: int, *design: Any, shift: float = 0.0) -> dict[str, float]:
     """P-values of one table."""
     two, three = draw(seed, *design, shift=shift)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", miscal.MiscalWarning)
+    with harness.tests_only():
         score = miscal.by_score(two, random_state=seed)
         made = {
             "by_score": score.p_value,
             "kuiper": score.extra["kuiper_noise"]["p_value"],
             "by_variable": miscal.by_variable(two, "x", curve=False, random_state=seed).p_value,
             "by_field": miscal.by_field(two, "f", random_state=seed).p_value,
+            "by_subpopulation": miscal.by_subpopulation(
+                two, subpopulations=50, simulations=199, random_state=seed
+            ).p_value,
         }
         if not shift:
             made["by_variation"] = miscal.by_variation(three, random_state=seed).p_value
@@ -67,21 +67,7 @@ def row(groups: int, alike: float, shape: str, sets: int, shift: float = 0.0) ->
     """Alarms of one design."""
     title = f"{groups} clusters, {alike:g}, {shape}, shift {shift:g}"
     found = [one(seed, groups, alike, shape, shift=shift) for seed in harness.progress(range(sets), title)]
-    made: dict[str, Any] = {"clusters": groups, "alike": alike, "scores": shape, "sets": sets}
-    for name in found[0]:
-        values = np.array([each[name] for each in found])
-        made[name] = f"{int((values <= 0.05).sum())} / {int((values <= 0.01).sum())}"
-        made[f"{name} counts"] = [int((values <= level).sum()) for level in (0.05, 0.01)]
-    made["limit"] = f"{harness.alarm_limit(sets)} / {harness.alarm_limit(sets, 0.01)}"
-    worst = np.max([made[f"{name} counts"] for name in found[0]], axis=0)
-    made["kept"] = bool(worst[0] <= harness.alarm_limit(sets) and worst[1] <= harness.alarm_limit(sets, 0.01))
-    return made
-
-
-HEADINGS = {
-    "clusters": "clusters", "alike": "correlation", "scores": "scores", **{name: name for name in TESTS},
-    "limit": "at most", "kept": "kept",
-}  # fmt: skip
+    return harness.counted(found, found[0], clusters=groups, correlation=alike, scores=shape)
 
 
 def study(quick: bool = False, sets: int = SETS) -> tuple[dict[str, Any], str]:
@@ -89,14 +75,7 @@ def study(quick: bool = False, sets: int = SETS) -> tuple[dict[str, Any], str]:
     sets = 30 if quick else sets
     rows = [row(*design, sets) for design in DESIGNS]
     power = [row(30, 0.1, "skewed", max(sets // 4, 20), 0.9), row(30, 0.1, "symmetric", max(sets // 4, 20), 0.5)]
-    seen = {name: text for name, text in HEADINGS.items() if name not in ("limit", "kept", "by_variation")}
-    text = "\n\n".join([
-        f"# Few clusters\n\nAlarms at 5% / at 1% in {sets} calibrated tables of each design.",
-        harness.markdown(rows, HEADINGS),
-        f"Tables that are off, {power[0]['sets']} of each: power at 5% / at 1%.",
-        harness.markdown(power, seen),
-    ])  # fmt: skip
-    return {"calibrated": rows, "planted": power}, text
+    return harness.size_and_power("Few clusters", rows, power, ("clusters", "correlation", "scores"))
 
 
 if __name__ == "__main__":

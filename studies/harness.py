@@ -10,11 +10,17 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+
+import miscal
+from miscal.inference.aggregates import NullSummary
 
 RESULTS = Path(__file__).parent / "results"
 CONFIDENCE = 0.999
@@ -48,6 +54,40 @@ def alarms(p_values: Sequence[float], level: float = 0.05) -> dict[str, Any]:
     found = int(np.count_nonzero(values <= level))
     limit = alarm_limit(values.size, level)
     return {"alarms": found, "of": values.size, "judged": judged, "limit": limit, "kept": found <= limit}
+
+
+@contextmanager
+def tests_only() -> Iterator[None]:
+    """Results without warnings, and without the draws of SmoothECE, which no other test reads: half of the time."""
+    with (
+        warnings.catch_warnings(),
+        patch("miscal.metrics.score.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")),
+    ):
+        warnings.simplefilter("ignore", miscal.MiscalWarning)
+        yield
+
+
+def counted(found: Sequence[Mapping[str, Any]], tests: Iterable[str], **about: Any) -> dict[str, Any]:
+    """One row of a table: alarms of each test at 5% and at 1%, the most there may be, and whether that was kept."""
+    levels = (0.05, 0.01)
+    limits = [alarm_limit(len(found), level) for level in levels]
+    counts = {name: [alarms([each[name] for each in found], level)["alarms"] for level in levels] for name in tests}
+    texts = {name: " / ".join(map(str, values)) for name, values in counts.items()}
+    kept = bool((np.max(list(counts.values()), axis=0) <= limits).all())
+    return {**about, "sets": len(found), **texts, "counts": counts, "limit": " / ".join(map(str, limits)), "kept": kept}
+
+
+def size_and_power(title: str, rows: Sequence[Any], planted: Sequence[Any], about: Iterable[str]) -> tuple[Any, str]:
+    """The content and the text of a study whose rows are `counted`: calibrated tables, and planted errors."""
+    shown = [*about, *rows[0]["counts"]]
+    seen = [name for name in shown if name in planted[0]]
+    text = [
+        f"# {title}\n\nAlarms at 5% / at 1% in {rows[0]['sets']} calibrated tables of each design.",
+        markdown(rows, {name: name for name in [*shown, "limit", "kept"]}),
+        f"Power at 5% / at 1% in {planted[0]['sets']} tables of each design that are off.",
+        markdown(planted, {name: name for name in seen}),
+    ]
+    return {"calibrated": rows, "planted": planted}, "\n\n".join(text)
 
 
 def progress(items: Iterable[Any], title: str) -> Iterable[Any]:
@@ -95,9 +135,10 @@ def _plain(value: Any) -> Any:
 
 
 def main(name: str, study: Callable[..., tuple[Mapping[str, Any], str]]) -> None:
-    """Run a study as a script: `--quick` for a small one, which writes nothing."""
+    """Run a study as a script: `--quick` for a small one, which writes nothing; `--sets=N` of those that have it."""
     quick = "--quick" in sys.argv
-    content, text = study(quick=quick)
+    asked = [int(word.partition("=")[2]) for word in sys.argv if word.startswith("--sets=")]
+    content, text = study(quick=quick, **({"sets": asked[0]} if asked else {}))
     print(text)
     if not quick:
         print(write(name, content, text))

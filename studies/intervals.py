@@ -120,9 +120,9 @@ def row(kind: str, sets: int) -> dict[str, Any]:
     return made
 
 
-def study(quick: bool = False) -> tuple[dict[str, Any], str]:
+def study(quick: bool = False, sets: int = SETS) -> tuple[dict[str, Any], str]:
     """All kinds of data."""
-    sets = 20 if quick else SETS
+    sets = 20 if quick else sets
     rows = [row(kind, sets) for kind in ("calibrated", "rare", "slope", "clusters")]
     covering = {"data": "data", **{name: name for name in METRICS}, "least": "at least"}
     cells = {name: name for name in rows[0] if "cells" in name}

@@ -9,7 +9,6 @@ and by_field, and how often the dependence was recognised. "planted": the true l
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -46,8 +45,7 @@ def sample(seed: int, kept: str, uneven: str, shift: float = 0.0, rows: int = 40
 def one(seed: int, kept: str, uneven: str, shift: float) -> dict[str, Any]:
     """P-values of one sample, and whether its weights were recognised."""
     predictions = sample(seed, kept, uneven, shift)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", miscal.MiscalWarning)
+    with harness.tests_only():
         score = miscal.by_score(predictions, random_state=seed)
         variable = miscal.by_variable(predictions, "age", curve=False, random_state=seed)
         field = miscal.by_field(predictions, "region", random_state=seed)
@@ -67,35 +65,18 @@ def row(kept: str, uneven: str, sets: int, shift: float = 0.0) -> dict[str, Any]
     """Counts of one design."""
     title = f"{kept}, {uneven}, shift {shift:g}"
     found = [one(seed, kept, uneven, shift) for seed in harness.progress(range(sets), title)]
-    counts = {name: harness.alarms([each[name] for each in found])["alarms"] for name in TESTS}
-    made: dict[str, Any] = {"kept": kept, "weights": uneven, "sets": sets, **counts}
-    made["recognised"] = sum(each["recognised"] for each in found)
-    made["limit"] = harness.alarm_limit(sets)
-    made["within"] = max(counts.values()) <= made["limit"]
-    return made
+    about = {"one in ten kept of": kept, "weights": uneven}
+    return harness.counted(found, TESTS, **about, recognised=sum(each["recognised"] for each in found))
 
 
-HEADINGS = {
-    "kept": "one in ten kept of", "weights": "weights", "by_score": "by_score", "kuiper": "Kuiper",
-    "by_variable": "by_variable", "by_field": "by_field", "recognised": "recognised", "limit": "at most",
-    "within": "kept",
-}  # fmt: skip
-
-
-def study(quick: bool = False) -> tuple[dict[str, Any], str]:
+def study(quick: bool = False, sets: int = SETS) -> tuple[dict[str, Any], str]:
     """All designs; power on a fifth of the data sets."""
-    sets = 40 if quick else SETS
+    sets = 40 if quick else sets
     designs = [(kept, uneven) for kept in KEPT for uneven in UNEVEN if (kept, uneven) != ("all", "as sampled")]
     calibrated = [row(*design, sets) for design in designs]
-    planted = [row(*design, max(sets // 5, 20), 0.6) for design in designs]
-    power = {name: text for name, text in HEADINGS.items() if name not in ("limit", "within")}
-    text = "\n\n".join([
-        f"# Weights that know the outcome\n\nAlarms at 5% in {sets} calibrated samples of each design.",
-        harness.markdown(calibrated, HEADINGS),
-        f"The same of tables whose log-odds are off by 0.6, in {max(sets // 5, 20)} samples: power.",
-        harness.markdown(planted, power),
-    ])  # fmt: skip
-    return {"calibrated": calibrated, "planted": planted}, text
+    planted = [row(*design, max(sets // 5, 8), 0.6) for design in designs]
+    about = ("one in ten kept of", "weights", "recognised")
+    return harness.size_and_power("Weights that know the outcome", calibrated, planted, about)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests import databases
 
 ROOT = Path(__file__).resolve().parents[1]
+LEFT = (".html", ".json", ".csv", ".parquet", ".tally", ".miscal", ".md", ".png")
 
 # Deterministic: a failure that one run finds, every run finds. `HYPOTHESIS_PROFILE=deep` looks further.
 _COMMON = {
@@ -30,6 +31,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # A local Spark talks to itself; without this it asks the machine's name and waits where that name does not resolve.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_in_the_working_directory() -> Iterator[None]:
+    """No test leaves a page, a table or a model where it was started."""
+    here = Path.cwd()
+    before = set(here.iterdir())
+    yield
+    left = [path.name for path in set(here.iterdir()) - before if path.suffix in LEFT]
+    assert not left, f"{left} in {here}: give --out, or change to a folder of the test's own"
 
 
 @pytest.fixture

@@ -53,6 +53,31 @@ def in_sqlite(columns: dict[str, Any], expressions: Sequence[str]) -> np.ndarray
 
 
 @contextlib.contextmanager
+def spark() -> Iterator[Run]:
+    """A session of its own on one core; skipped with a line where there is no Java."""
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
+    from pyspark.sql import SparkSession
+
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    session = SparkSession.builder.master("local[1]").config(map=quiet).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield lambda columns, expressions: in_spark(session, columns, expressions)
+    finally:
+        session.stop()
+
+
+def in_spark(session: Any, columns: dict[str, Any], expressions: Sequence[str]) -> np.ndarray:
+    kinds = {name: "string" if kind_of(values) == "text" else "double" for name, values in columns.items()}
+    declared = ", ".join(f"`{name}` {kind}" for name, kind in [*kinds.items(), (PLACE, "long")])
+    rows = [(*map(plain, row), place) for place, row in enumerate(zip(*columns.values(), strict=True))]
+    session.createDataFrame(rows, declared).createOrReplaceTempView("t")
+    return numbers(session.sql(f"SELECT {', '.join(expressions)} FROM t ORDER BY `{PLACE}`").collect())
+
+
+@contextlib.contextmanager
 def postgres() -> Iterator[Run]:
     """A server of its own, in a folder that goes with it; skipped with a line where there is none."""
     if not FOLDERS:

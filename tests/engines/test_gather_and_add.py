@@ -28,7 +28,7 @@ from miscal.engines.gathering import gather, rows_that_fit
 from miscal.engines.memory import tally
 from miscal.engines.roles import Roles
 from miscal.engines.source import Source, memory_bytes, opened
-from miscal.inference.weights import sums_depend_on_outcome
+from miscal.inference.residual import sums_depend_on_outcome
 from miscal.pairs import pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Condition, Conjunction

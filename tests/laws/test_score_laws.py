@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import miscal
 from miscal import metrics
 from miscal.metrics import METRICS, PREDICTIONS
 from tests.laws.batches import Batch, batches
@@ -129,3 +130,30 @@ def test_the_laws_can_fail(name: str) -> None:
     y, p = np.array([0, 1, 1]), np.array([0.2, 0.9, 0.4])
     broken = lambda y, p: ALL[name](y[:2], p[:2])
     assert broken(y, p) != broken(y[::-1], p[::-1])
+
+
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+@pytest.mark.parametrize("seed", range(8))
+def test_tied_scores_have_the_quantile_bins_of_scikit_learn(seed):
+    """Where the lowest score fills a bin it is not thrown together with the next: gaps of both would cancel."""
+    from sklearn.calibration import calibration_curve
+
+    rng = np.random.default_rng(seed)
+    levels = np.sort(rng.random(rng.integers(2, 6)))
+    p = levels[np.minimum(rng.geometric(0.5, 400) - 1, levels.size - 1)]
+    y = rng.integers(0, 2, 400)
+    found = miscal.by_score(miscal.Predictions(y, p), bins=10).table
+    observed, predicted = calibration_curve(y, p, strategy="quantile", n_bins=10)
+    assert np.allclose(found["predicted"], predicted)
+    assert np.allclose(found["observed"], observed)
+
+
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+def test_two_scores_that_are_each_the_wrong_way_round_do_not_cancel():
+    found = miscal.audit({"y": [0, 1] * 100, "p": [0.9, 0.1] * 100}, outcome="y", probability="p")
+    assert found.score["expected"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("score", [1e-7, 1e-8, 1e-30, 1e-300])
+def test_an_error_too_small_to_be_smoothed_is_itself(score):
+    assert metrics.smooth_calibration_error([0], [score]) == pytest.approx(score, rel=1e-12)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from miscal import metrics
-from miscal.inference.smooth import smooth_error_at
+from miscal.inference.smooth import smooth_error_at, spectrum_of
 from miscal.inference.walks import brownian_range_p
 from miscal.metrics.losses import area_under_curve, pooled_scores
-from miscal.metrics.smooth import residual_spectrum
+from miscal.metrics.smooth import residual_mass
 from miscal.pairs import Pair
 from miscal.recalibrate import IsotonicCalibration
 from tests.oracles.frozen import HERE, answers, inputs
@@ -124,7 +124,7 @@ def test_relplot_binned(binary):
 def test_relplot_smooth_error_at_a_given_bandwidth(binary, sigma):
     y, p = binary
     known = answers("relplot")
-    ours = smooth_error_at(residual_spectrum(Pair(p, y), 1 << 14), float(sigma))
+    ours = smooth_error_at(spectrum_of(residual_mass(Pair(p, y), 1 << 14)), float(sigma))
     assert ours == pytest.approx(known["fine"][sigma], rel=2e-3)  # its mesh of 20,001 points, ours of 16,385
     assert ours == pytest.approx(known["sigma"][sigma], rel=5e-2)  # its default mesh of 200 points
 
@@ -137,7 +137,7 @@ def test_relplot_cuts_a_wide_kernel_off(binary):
         np.exp(-0.5 * ((t[:, None] - image) / 0.3) ** 2) for k in range(-3, 4) for image in (p + 2 * k, 2 * k - p)
     )
     plain = np.abs(kernel @ (p - y)).mean() / (0.3 * np.sqrt(2 * np.pi) * p.size)
-    assert smooth_error_at(residual_spectrum(Pair(p, y), 1 << 14), 0.3) == pytest.approx(plain, rel=1e-6)
+    assert smooth_error_at(spectrum_of(residual_mass(Pair(p, y), 1 << 14)), 0.3) == pytest.approx(plain, rel=1e-6)
     assert answers("relplot")["fine"]["0.3"] > 1.05 * plain
 
 

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from miscal import MiscalError
 from miscal.data.columns import Columns
 from miscal.recalibrate import IsotonicLinePlotScaling
-from miscal.recalibrate.base import Sample
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.shapes import RIDGE, LineFit
 
 

@@ -152,7 +152,7 @@ def test_false_alarms(kind):
 
 
 def test_false_alarms_of_clusters():
-    """Five rows a patient: sign flips, one a patient. Treated as independent rows it alarms far too often."""
+    """Five rows a patient, whose outcomes are drawn together. Treated as independent rows it alarms far too often."""
 
     def make(seed, cluster=True):
         data = clustered(1500, random_state=seed)
@@ -162,7 +162,8 @@ def test_false_alarms_of_clusters():
     most = binom.isf(LIMIT, 60, 0.05)
     assert false_alarms(60, make, subpopulations=60) <= most
     result = by_subpopulation(make(0), subpopulations=20, simulations=19)
-    assert "one sign a cluster" in result.method
+    assert "outcomes drawn by cluster" in result.method
+    assert "flip" not in result.method
 
 
 def test_bonferroni_is_near_the_simulation(rng):

@@ -133,3 +133,14 @@ def test_clusters_widen_the_noise_along_the_score_too() -> None:
              "ward": np.repeat(rng.choice(list("abcdefgh"), patients), visits)}  # fmt: skip
     found = audit(frame, outcome="y", probability="p", cluster="patient")
     assert not [finding for finding in found.findings if finding.kind != "score"]
+
+
+def test_clusters_that_are_off_everywhere_are_one_finding_about_the_whole_table() -> None:
+    rng = np.random.default_rng(0)
+    patients = np.arange(2400) % 60
+    p = rng.beta(2, 3, 2400)
+    odds = np.log(p / (1 - p)) - 0.9 + 0.3 * rng.normal(size=60)[patients]
+    frame = {"y": (rng.random(2400) < 1 / (1 + np.exp(-odds))).astype(int), "p": p, "patient": patients,
+             **{f"column {k}": rng.choice(list("abcdefghij"), 2400) for k in range(12)}}  # fmt: skip
+    (found,) = audit(frame, outcome="y", probability="p", cluster="patient", effort="quick").findings
+    assert (found.where, found.form) == ("the whole table", "too high")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import miscal
 from miscal.cli import main
 from miscal.data.errors import MiscalError
 from miscal.engines.spark import _collected
@@ -158,3 +160,23 @@ def test_a_pattern_names_the_probabilities_of_many_classes(tmp_path: Path, monke
     wrong = CliRunner().invoke(main, [*gate, "c.json", "--probability", "q_*"])
     assert wrong.exit_code == 2
     assert "no column like 'q_*'" in wrong.output
+
+
+@pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
+@pytest.mark.parametrize(("pattern", "named"), [("p_*", [f"p_{k}" for k in range(11)]), ("sc*", ["score"])])
+def test_command_and_library_read_a_pattern_alike(pattern: str, named: list[str], tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(11), 300)
+    y = (p.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1).clip(0, 10)
+    table = {f"p_{k}": p[:, k] for k in (10, 2, 0, 1, *range(3, 10))} | {"score": p[:, 0]}  # in no order
+    path, written = tmp_path / "t.parquet", tmp_path / "a.json"
+    pq.write_table(pa.table({"y": y if len(named) > 1 else (y > 5).astype(int), **table}), path)
+    page = ["--out", str(tmp_path / "r.html"), "--json", str(written), "--effort", "quick"]
+    told = CliRunner().invoke(main, ["audit", str(path), "--outcome", "y", "--probability", pattern, *page])
+    assert told.exit_code == 0, told.output
+    assert json.loads(written.read_text(encoding="utf-8"))["data"]["probability_columns"] == named
+    found = miscal.audit(path, outcome="y", probability=pattern, effort="quick")
+    assert found.document["data"]["probability_columns"] == named

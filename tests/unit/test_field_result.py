@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import miscal
-from miscal.inference.shrinkage import _spread2, shrink
+from miscal.inference.adjust import _spread2, shrink
 from miscal.inference.sums import Sums
 from miscal.metrics.field import shifted
 from miscal.metrics.losses import in_the_large

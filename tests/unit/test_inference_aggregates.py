@@ -21,9 +21,9 @@ from miscal.inference.aggregates import (
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
+from miscal.inference.residual import weights_depend_on_outcome
 from miscal.inference.sums import Sums, rows_of_cells
 from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
-from miscal.inference.weights import weights_depend_on_outcome
 from tests.cells import sums_of_rows
 
 

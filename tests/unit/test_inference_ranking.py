@@ -6,27 +6,30 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from miscal.auditing.search.groups import Rows, sums_of
+from miscal.auditing.search.places import Own, Place
+from miscal.auditing.search.telling import luck
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.aggregates import PooledError, aggregate_null
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import MatchedDraws, cell_draws
 from miscal.inference.sums import rows_of_cells
+from miscal.metrics.pooled import Noise
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
 def test_shrunken_gaps_solve_their_equation_and_never_grow():
-    tests = 50
-    critical = adjusted_z(tests)
+    critical = adjusted_z(50)
     z = np.array([-9.0, -critical - 0.2, -1.0, 0.0, 2.0, critical + 0.01, 4.5, 30.0, 1e9])
-    m = shrunken_gap(z, np.ones(z.size), tests)
+    m = shrunken_gap(z, np.ones(z.size), np.full(z.size, critical))
     picked = np.abs(z) > critical
     assert np.array_equal(m[~picked], z[~picked])
     assert (np.abs(m) <= np.abs(z) + 1e-9).all()
     assert (m * z >= 0).all()
-    conditional = 2 * np.abs(m[picked]) - np.abs(z[picked])
+    conditional = (np.abs(m[picked]) - 0.4 * np.abs(z[picked])) / 0.6
     for value, shrunk in zip(np.abs(z[picked])[:-1], conditional[:-1], strict=True):
-        density = norm.pdf(critical - shrunk) - norm.pdf(critical + shrunk)
-        expected = shrunk + density / (norm.cdf(shrunk - critical) + norm.cdf(-shrunk - critical))
+        expected = shrunk + norm.pdf(critical - shrunk) / norm.cdf(shrunk - critical)
         assert expected == pytest.approx(value, abs=1e-6) or shrunk < 1e-9
 
 
@@ -34,10 +37,49 @@ def test_shrunken_gaps_solve_their_equation_and_never_grow():
 @pytest.mark.parametrize("true", [2.0, 3.0, 4.0, 5.0, 6.5])
 def test_shrinking_removes_much_of_the_winners_curse(tests, true):
     z = true + np.random.default_rng(71).normal(size=400_000)
-    picked = z[z > adjusted_z(tests)]
+    critical = adjusted_z(tests)
+    picked = z[z > critical]
     raw = picked.mean() - true
-    left = shrunken_gap(picked, np.ones(picked.size), tests).mean() - true
+    left = shrunken_gap(picked, np.ones(picked.size), np.full(picked.size, critical)).mean() - true
     assert abs(left) <= max(0.6 * raw, 0.2)
+
+
+def place_of(p: np.ndarray, y: np.ndarray, cluster: np.ndarray | None = None) -> tuple[Rows, Place]:
+    pair = Pair(p, y.astype(float), cluster=cluster)
+    every = np.arange(p.size)
+    sums = sums_of(pair, every)
+    null = "bernoulli" if cluster is None else "residual"
+    return Rows(pair, pair, Noise(null, "", False)), Place(Own("field", every, ""), (), 0.0, "columns", sums, sums)
+
+
+@pytest.mark.parametrize(("expected", "times", "tests"), [(1.0, 6.5, 100), (3.0, 4.5, 10_000), (60.0, 1.45, 100)])
+def test_sizes_of_rare_events_that_were_under_predicted_are_right_on_average(expected, times, tests):
+    random = np.random.default_rng(5)
+    n = 2000
+    p, said, raw = np.full(n, expected / n), [], []
+    while len(said) < 150:
+        rows, place = place_of(p, random.random(n) < times * p)
+        gap = place.off / n
+        error, least = luck(rows, place, tests, 0.05)
+        if gap < 0 and rows.p_values(place.raw)[0] <= 0.05 / tests:
+            said.append(float(shrunken_gap(gap, error, least)))
+            raw.append(gap)
+    true = expected * (1 - times) / n
+    assert np.mean(raw) / true > 1.15
+    assert 0.85 <= np.mean(said) / true <= 1.15
+
+
+def test_sizes_of_few_clusters_are_right_on_average():
+    random = np.random.default_rng(6)
+    cluster = np.repeat(np.arange(20), 60)
+    p, said = np.full(cluster.size, 0.3), []
+    for _ in range(300):
+        y = random.random(p.size) < np.clip(0.42 + 0.09 * random.normal(size=20), 0, 1)[cluster]
+        rows, place = place_of(p, y, cluster)
+        if rows.exact_p(rows.raw, place.rows, 0.0) <= 0.05 / 30:
+            said.append(float(shrunken_gap(place.off / p.size, *luck(rows, place, 30, 0.05))))
+    assert 60 < len(said) < 295
+    assert np.mean(said) == pytest.approx(-0.12, rel=0.15)
 
 
 # ------------------------------------------------------------------------------------------- rows left out

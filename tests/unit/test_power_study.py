@@ -9,7 +9,9 @@ import miscal
 from studies import few_clusters, power
 
 
-@pytest.mark.parametrize(("kind", "error"), [("by_variable", "U"), ("by_field", "one level of 50")])
+@pytest.mark.parametrize(
+    ("kind", "error"), [("by_variable", "U"), ("by_field", "one level of 50"), ("by_field", "shift")]
+)
 def test_the_combined_test_has_most_of_the_power_of_the_best_single_one(kind, error):
     row = power.row(kind, error, 60)
     assert row["share"] >= 0.85, row

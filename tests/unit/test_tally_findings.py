@@ -58,12 +58,31 @@ def test_a_tally_lists_each_place_once_and_what_the_rows_list(tmp_path: Path) ->
         assert "the whole table" not in {place.where for place in one.explained}
 
 
-def test_days_that_are_constant_in_their_own_tally_are_seen_in_the_month(tmp_path: Path) -> None:
+DAYS = {
+    "text": (["day 1", "day 2", "day 3"], "day day 3", "field"),
+    "dates": (np.array(["2026-01-30", "2026-01-31", "2026-02-01"], "M8[s]"), "day 2026-02-01", "variable"),
+    "moments": (
+        pd.to_datetime(["2026-01-30 01:00", "2026-01-31 02:00", "2026-02-01 03:30"]),
+        "day 2026-02-01",
+        "variable",
+    ),
+    "whole numbers": (np.array([9, 10, 11]), "day 11", "variable"),
+    "numbers": (np.array([0.1, 0.25, 10.5]), "day above 0.25", "variable"),
+}
+
+
+@pytest.mark.parametrize("kind", DAYS)
+def test_days_that_are_constant_in_their_own_tally_are_seen_in_the_month(kind: str, tmp_path: Path) -> None:
+    days, where, section = DAYS[kind]
+    frame = table()
+    frame["day"] = pd.Series(days).iloc[frame.day.str[-1].astype(int) - 1].to_numpy()
     names: list[str] = []
-    for day, part in table().groupby("day"):
+    for place, (_, part) in enumerate(frame.groupby("day")):
         like = ["--like", names[0]] if names else []
-        names.append(tallied(part, tmp_path / f"{day}.tally", *like))
+        names.append(tallied(part, tmp_path / f"{place}.tally", *like))
     assert {entry["where"]: entry["reason"] for entry in miscal.audit(names[0]).too_small}["day"] == "constant"
     found = CliRunner().invoke(main, ["merge", *names, "--out", str(tmp_path / "month.tally")])
     assert found.exit_code == 0, found.output
-    assert "day day 3" in {finding.where for finding in miscal.audit(tmp_path / "month.tally").findings}
+    month = miscal.audit(tmp_path / "month.tally")
+    assert where in {finding.where for finding in month.findings}
+    assert "day" in {result.settings["column"] for result in month.results if result.kind == section}

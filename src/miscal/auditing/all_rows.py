@@ -1,4 +1,4 @@
-"""Sums of all rows: what a search chose on a sample of them, and tables of which a file keeps sums alone.
+"""Sums of all rows: what a search chose on a sample of them.
 
 Beyond memory the search runs on as many rows as the ceiling allows, by the same program as on a table that fits. Its
 cells, pairs and places are then added up over all rows in one pass and tested on those sums. Which rows places share
@@ -7,46 +7,36 @@ is told from the sample, each row of which stands for as many as it was taken fr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.all_along import along_sums, cells_of_part, score_cells
-from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
+from miscal.auditing.column_choice import left_out
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, Seen, Wanted, shown_edges, walk_of
-from miscal.auditing.search.parts import Part, fine_part
+from miscal.auditing.search.looking import Looked, walk_of
+from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Place
-from miscal.auditing.search.unseen import leave_out_by_effort, leave_out_shapes
+from miscal.auditing.search.unseen import leave_out_shapes
 from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
-from miscal.data.errors import check_named, refusal
-from miscal.data.frames import expanded
 from miscal.engines import adding
-from miscal.engines.gathering import Gathered, gather, rows_that_fit
+from miscal.engines.gathering import Gathered
 from miscal.engines.largest import largest_rows
 from miscal.engines.roles import Roles
-from miscal.engines.source import opened
+from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums
-from miscal.inference.weights import sums_depend_on_outcome
 from miscal.metrics import from_sums
-from miscal.metrics.binned import score_bins
-from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Product, Ranges
 from miscal.results import Result
 
 CELLS = 1024  # of the grid of a variable, beside the edges that are asked for
 FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
-DEFAULT = "1GB"
-SCORE_BINS = 15
-SAMPLED = 200_000  # rows that the edges of a tally are chosen on
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +50,12 @@ class Cuts:
     grid: np.ndarray | None = None
 
 
-def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None) -> Cuts:
-    """How a column of a sample was cut, with a grid that has all of its edges."""
-    if column.nominal:
-        return Cuts(column.name, column.kind)
-    kind = "integer" if column.integer else column.kind
-    known = column.values[~np.isnan(column.values)]
+def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *, alone: bool = False) -> Cuts:
+    """How a column of a sample was cut, with a grid that has all of its edges; one value `alone` stays a level."""
+    kind = "integer" if column.integer else "category" if column.nominal else column.kind
+    known = column.values[~np.isnan(column.values)] if not column.nominal else np.empty(0)
+    if column.nominal or (alone and known.size == len(column) and known.min() == known.max()):
+        return Cuts(column.name, kind)
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
     bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
     quantiles = np.quantile(known, np.linspace(0.0, 1.0, CELLS + 1)) if known.size else np.empty(0)
@@ -75,7 +65,7 @@ def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None) ->
 def cuts_like(name: str, summary: Summary) -> Cuts:
     """How a column was cut for another summary, so that both can be added."""
     if name in summary.fields:
-        return Cuts(name, "category")
+        return Cuts(name, summary.fields[name].kind)
     each = summary.variables[name]
     assert isinstance(each.grid.cells, Ranges)
     return Cuts(name, each.kind, each.bins, each.fine, each.grid.cells.edges)
@@ -122,7 +112,7 @@ class AllRows:
             if tally is None or beyond is None:
                 continue
             if one.bins is None or one.fine is None:
-                fields[one.name] = FieldSums(tally, beyond)
+                fields[one.name] = FieldSums(tally, beyond, one.kind)
             else:
                 variables[one.name] = VariableSums(one.kind, one.bins, one.fine, tally, beyond)
         made = Summary(
@@ -290,91 +280,3 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
                 moved.append(replace(place, raw=own, beyond=after, p_value=chance))
         made[family] = size, moved
     return made
-
-
-def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> Seen:
-    """Look at a file of sums."""
-    if wanted.time is not None:
-        raise refusal(
-            "needs the rows", where="'time'", got=f"'{path.name}' keeps sums whose periods are not all known",
-            hint="audit the table itself with it",
-        )  # fmt: skip
-    summary = Summary.load(path)
-    _check(summary, path.name, options)
-    weight = np.ones(1) if summary.grid.weighted else None
-    one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
-    rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
-    constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
-    several = {name: each for name, each in summary.fields.items() if name not in constant}
-    looked = look_at_sums(replace(summary, fields=several), rows, wanted.random_state)
-    for group in looked.groups:
-        group.beyond = _centred(group.beyond)
-    aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
-    aside += [left_out(name, summary.rows, "constant") for name in constant]
-    leave_out_by_effort(looked, "tally", [], 0)
-    about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
-    about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
-    settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
-    return Seen([looked], about, aside, settings)
-
-
-def _centred(sums: Sums) -> Sums:
-    """Sums beyond the score less the average that all rows have left: the score was put right on the first table."""
-    total = float(sums.variance.sum())
-    return replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / max(total, 1e-300))
-
-
-def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
-    """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
-    for word, value in options.items():
-        if word in ("outcome", "probability"):
-            kept = summary.about.get(word)
-            if value is not None and kept is not None and _listed(value) != _listed(kept):
-                got = f"{_listed(value)} was asked for"
-                raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=got)
-        elif value:
-            raise refusal(
-                "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
-                hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
-            )  # fmt: skip
-
-
-def _listed(names: Any) -> str:
-    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
-
-
-def tally_of(
-    data: Any,
-    roles: Roles,
-    *,
-    by: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    target: str | int = "auto",
-    like: Summary | None = None,
-    memory: Any = None,
-    max_levels: int = MAX_LEVELS,
-) -> Summary:
-    """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
-    source = opened(data, memory or DEFAULT)
-    roles = replace(roles, probability=expanded(roles.probability, source.names))
-    known = [name for name in source.kinds if name not in roles.names]
-    source.check([name for name, _ in source.aside if name in (by or ())])
-    check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
-    wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
-    kept = [name for name in (wanted or known) if name not in ignore]
-    limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
-    rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
-    compared = pair(rows.predictions, target)
-    # A column of one level here (the day) may have others in the tallies that this one is added to.
-    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
-    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
-    grid = None if like is None else like.grid
-    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
-    if like is not None:
-        edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
-        return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]
-    cuts = []
-    for column in columns:
-        shown = None if column.nominal else shown_edges(column, compared)
-        cuts.append(cuts_of(column, shown, fine_part(column, compared.weight, compared.count).edges))
-    return every.add(score_bins(compared, SCORE_BINS, "quantile").cells.edges, cuts)[0]

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.auditing.all_rows import AllRows, look_at_tally, measured_on_all
+from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
 from miscal.auditing.compare import cells_of
 from miscal.auditing.curves import curves_of
@@ -25,6 +25,7 @@ from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.auditing.search.unseen import leave_out_by_effort
+from miscal.auditing.tallies import look_at_tally
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal

@@ -74,7 +74,7 @@ def chosen_columns(
     *,
     constants: bool = False,
 ) -> tuple[list[Column], list[dict[str, Any]]]:
-    """The columns to look at, and those set aside with the reason; `constants` keeps fields of one level."""
+    """The columns to look at, and those set aside with the reason; `constants` keeps those of one value."""
     known = list(predictions.columns)
     check_named(by or (), known, "the data", known)
     chosen, aside = [], []
@@ -87,7 +87,7 @@ def chosen_columns(
         reason = f"it has more than {max_levels:,} levels" if many else None
         if not many and not by:
             reason = reason_aside(column) or copies.reason(column)
-        if reason and not (constants and reason == "constant" and column.nominal):
+        if reason and not (constants and reason == "constant"):
             aside.append(left_out(name, predictions.rows, reason))
         else:
             chosen.append(column)

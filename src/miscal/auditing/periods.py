@@ -19,8 +19,7 @@ from miscal.data.predictions import Predictions
 from miscal.engines.adding import LevelCells, RangeCells
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import seminorm_interval
-from miscal.inference.changes import Changes, changes
-from miscal.inference.days import day_noise, judged_by_days
+from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
 from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
 from miscal.page.words import KIND, step_words

@@ -14,17 +14,19 @@ import numpy as np
 from miscal.auditing.audit import Audit, audit
 from miscal.auditing.findings import Finding, flat, rows_of
 from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
+from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
 from miscal.metrics.pooled import choose_null
-from miscal.page.words import LEFT_FIRST, became, points
+from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
-from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.judging import difference
+from miscal.recalibrate.sample import Sample
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
 CLEAR = 0.1  # share by which a gap must shrink or grow to be called smaller or larger
-SCORES = ("expected", "kuiper", "smooth", "gap", "slope", "brier", "log_loss", "auc")
+SCORES = ("expected", "kuiper", "smooth", "gap", "ratio", "slope", "brier", "log_loss", "auc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,12 @@ class Repair:
     def told(self, most: int) -> str:
         """The sentence and a line a place, at most so many: what a repair leaves or makes before what it mends."""
         places = sorted(self.places, key=lambda place: LEFT_FIRST.index(place["verdict"]))
-        lines = [
-            f"  {place['verdict']:<9} {visible(place['where'])}: {points(place['before']['gap'])} before, "
-            f"{points(place['after']['gap'])} after"
-            for place in places[:most]
-        ]
+        with showing(self.predictions.response):
+            lines = [
+                f"  {place['verdict']:<9} {visible(place['where'])}: {points(place['before']['gap'])} before, "
+                f"{points(place['after']['gap'])} after"
+                for place in places[:most]
+            ]
         more = [f"  ... and {len(places) - most} more"] if len(places) > most else []
         return "\n".join([self.sentence, *lines, *more])
 
@@ -147,8 +150,9 @@ def repair(
 
 
 def applied(model: Recalibrator, rows: Predictions) -> np.ndarray:
-    """The repaired probabilities of rows."""
-    return model.predict_proba(rows.probability, rows.columns if model.uses_columns else None)
+    """The repaired probabilities of rows, or their repaired means."""
+    columns = rows.columns if model.uses_columns else None
+    return (model.predict if model.is_mean() else model.predict_proba)(rows.probability, columns)
 
 
 def _places(
@@ -228,18 +232,18 @@ class _Judge:
 
     def __call__(self, finding: Finding, found_in: Predictions) -> dict[str, Any]:
         inside = np.flatnonzero(rows_of(finding, found_in))
-        compared = self.rows.raw
+        compared, units = self.rows.raw, self.rows.raw.units
         rows = replace(self.rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
         sums = sums_of(compared, inside)
         weight = float(sums.weight[0])
         p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
         return {
             "rows": int(sums.rows[0]),
-            "predicted": float(sums.predicted[0]) / weight,
-            "observed": float(sums.observed[0]) / weight,
-            "gap": float(sums.off[0]) / weight,
+            "predicted": units.back(float(sums.predicted[0]) / weight),
+            "observed": units.back(float(sums.observed[0]) / weight),
+            "gap": float(sums.off[0]) / weight * units.scale,
             "p_value": min(1.0, p_value * self.tests),
-            "interval": list(rows.gap_interval(sums, self.tests, self.level)),
+            "interval": [end * units.scale for end in rows.gap_interval(sums, self.tests, self.level)],
         }
 
 
@@ -248,7 +252,8 @@ def _about(
 ) -> dict[str, Any]:
     table = getattr(recalibrator, "table", None)
     one, two = before.score, after.score
-    change, error = _log_loss_change(predictions, recalibrated)
+    change, error = _loss_change(predictions, recalibrated)
+    loss = "log_loss" if predictions.response == "binary" else "deviance"
     return {
         "name": getattr(recalibrator, "name", type(recalibrator).__name__),
         "method": repr(recalibrator),
@@ -257,13 +262,16 @@ def _about(
         "fitted_rows": int(recalibrator.n_rows_),
         "rows": predictions.rows,
         "score": {name: [one[name], two[name]] for name in SCORES if name in one and name in two},
-        "log_loss_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
+        f"{loss}_change": {"value": change, "interval": [change - 1.96 * error, change + 1.96 * error]},
         "candidates": None if table is None else table.to_dict(),
     }
 
 
-def _log_loss_change(predictions: Predictions, recalibrated: Predictions) -> tuple[float, float]:
-    """Mean of log loss after minus before, paired over rows (over clusters), and its standard error."""
+def _loss_change(predictions: Predictions, recalibrated: Predictions) -> tuple[float, float]:
+    """Mean of log loss (of means: deviance) after minus before, paired over rows (clusters), and its standard error."""
+    if predictions.response != "binary":
+        losses = [Sample.of(each, Columns({})).losses(pairs(each.probability)) for each in (predictions, recalibrated)]
+        return difference(losses[1], losses[0], predictions)
     losses = []
     for each in (predictions, recalibrated):
         own = each.probability if each.n_classes > 2 else np.stack([1.0 - each.probability, each.probability], axis=1)

@@ -19,11 +19,12 @@ from miscal.data.errors import refusal
 from miscal.data.frames import expanded
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.data.sources import read
+from miscal.data.sources import one_prediction, read
 from miscal.engines.roles import Chunk
-from miscal.recalibrate.base import Recalibrator, Sample
-from miscal.recalibrate.choosing import choose, refitted
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.choosing import choose, chosen_on, refitted
 from miscal.recalibrate.in_parts import with_columns
+from miscal.recalibrate.sample import Sample, row_weight
 from miscal.recalibrate.state import label_array
 
 NEW = "recalibrated"
@@ -76,7 +77,7 @@ def repair_table(
     data: Any,
     *,
     outcome: str,
-    probability: Any,
+    probability: Any = None,
     by: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     allowed: Sequence[str] | None = None,
@@ -88,9 +89,10 @@ def repair_table(
     source: str | None = None,
     cluster: str | None = None,
     progress: Any = None,
+    prediction: str | None = None,
     **options: Any,
 ) -> Repaired:
-    """Choose a repair of a table's probabilities and show on unseen rows what it mends.
+    """Choose a repair of a table's probabilities (or predicted means) and show on unseen rows what it mends.
 
     Half of the rows (of the clusters) choose and fit the repair, the other half is audited before and after; then the
     method that was chosen is fitted on all rows, and that is the model which is returned. With `folds` every row is
@@ -99,7 +101,8 @@ def repair_table(
     Parameters
     ----------
     data : path or table of any library
-    outcome, probability, cluster, and `weight`, `count`, `positive`, `logit` in options : as in `miscal.read`
+    outcome, probability, prediction, cluster, and `weight`, `count`, `positive`, `logit`, `response`, `exposure` in
+        options : as in `miscal.read`
     by : columns to audit; all by default.   ignore : columns to leave out
     allowed : columns that the repair may use; those audited by default
     folds : 0 (two halves), or at least 2 (cross-fitting)
@@ -107,6 +110,7 @@ def repair_table(
     """
     table = _arrow(data)
     _check(table, folds)
+    probability = one_prediction(probability, prediction, options.get("response", "binary"))
     names = named(probability := expanded(probability, table.column_names))
     numbered = table.append_column(ROW, [np.arange(table.num_rows)])
     whole = read(numbered, outcome=outcome, probability=probability, cluster=cluster, id=ROW, **options)
@@ -123,12 +127,7 @@ def repair_table(
     part_of = _parts(table.num_rows, whole, rows, max(folds, 2), random_state)
     fold = part_of[rows]
     if folds:
-        repaired = np.empty((whole.rows, whole.n_classes))
-        for k in range(folds):
-            inside = np.flatnonzero(fold == k)
-            made = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
-            repaired[inside] = applied(made, whole.take(inside))
-        model, unseen = _chosen(whole, **picks), whole
+        repaired, model, unseen = _crossed(whole, fold, **picks), _chosen(whole, **picks), whole
     else:
         model, unseen = _chosen(whole.take(np.flatnonzero(fold == 0)), **picks), whole.take(np.flatnonzero(fold == 1))
         repaired = None
@@ -137,7 +136,7 @@ def repair_table(
     record = repair(
         unseen, model, repaired=repaired, by=by, ignore=ignore, effort=effort, level=level, random_state=random_state,
         source=source or source_of(data),
-        described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster},
+        described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster, **_means(whole, options)},
     )  # fmt: skip
     model = model if folds else _on_all_rows(model, whole, usable)
     record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable, shipped_rows=model.n_rows_)
@@ -177,18 +176,30 @@ def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_
 def _on_all_rows(model: Recalibrator, rows: Predictions, usable: Sequence[str]) -> Recalibrator:
     """The method that was judged on unseen rows, fitted on these as well."""
     columns = Columns({name: rows.columns[name] for name in usable})
-    sample = Sample(rows.probability, rows.outcome, _weights(rows), columns, rows.n_classes)
-    made = refitted(model, sample)
+    made = refitted(model, Sample.of(rows, columns))
     made.classes_ = model.classes_
     return made
 
 
-def _weights(rows: Predictions) -> Any:
-    return rows.weight if rows.count is None else rows.count * (1.0 if rows.weight is None else rows.weight)
+def _crossed(whole: Predictions, fold: np.ndarray, **picks: Any) -> np.ndarray:
+    """What a repair chosen on the other folds makes of each."""
+    parts, made = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)], []
+    for k, part in enumerate(parts):
+        chosen = _chosen(whole.take(np.flatnonzero(fold != k)), **picks)
+        made.append(applied(chosen, whole.take(part)))
+    return np.concatenate(made)[np.argsort(np.concatenate(parts), kind="stable")]
+
+
+def _means(rows: Predictions, options: dict[str, Any]) -> dict[str, Any]:
+    """What the document says of predictions that are no probabilities."""
+    known = {"response": rows.response, "exposure": options.get("exposure")}
+    return {} if rows.response == "binary" else {name: value for name, value in known.items() if value is not None}
 
 
 def _chosen(rows: Predictions, **picks: Any) -> Recalibrator:
-    weight = _weights(rows)
+    if rows.response != "binary":
+        return chosen_on(rows, **picks)
+    weight = row_weight(rows)
     names = list(dict.fromkeys([*picks["by"], *picks["allowed"]]))
     beside = {name: rows.columns[name] for name in names} if names else None
     return choose(rows.probability, rows.outcome, beside, sample_weight=weight, cluster=rows.cluster, **picks)

@@ -48,13 +48,17 @@ class VariableSums:
 
 @dataclass(frozen=True, eq=False)
 class FieldSums:
-    """One field: its levels, as predicted and beyond the score."""
+    """One field: its levels, as predicted and beyond the score.
+
+    kind : "date", "integer" or "numeric" of a column of which the first table had one value: levels until it is audited
+    """
 
     tally: Tally
     beyond: Tally
+    kind: str = "category"
 
     def __add__(self, other: FieldSums) -> FieldSums:
-        return FieldSums(self.tally + other.tally, self.beyond + other.beyond)
+        return FieldSums(self.tally + other.tally, self.beyond + other.beyond, self.kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +157,7 @@ class Summary:
         header = {name: getattr(self, name) for name in (*PLAIN, "rule", "fingerprint")} | {
             "aside": list(self.aside),
             "variables": {name: each.kind for name, each in self.variables.items()},
-            "fields": list(self.fields),
+            "fields": {name: each.kind for name, each in self.fields.items()},
             "tallies": {name: tally.described() for name, tally in self._tallies()},
         }
         save_arrays(path, SCHEMA, header, self.arrays())
@@ -185,7 +189,11 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Summary:
     for place, (name, kind) in enumerate(header["variables"].items()):
         edges = (arrays[f"variable{place}/bins"], arrays[f"variable{place}/fine"])
         variables[name] = VariableSums(kind, *edges, tally(f"variable{place}:grid"), tally(f"variable{place}:beyond"))
-    fields = {n: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond")) for i, n in enumerate(header["fields"])}
+    kinds = header["fields"] if isinstance(header["fields"], dict) else dict.fromkeys(header["fields"], "category")
+    fields = {
+        name: FieldSums(tally(f"field{i}:tally"), tally(f"field{i}:beyond"), kind)
+        for i, (name, kind) in enumerate(kinds.items())
+    }
     return Summary(
         score=tally("score"),
         grid=tally("grid"),

@@ -119,8 +119,8 @@ def demo(out: Path, effort: str, seed: int) -> None:
 @common.MAX_LEVELS
 def tally(file: str, out: Path, like: Path | None, memory: str | None, **options: Any) -> None:
     """Keep all that an audit needs of a table (a file, folder or pattern), without its rows."""
-    from miscal.auditing.all_rows import tally_of
     from miscal.auditing.column_choice import MAX_LEVELS
+    from miscal.auditing.tallies import tally_of
     from miscal.carriers.summary import Summary
     from miscal.engines.roles import Roles
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import click
 
-from miscal.data.errors import nearest, refusal
+from miscal.data.errors import refusal
 
 Option = Callable[[Any], Any]
 PATH = click.Path(path_type=Path)
@@ -52,27 +51,22 @@ def outcome(*, required: bool = False) -> Option:
     return click.option("--outcome", required=required, help="Column of the outcome.")
 
 
-def probability(*, required: bool = False) -> Option:
-    """The columns of the probability."""
+def probability(*names: str, required: bool = False) -> Option:
+    """The columns of the probability, by that name or by others too."""
     text = "Column of the probability; repeat, or a pattern such as 'p_*'."
-    return click.option("--probability", required=required, multiple=True, callback=_matched, help=text)
+    return click.option("--probability", *names, required=required, multiple=True, callback=_matched, help=text)
 
 
 def _matched(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with each pattern replaced by the columns that match it, in the order of the table."""
+    """Names with each pattern replaced by the columns that it stands for."""
     file = context.params.get("file")  # an argument that is read before all options
     if file is None or not any("*" in name for name in names):
         return names
+    from miscal.data.frames import named_by
     from miscal.engines.source import opened
 
     known = opened(str(file)).names
-    found: list[str] = []
-    for name in names:
-        matching = [name] if name in known or "*" not in name else [each for each in known if fnmatchcase(each, name)]
-        if not matching:
-            raise refusal(f"has no column like '{name}'", where=f"'{file}'", hint=nearest(name, known))
-        found += matching
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(each for name in names for each in (named_by(name, known) if "*" in name else [name])))
 
 
 def suppress_below(default: int | None = 0, said: str = "", *, hidden: bool = False) -> Option:

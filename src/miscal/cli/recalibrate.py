@@ -25,6 +25,7 @@ METHODS = {
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options(suppressing=False)
+@common.means_options()
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
 @click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows choose, half judge.")
@@ -51,7 +52,7 @@ def recalibrate(
     made = common.audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
-    if made["outcome"] is None or made["probability"] is None:
+    if made["outcome"] is None or (made["probability"] or made["prediction"]) is None:
         raise refusal("needs --outcome and --probability", where="recalibrate", hint=_columns(file))
     prepared({"--out": out, "--model": model, "--page": page, "--json": json_path}, table=file)
     limited = () if score_only else list(allowed) or None
@@ -65,7 +66,12 @@ def recalibrate(
     done.write(table=out, model=model, page=page, json=json_path)
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
-    named = [word for name in options["probability"] for word in ("--probability", name)]
+    given = (
+        {"--prediction": [options["prediction"]]}
+        if options["prediction"]
+        else {"--probability": options["probability"]}
+    )
+    named = [word for role, names in given.items() for name in names for word in (role, name)]
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
     say(f"Repair new rows: {visible(again)}")
 
@@ -85,7 +91,7 @@ def _columns(file: Path) -> str:
 @click.command()
 @click.argument("model", type=common.PATH)
 @click.argument("file", is_eager=True)
-@common.probability(required=True)
+@common.probability("--prediction", "probability", required=True)
 @common.LOGIT
 @click.option("--column", default="recalibrated", show_default=True, help="Name of the new column.")
 @click.option("--out", type=common.PATH, help=".parquet or .csv to write.  [default: FILE-COLUMN]")

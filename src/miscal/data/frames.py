@@ -114,7 +114,10 @@ def expanded(probability: Any, names: Sequence[str]) -> Any:
         return probability
     pattern = probability if "*" in probability else f"{glob.escape(probability)}_*"
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
-    return _in_order(found, pattern) if len(found) > 1 else probability
+    if pattern == probability and not found:
+        raise refusal(f"has no column like '{pattern}'", where="the table", hint=nearest(pattern, names))
+    one = found[0] if pattern == probability and found else probability
+    return _in_order(found, pattern) if len(found) > 1 else one
 
 
 def named_by(name: str, names: Sequence[str]) -> list[str]:

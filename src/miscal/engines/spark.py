@@ -162,14 +162,15 @@ class SparkSource(Source):
 def recalibrated(
     frame: Any, model: Any, probability: str | Sequence[str], *, column: str = "recalibrated", logit: bool = False
 ) -> Any:
-    """A Spark DataFrame with one more column: the recalibrated probability (of the event, or `column`_k of each class).
+    """A Spark DataFrame with one more column: the recalibrated probability of the event, or one for each class.
 
     Parameters
     ----------
     frame : Spark DataFrame
     model : fitted recalibrator
     probability : column of the probability, or columns of the classes
-    column : name of the new column
+    column : name of the new column, followed by the class where there are several
+    logit : whether the column holds log-odds
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
 

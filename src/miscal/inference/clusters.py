@@ -8,10 +8,13 @@ event happens where Φ(x) < p: each row is calibrated, and ρ makes the clusters
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count, islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miscal.inference.sums import CellRows, Floats, Integers
 
@@ -19,6 +22,7 @@ LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawi
 MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
 TERMS = 8
 ALIKE = 0.95  # the largest ρ
+CHUNK = 16  # draws made at once
 
 
 def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
@@ -41,12 +45,20 @@ class Latent:
         """Number of clusters."""
         return int(self.cluster.max(initial=-1)) + 1
 
-    def draw(self, number: int) -> Floats:
-        """The values of one draw."""
+    def chunk(self, number: int) -> NDArray[np.float32]:
+        """The values of draws CHUNK·number and those after it, (CHUNK, rows)."""
         random = np.random.default_rng([self.seed, number])
-        shared = random.standard_normal(self.groups)
-        own = random.standard_normal(self.cluster.size, dtype=np.float32)
-        return np.asarray(math.sqrt(self.alike) * shared[self.cluster] + math.sqrt(1.0 - self.alike) * own)
+        shared = random.standard_normal((CHUNK, self.groups), dtype=np.float32) * np.float32(math.sqrt(self.alike))
+        own = random.standard_normal((CHUNK, self.cluster.size), dtype=np.float32)
+        own *= np.float32(math.sqrt(1.0 - self.alike))
+        own += shared[:, self.cluster]
+        return own
+
+    def by_cluster(self, values: Floats) -> Floats:
+        """Sums of rows (draws, rows) over clusters, (draws, clusters)."""
+        codes = self.cluster + np.arange(len(values))[:, np.newaxis] * self.groups
+        total = np.bincount(codes.ravel(), values.ravel(), len(values) * self.groups)
+        return np.asarray(total.reshape(len(values), self.groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +68,7 @@ class ClusterDraws:
     words: str
     mean: Floats
     offsets: Integers
-    threshold: Floats
+    threshold: NDArray[np.float32]
     predicted: Floats
     weight: Floats
     latent: Latent
@@ -79,21 +91,38 @@ class ClusterDraws:
         size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
         words = "outcomes drawn by cluster"
         latent = Latent(cluster, alike, seed)
-        return cls(words, mean, rows.offsets, threshold, predicted, weight, latent, size, least)
+        return cls(words, mean, rows.offsets, threshold.astype(np.float32), predicted, weight, latent, size, least)
 
-    def steps(self, number: int) -> Floats:
-        """Residuals w(y* - p) of one draw."""
-        residual = self.weight * ((self.latent.draw(number) < self.threshold) - self.predicted)
-        own = np.bincount(self.latent.cluster, residual, self.latent.groups)
-        return np.asarray(residual * (self.size / max(math.sqrt(float(own @ own)), self.least, 1e-300)))
+    def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
+        """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
+        for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
+            residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
+            size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
+            residual *= (self.size / np.maximum(size, max(self.least, 1e-300)))[:, np.newaxis]
+            start = number * CHUNK - first
+            yield max(start, 0), residual[max(-start, 0) : count - start]
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         filled = np.flatnonzero(np.diff(self.offsets))
         out = np.tile(self.mean, (count, 1))
-        for place in range(count if filled.size else 0):
-            out[place, filled] += np.add.reduceat(self.steps(first + place), self.offsets[filled])
+        for start, residual in self.steps(first, count) if filled.size else ():
+            out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSteps:
+    """Residuals of draws by cluster, rows by draws."""
+
+    draws: ClusterDraws
+
+    def block(self, first: int, count: int) -> Floats:
+        """Draws first .. first + count - 1, (rows, count)."""
+        steps = np.empty((self.draws.predicted.size, count))
+        for start, residual in self.draws.steps(first, count):
+            steps[:, start : start + len(residual)] = residual.T
+        return steps
 
 
 def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
@@ -141,8 +170,7 @@ def clustered_ranks(
     latent = Latent(code, likeness(threshold[0], weight, code, squares - variance), seed)
     size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
     made = np.empty((draws, bins, ranks))
-    for number in range(draws):
-        value = latent.draw(number)
+    for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
         drawn = np.zeros(rank.size, np.int64)
         for border in threshold:
             drawn += value > border

@@ -1,9 +1,10 @@
 """One p-value of several complementary tests, all read off the same draws of the cells' sums.
 
-A result's p-value answers "is there anything here?", and no single statistic sees whatever can be there. The tests' own
-p-values are combined by the mean of their inverses, which the smallest dominates, and that is compared with the same of
-every draw: the price of looking several times is what the draws say. (The smallest alone is a little weaker where
-several tests see the same error: `studies/power.py`.)
+A result's p-value answers "is there anything here?", and no single statistic sees whatever can be there. The inverses
+of the tests' own p-values are added, which the smallest dominates, and the sum is compared with the same of every draw:
+the price of looking several times is what the draws say. (The smallest alone is a little weaker where several tests see
+the same error.) A test that no other one comes near to counts for several of those that see much the same
+(`SHARES`, found by `studies/power.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from miscal.inference.sums import Floats, Integers, Sums
 PIECES = 200  # of equal information, into which a key is cut
 SMOOTH = {"total": 1, "trend": 2, "bend": 3, "smooth curve": 5}  # polynomials along a key, the constant among them
 OUT_OF_REACH = 1e300  # a statistic that no draw comes near, still a number
+
+SHARES = {"sum of all levels": 4.0, "trend": 4.0, "bend": 2.0, "smooth curve": 2.0}  # 1 for every other test
 
 Statistic = Callable[[Floats], Floats]
 """statistic(Σw(y - p), (draws, cells)) -> (draws,)."""
@@ -80,12 +83,18 @@ def omnibus(
             values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
     values = np.minimum(values, OUT_OF_REACH)
     alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
-    p_value = float(_reached((1.0 / alone).sum(axis=1))[-1] / (draws + 1.0))
+    shares = np.array([SHARES.get(name, 1.0) for name in tests])
+    p_value = float(_reached(combined(alone, shares))[-1] / (draws + 1.0))
     finer = len(tests) * min([each for each in known if not math.isnan(each)], default=math.inf)
     bound = p_value <= 1.5 / (draws + 1.0)
     if bound and finer < p_value:
         p_value, bound = finer, False
     return Omnibus(p_value, tuple(zip(tests, alone[-1].tolist(), strict=True)), draws, bound)
+
+
+def combined(alone: Floats, shares: Floats) -> Floats:
+    """One number of the p-values of all tests, (draws, tests), the larger the more there is."""
+    return np.asarray((1.0 / alone) @ shares)
 
 
 def _reached(values: Floats) -> Floats:
@@ -102,7 +111,7 @@ def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[st
         "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
         "chi-square": lambda residual: scale(residual).sum(axis=1),
         "largest cell": lambda residual: scale(residual).max(axis=1, initial=0.0),
-        "total": Quadratic.of(sums, np.ones((1, sums.rows.size))),
+        "sum of all levels": Quadratic.of(sums, np.ones((1, sums.rows.size))),
     }
 
 

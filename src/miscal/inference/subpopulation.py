@@ -15,8 +15,9 @@ import numpy as np
 from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import FLOOR_DRAWS, NullSummary, max_statistic_p, seminorm_interval, upper_quantile
 from miscal.inference.beyond import rates_as_happened
+from miscal.inference.clusters import ClusterDraws, ClusterSteps, drawn_by_cluster
 from miscal.inference.nulls import Steps, seed_of
-from miscal.inference.spread import Spread
+from miscal.inference.sums import CellRows, Spread
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
@@ -128,17 +129,33 @@ def maximum_noise(
     statistic: str,
     random_state: Any,
     stretch: np.ndarray | None = None,
+    model_variance: bool = False,
 ) -> MaximumNoise:
-    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else."""
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else.
+
+    model_variance : outcomes are 0/1 and the weights do not depend on them, so that those of clusters can be drawn
+    """
     sizes = found.stats[:, 0].sum()
     values = np.minimum(values, LARGEST)
     flips = null == "residual"
     if flips and rows.rows * draws > LIMIT:  # there is no other way: fewer draws, and a p-value that cannot be as small
         draws = max(FLOOR_DRAWS, int(LIMIT // rows.rows))
     if flips or (rows.rows * draws <= LIMIT and sizes <= LONGEST):
+        by_cluster = _by_cluster(pair, rows.order, draws, random_state) if flips and model_variance else None
+        source = by_cluster or Steps.of(pair, rows.order, flips, seed_of(random_state))
         stretch = np.ones(len(found.stats)) if stretch is None else stretch
-        return _simulated(rows, found, values, pair, flips, draws, statistic, random_state, stretch)
+        return _simulated(rows, found, values, pair, source, draws, statistic, random_state, stretch)
     return bonferroni_noise(found.stats, values, statistic)
+
+
+def _by_cluster(pair: Pair, order: np.ndarray, draws: int, state: Any) -> ClusterSteps | None:
+    """Draws of outcomes by cluster, where there are clusters, few enough to matter."""
+    ends = np.array([0, order.size])
+    given = [None if values is None else values[order] for values in (pair.weight, pair.cluster, pair.count)]
+    own = CellRows(ends, pair.predicted[order], pair.observed[order], *given)
+    if not drawn_by_cluster(own, draws):
+        return None
+    return ClusterSteps(ClusterDraws.of(own, np.zeros(1), int(seed_of(state))))
 
 
 def _simulated(
@@ -146,7 +163,7 @@ def _simulated(
     found: Search,
     values: np.ndarray,
     pair: Pair,
-    flips: bool,
+    source: Steps | ClusterSteps,
     draws: int,
     statistic: str,
     state: Any,
@@ -154,9 +171,10 @@ def _simulated(
 ) -> MaximumNoise:
     scale = noise_scales(found.stats) * stretch
     lists = found.lists(np.arange(scale.size))
-    source = Steps.of(pair, rows.order, flips, seed_of(state))
+    flips = isinstance(source, ClusterSteps) or source.flips
     made: list[np.ndarray] = []
-    if not flips and pair.count is None and _rare(rows, found):
+    if isinstance(source, Steps) and not flips and pair.count is None and _rare(rows, found):
+        run: Any
         run, block = partial(_event_maxima, rows, lists, scale, statistic, source.seed), MANY_LANES
     else:
         run, block = partial(_walked_maxima, rows, lists, scale, statistic, source), 4 * LANES
@@ -172,7 +190,9 @@ def _simulated(
         reach = upper_quantile(drawn) * _wider(found.stats, values)
         summary = replace(summary, interval=seminorm_interval(summary.value, reach))
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
-    if flips and pair.cluster is not None:
+    if isinstance(source, ClusterSteps):
+        words = source.draws.words
+    elif flips and pair.cluster is not None:
         words += ", one sign a cluster"
     method = f"The whole search was repeated on {summary.draws} simulations ({words})"
     method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
@@ -195,7 +215,7 @@ def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _walked_maxima(
-    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, source: Steps, first: int, count: int
+    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, source: Steps | ClusterSteps, first: int, count: int
 ) -> np.ndarray:
     from miscal.kernels.subpopulation_draws import simulated_maxima
 

@@ -26,7 +26,7 @@ from miscal.inference.aggregates import (
     walk_range,
 )
 from miscal.inference.cells import Null
-from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
+from miscal.inference.clusters import CHUNK, ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import seed_of
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums
 
@@ -209,7 +209,7 @@ def simulated_walk(
         def drawn(first: int, count: int) -> Floats:
             return walk_range(still, stream.block(first, count), unit_weight)
 
-        return max_statistic_p(value, drawn, draws, stop, method=stream.words)
+        return max_statistic_p(value, drawn, draws, stop, block=4 * CHUNK, method=stream.words)
     nothing = np.empty(0)
     flips = null == "residual"
     weight = nothing if rows.weight is None else rows.weight

@@ -18,8 +18,8 @@ from miscal.data.checks import check_seed, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
+from miscal.inference.adjust import Shrunken, shrink
 from miscal.inference.residual import cluster_blocks
-from miscal.inference.shrinkage import Shrunken, shrink
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.binned import Bins, tally_error
 from miscal.metrics.losses import in_the_large

@@ -23,17 +23,17 @@ from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
 from miscal.inference.omnibus import Omnibus
-from miscal.inference.spread import Spread
+from miscal.inference.residual import weights_depend_on_outcome
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
+    Spread,
     Sums,
     effective_events,
     effective_events_of,
     rows_of_cells,
 )
 from miscal.inference.walks import kuiper_p_value
-from miscal.inference.weights import weights_depend_on_outcome
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
@@ -87,7 +87,7 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:
-        return Noise("residual", "Sign-flip null, one sign a cluster.")
+        return Noise("residual", "Noise of whole clusters, because their rows go together.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL

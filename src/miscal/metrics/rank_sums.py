@@ -303,8 +303,8 @@ def ranked(
     if limits is None:
         limits = (float(values.min()), float(values.max()))
     low, high = limits
-    weights = {"weight": predictions.weight, "count": predictions.count}
-    edges = edges_for(values, bins, strategy, low=low, high=high, **weights)
+    weight, count = predictions.weight, predictions.count
+    edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
     equal_width = whole_number and strategy == "uniform" and high > low
     return replace(bare, edges=edges, equal_width=equal_width, values=values if measure.kind == GIVEN else NO_VALUES)
 

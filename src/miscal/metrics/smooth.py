@@ -42,15 +42,18 @@ def smooth_error(pair: Pair) -> float:
     """SmoothECE of a pair."""
     steps = NODES
     while True:
-        spectrum = residual_spectrum(pair, steps)
-        value = fixed_point(spectrum)
+        mass = residual_mass(pair, steps)
+        value = float(np.abs(mass).sum())  # no bandwidth makes it more
+        if value * FINEST < 1.0 and steps >= FINEST:  # a kernel narrower than the finest grid's step smooths nothing
+            return value
+        value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
         if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
             return value
         steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
 
 
-def residual_spectrum(pair: Pair, steps: int) -> np.ndarray:
-    """Cosine transform of the residual mass on a grid, per unit of weight."""
+def residual_mass(pair: Pair, steps: int) -> np.ndarray:
+    """The residual mass on a grid, per unit of weight."""
     from miscal.kernels.sums import on_grid
 
     weight = NO_WEIGHT if pair.first is None else pair.first
@@ -61,7 +64,7 @@ def residual_spectrum(pair: Pair, steps: int) -> np.ndarray:
         return result
 
     mass = np.sum(over_blocks(pair.rows, work, max(1 << 21, 16 * steps)), axis=0)
-    return spectrum_of(mass[:, 0] / mass[:, 1].sum())
+    return np.asarray(mass[:, 0] / mass[:, 1].sum())
 
 
 def mean_kernel_calibration_error(

@@ -195,8 +195,9 @@ def by_subpopulation(
     if emphasis == "low_prevalence" or draws == 0:
         noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
     else:
-        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic}
-        noise = maximum_noise(rows, found, values, compared, random_state=random_state, stretch=stretch, **options)
+        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
+                                   "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
+        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
     made = _result(rows, found, values, noise, settings, reason + noise.method)

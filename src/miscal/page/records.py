@@ -125,7 +125,8 @@ class Repaired:
 def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
     """How probabilities were repaired, and every place before and after."""
     score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
-    return read_record(Repaired, about, score=score, places=places)
+    change = about.get("log_loss_change") or about.get("deviance_change")
+    return read_record(Repaired, {**about, "log_loss_change": change}, score=score, places=places)
 
 
 @dataclass(frozen=True)

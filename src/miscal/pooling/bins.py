@@ -24,9 +24,16 @@ def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
 
 
 def quantile_edges(
-    values: np.ndarray, bins: int, weight: np.ndarray | None = None, count: np.ndarray | None = None
+    values: np.ndarray,
+    bins: int,
+    weight: np.ndarray | None = None,
+    count: np.ndarray | None = None,
+    *,
+    apart: bool = False,
 ) -> np.ndarray:
     """Edges that put about equally much in each bin; duplicates are merged, so ties are never split.
+
+    apart : the lowest value has a bin of its own where it fills one, as the highest always has
 
     Linear interpolation between order statistics when weights are equal (as `numpy.quantile`), the inverted weighted
     distribution function otherwise. At least two edges come back; two equal ones when all values are equal.
@@ -36,7 +43,10 @@ def quantile_edges(
         edges = _linear_quantiles(values, shares, EMPTY if count is None else count)
     else:
         edges = _weighted_quantiles(values, shares, weight if count is None else weight * count)
+    filled = apart and edges.size > 2 and edges[1] == edges[0] < edges[-1]
     edges = np.unique(edges) + 0.0  # -0.0 becomes 0.0: which of them stands at an edge is chance
+    if filled:
+        edges = np.append(np.nextafter(edges[0], -np.inf), edges)
     return edges if edges.size > 1 else np.repeat(edges, 2)
 
 
@@ -79,6 +89,7 @@ def edges_for(
     high: float,
     weight: np.ndarray | None = None,
     count: np.ndarray | None = None,
+    apart: bool = False,
 ) -> np.ndarray:
     """The edges that `bins`, `strategy` and `range` ask for, with a warning when fewer bins were possible."""
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool):
@@ -91,7 +102,7 @@ def edges_for(
         return uniform_edges(int(bins), low, high) if high > low else np.array([low, high])
     if strategy != "quantile":
         raise refusal("must be 'uniform' or 'quantile'", where="'strategy'", got=f"it is {strategy!r}")
-    edges = quantile_edges(values, int(bins), weight, count)
+    edges = quantile_edges(values, int(bins), weight, count, apart=apart)
     if edges.size - 1 < values.size:
         warn_of_merged(int(bins), edges.size - 1)
     return edges

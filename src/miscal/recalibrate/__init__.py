@@ -12,6 +12,7 @@ from typing import Any
 _KINDS = {
     "Identity": "curves",
     "SamplingCorrection": "curves",
+    "MeanScaling": "means",
     "PlattScaling": "curves",
     "BetaCalibration": "curves",
     "IsotonicLinePlotScaling": "shapes",

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from miscal import recalibrate
 from miscal.data import checks
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.data.vectors import locked
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.certain import limits
 from miscal.recalibrate.export.formula import (
@@ -30,73 +30,17 @@ from miscal.recalibrate.export.formula import (
     settled,
     untouched,
 )
+from miscal.recalibrate.families import FAMILIES, Family
 from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
+from miscal.recalibrate.sample import Sample, means_like
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]
     """What was asked needs `fit` first; scikit-learn's error too, so that its tools know it."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Validated rows to fit on; rows of weight 0 are gone."""
-
-    probability: Floats  # (n,) = P(class 1), or (n, K)
-    outcome: Array  # class indices
-    weight: Floats | None
-    columns: Columns
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        outcome = self.outcome.astype(np.uint8 if self.n_classes == 2 else np.int64, copy=False)
-        weight = None if self.weight is None else locked(self.weight)
-        self.__dict__.update(probability=locked(self.probability), outcome=locked(outcome), weight=weight)
-
-    @property
-    def rows(self) -> int:
-        """How many rows."""
-        return len(self.outcome)
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights."""
-        return float(self.rows) if self.weight is None else float(self.weight.sum())
-
-    @property
-    def weight_or_empty(self) -> Floats:
-        """Weights as kernels take them: empty means ones."""
-        return np.empty(0) if self.weight is None else self.weight
-
-    @property
-    def weights(self) -> Floats:
-        """One weight a row."""
-        return np.ones(self.rows) if self.weight is None else self.weight
-
-    @property
-    def rate(self) -> float:
-        """Of two classes: the weighted share of events."""
-        rate = float(self.class_weights()[1]) / self.total
-        return min(max(rate, 1e-300), 1.0 - 2.0**-53)  # weights far apart may round it to an end
-
-    def class_weights(self) -> Floats:
-        """Weight of each class."""
-        return np.bincount(self.outcome, weights=self.weight, minlength=self.n_classes).astype(np.float64)
-
-    def take(self, rows: Array) -> Sample:
-        """Some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return Sample(self.probability[rows], self.outcome[rows], weight, self.columns.take(rows), self.n_classes)
-
-    def thinned(self) -> Sample | None:
-        """Every so many rows, enough to start a fit from; None where there are few rows or a class would be lost."""
-        stride = self.rows // WARM_ROWS
-        thin = self.take(np.arange(0, self.rows, stride)) if stride >= 4 else None
-        return thin if thin is not None and (thin.class_weights() > 0).all() else None
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, state))
@@ -110,6 +54,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     it may write besides: `_formula` (SQL, ONNX and one row quickly), `_candidates` (of `choose`), `_examples` (for the
     laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
     then leaves probabilities as they are.
+
+    With ``response="real"`` or ``"count"`` those whose `responses` say so are fitted to means that are no
+    probabilities, and `predict` gives means.
 
     Certainties are pulled in: of two classes, scores of exactly 0 and 1, and the lowest and highest ones where more (or
     less) happened than they said (chance below 1e-4), are first moved to the rate that their rows bear out, half an
@@ -133,6 +80,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     others: ClassVar[dict[str, type[Recalibrator]]] = {}  # classes that are not ours, by module and name
     uses_columns: ClassVar[bool] = False  # whether X is looked at
     two_classes_only: ClassVar[bool] = False
+    responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
     against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
     divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
     candidate_for: ClassVar[tuple[float, float]] = (
@@ -156,27 +104,46 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             Recalibrator.others[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     # ------------------------------------------------------------------------------------------------ for the user
-    def fit(self, y_prob: Any, y: Any, X: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the map from probabilities to better ones.
+    def fit(
+        self,
+        y_prob: Any,
+        y: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        response: str = "binary",
+        exposure: Any = None,
+    ) -> Self:
+        """Learn the map from probabilities (or predicted means) to better ones.
 
         Parameters
         ----------
         y_prob : (n,) or (n, K) numbers
-            The model's probabilities on rows that it was not trained on. (n,): of class 1.
+            The model's probabilities on rows that it was not trained on. (n,): of class 1. With a `response` that is
+            not binary: predicted means, with `exposure` rates a unit of it.
         y : (n,) labels
-            0/1, truth values or class indices.
+            0/1, truth values or class indices; real numbers or counts where `response` says so.
         X : frame, mapping or (n, d) array, optional
             What else is known of the rows; recalibrators of the score alone do not look at it.
         sample_weight : (n,) numbers, optional
             A row of weight 2 counts as two rows; rows of weight 0 are ignored.
+        response : {"binary", "real", "count"}
+            What the outcome is. Of "real" (amounts, scores) and "count" `predict` gives the repaired means.
+        exposure : (n,) numbers above 0, optional
+            Of a mean: what the outcome was collected over, such as years.
         """
         self.check_parameters()
         self._forget()
-        return self._learned(*self._sample(y_prob, y, X, sample_weight))
+        given = Raw(y, y_prob, sample_weight, names=METRIC, response=response, exposure=exposure)
+        return self._learned(*self._sample(given, X))
 
     def _learned(self, sample: Sample, classes: Array) -> Self:
         """Itself, fitted on validated rows."""
-        one_class = int(np.count_nonzero(sample.class_weights())) < 2
+        if sample.response not in self.responses:
+            can = [name for name in recalibrate.kinds() if sample.response in getattr(recalibrate, name).responses]
+            what, hint = f"fits no outcome that is {sample.response}", f"such as {', '.join(can)}"
+            raise refusal(what, where=type(self).__name__, got=f"'response' is {sample.response!r}", hint=hint)
+        one_class = sample.response == "binary" and int(np.count_nonzero(sample.class_weights())) < 2
         if one_class:
             warn(f"{type(self).__name__} saw one class only and leaves probabilities as they are")
         elif self.two_classes_only and sample.n_classes > 2:
@@ -185,6 +152,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             self.each_ = [self._against_rest(sample, k) for k in range(sample.n_classes)]
         else:
             self._fit(self._pulled_in(sample))
+        if sample.response != "binary":
+            self.response_ = sample.response
         self.classes_ = classes
         self.identity_ = one_class
         self.n_rows_ = sample.rows
@@ -192,7 +161,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def _pulled_in(self, sample: Sample) -> Sample:
         """Rows without certainties; within what their scores are held is kept for those to come."""
-        if not self.pulls_in or self.keep_certain or sample.n_classes > 2:
+        if not self.pulls_in or self.keep_certain or sample.n_classes > 2 or sample.response != "binary":
             return sample
         found = limits(sample.probability, sample.outcome, sample.weight)
         if found is None:
@@ -203,7 +172,19 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, y_prob: Any, X: Any = None) -> Floats:
         """Recalibrated probabilities, (n, K), one column a class; rows sum to 1."""
         self.check_fitted()
+        if self.is_mean():
+            raise refusal("gives probabilities", where="'predict_proba'", got="it has means", hint="predict()")
         return self.mapped(self.checked(y_prob), X)
+
+    def predict(self, prediction: Any, X: Any = None) -> Floats:
+        """Repaired means, (n,), of a recalibrator that was fitted to means (`response` "real" or "count").
+
+        With exposure, predictions and answers are rates a unit of it.
+        """
+        self.check_fitted()
+        if not self.is_mean():
+            raise refusal("gives means", where="'predict'", got="it has classes", hint="predict_proba()")
+        return np.ascontiguousarray(self.mapped(self.checked(prediction), X)[:, 1])
 
     def apply_one(self, y_prob: Any, x: Mapping[str, Any] | None = None) -> tuple[float, ...]:
         """Recalibrated probabilities of one row: for a service.
@@ -318,6 +299,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
 
     @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        """What `choose` tries of this class where the outcome is a real number or a count."""
+        return {}
+
+    @classmethod
     def _examples(cls) -> list[Recalibrator]:
         """Small ones that the laws are tested with."""
         return [cls()]
@@ -340,6 +326,14 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("the maps and the classes differ in number")
         if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
             raise ValueError("'held_' must be a range, of two classes")
+
+    def is_mean(self) -> bool:
+        """Whether it was fitted to means that are not probabilities; inside, one is carried as (1 - mean, mean)."""
+        return hasattr(self, "response_")
+
+    def family(self) -> Family:
+        """The kind of outcome that it was fitted to."""
+        return FAMILIES[getattr(self, "response_", "binary")]
 
     def several(self) -> bool:
         """Whether it holds one map a class."""
@@ -391,22 +385,24 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
         bare = self.several() or getattr(self, "identity_", False)
         more = {"each_": Field("inner")} if self.several() else {}
+        more |= {"response_": Field("word")} if self.is_mean() else {}
         more |= {"held_": Field("float", (2,), 0.0, 1.0)} if hasattr(self, "held_") else {}
         return state_of(Recalibrator if bare else type(self)) | more
 
     @property
     def n_classes_(self) -> int:
-        """How many classes."""
+        """How many classes; of a mean as of two."""
         return len(self.classes_)
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
-        columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
-        p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns, names=METRIC))
-        return Sample(settled(p.probability), p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
+    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
+        given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
+        rows = Predictions.validated(given)
+        sample = Sample.of(rows, rows.columns)
+        return replace(sample, probability=settled(sample.probability)), label_array(rows.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
@@ -435,6 +431,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def checked(self, y_prob: Any) -> Floats:
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
+        if self.is_mean():
+            return means_like(y_prob, self.response_)
         probability = settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
         found = 2 if probability.ndim == 1 else probability.shape[1]
         if found != self.n_classes_:

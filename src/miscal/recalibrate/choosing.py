@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import check_named, refusal
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample
+from miscal.recalibrate.base import Array, Floats, Recalibrator
 from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.families import FAMILIES
 from miscal.recalibrate.judging import (
     Judged,
     chance_of_growth,
@@ -29,6 +31,7 @@ from miscal.recalibrate.judging import (
     table_of,
 )
 from miscal.recalibrate.parameters import columns_of, parameter
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import label_array, state
 from miscal.results import Table
 
@@ -53,6 +56,8 @@ def choose(
     cluster: Any = None,
     top_error: float | None = None,
     progress: Progress | None = None,
+    response: str = "binary",
+    exposure: Any = None,
 ) -> Recalibrator:
     """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
 
@@ -68,7 +73,8 @@ def choose(
     If the probabilities p were right, the loss saved by a repair q that has not seen a row would be on average minus
     KL(p, q), the divergence at that row; what a row saves beyond that, ln(q_y / p_y) + KL(p, q), has mean 0, and its
     mean over rows is compared with its standard error. Two classes: it is (y - p) times the change of the logit, so
-    that this asks whether residuals go the way of the repair.
+    that this asks whether residuals go the way of the repair. Of means it is (y - m) times the change of m (of its
+    logarithm, for counts), whatever the spread of y, and the loss is squared error or Poisson's deviance.
 
     Parameters
     ----------
@@ -83,6 +89,9 @@ def choose(
         may grow on unseen rows (0: not at all): candidates beyond it are not eligible. Without, `reason` says where it
         grows beyond noise, since a lower log loss does not rule that out.
     progress : function of a share done and a name, called before each candidate
+    response : {"binary", "real", "count"}; other than binary, `y_prob` holds predicted means, no blend is tried, and
+        `predict` of what is returned gives means
+    exposure : (n,) numbers above 0, optional; then `y_prob` is a rate a unit of exposure, and `y` what was counted
 
     Returns
     -------
@@ -99,23 +108,38 @@ def choose(
     'Identity'
     >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
     True
+    >>> years = rng.uniform(0.1, 1, 3000)
+    >>> claims = rng.poisson(1.5 * p * years)
+    >>> choose(p, claims, response="count", exposure=years)
+    MeanScaling() fitted on 3,000 rows: factor 1.41
     """
     whole("cv", cv, 2)
     if top_error is not None:
         number("top_error", top_error, 0.0)
     columns = columns_of(X, None, "choose") if X is not None else Columns({})
     given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
-    rows = Predictions.validated(given)
+    rows = Predictions.validated(replace(given, response=response, exposure=exposure))
+    picks: Any = {"by": by, "allowed": allowed, "candidates": candidates, "top_error": top_error, "progress": progress}
+    return chosen_on(rows, cv=cv, random_state=random_state, **picks)
+
+
+def chosen_on(
+    rows: Predictions,
+    *,
+    by: Sequence[str] | None = None,
+    allowed: Sequence[str] | None = None,
+    candidates: str | Mapping[str, Recalibrator] | Sequence[Recalibrator] = "auto",
+    cv: int = 5,
+    random_state: int = 0,
+    top_error: float | None = None,
+    progress: Progress | None = None,
+) -> Recalibrator:
+    """`choose` on validated rows."""
     audited = _named(rows.columns, by, "'by'")
     offered = Columns({name: rows.columns[name] for name in _named(rows.columns, allowed, "'allowed'")})
-    sample = Sample(rows.probability, rows.outcome, rows.weight, offered, rows.n_classes)
+    sample = Sample.of(rows, offered)
     named = _candidates(candidates, rows, offered)
-    beside = rows.rows - int(np.bincount(rows.outcome).max())
-    reason = ""
-    if rows.rows < LEAST_ROWS or beside < LEAST_EVENTS:
-        reason = f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest class."
-    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
-        reason = "There is one cluster only, and no rows beside it to judge by."
+    reason = _too_few(rows)
     if reason:
         return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
     folds = fold_of_rows(rows.rows, cv, cluster=rows.cluster, random_state=random_state)
@@ -124,7 +148,8 @@ def choose(
         if progress is not None:
             progress(at / len(named), name)
         judged.append(judge(name, candidate, sample, folds))
-    blended = mixed(judged, rows, folds) if isinstance(candidates, str) else None
+    blends = isinstance(candidates, str) and rows.response == "binary"
+    blended = mixed(judged, rows, folds) if blends else None
     judged += [blended] if blended is not None else []
     for each in judged:
         measure(each, judged[0], rows, audited)
@@ -136,6 +161,17 @@ def choose(
     else:
         fitted = winner.recalibrator.quietly_fitted_on(sample)
     return _told(fitted, winner.name, table, reason)
+
+
+def _too_few(rows: Predictions) -> str:
+    """Why nothing can be chosen, if so."""
+    beside = rows.rows - int(np.unique(rows.outcome, return_counts=True)[1].max())
+    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
+        return "There is one cluster only, and no rows beside it to judge by."
+    if rows.rows >= LEAST_ROWS and beside >= LEAST_EVENTS:
+        return ""
+    what = "class" if rows.response == "binary" else "outcome"
+    return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
 
 
 def _blended(members: Sequence[Recalibrator], weights: Sequence[float], sample: Sample) -> Recalibrator:
@@ -164,7 +200,7 @@ def _candidates(
     if isinstance(given, str):
         if given != "auto":
             raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
-        found = candidates_for(rows.n_classes, columns)
+        found = candidates_for(rows.n_classes, columns, rows.response)
     elif isinstance(given, Mapping):
         found = dict(given)
     else:
@@ -179,11 +215,14 @@ def _candidates(
     return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
 
 
-def candidates_for(n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str = "binary") -> dict[str, Recalibrator]:
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
-    for name in recalibrate.kinds():
-        found |= getattr(recalibrate, name)._candidates(n_classes, columns)  # noqa: SLF001  # its registration
+    for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
+        if response == "binary":
+            found |= kind._candidates(n_classes, columns)  # noqa: SLF001  # its registration
+        else:
+            found |= kind._mean_candidates(response, columns)  # noqa: SLF001
     return found
 
 
@@ -193,7 +232,7 @@ def _choice(
     """The winner and why."""
     helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
     if not helpful:
-        return judged[0], _nothing(table)
+        return judged[0], _nothing(table, rows)
     eligible = [each for each in helpful if _within(each, judged[0], rows, top_error)]
     if not eligible:
         what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
@@ -205,8 +244,9 @@ def _choice(
         if each is best or (math.isfinite(mean) and mean <= error):
             near.append(each)
     blends = [each for each in near if each.weights]
-    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each), judged.index(each)))
-    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights)
+    unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
+    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each, unit), judged.index(each)))
+    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights, rows)
 
 
 def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
@@ -236,36 +276,45 @@ def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
     return f"{words}: top_error=0 rules such repairs out."
 
 
-def _grouped(each: Judged) -> float:
-    """Mean error by the audited columns, in steps of a tenth of a point: smaller differences are noise."""
+def _grouped(each: Judged, unit: float) -> float:
+    """Mean error by the audited columns, in steps of a tenth of a point of the unit: smaller differences are noise."""
     errors = [value for name, value in each.numbers.items() if name.startswith("by ")]
-    return round(float(np.mean(errors)), 3) if errors else 0.0
+    return round(float(np.mean(errors)) / unit, 3) if errors else 0.0
 
 
-def _nothing(table: Table) -> str:
-    losses = table["log_loss"][1:]
+def _words(rows: Predictions) -> tuple[str, str, str, str, str]:
+    """The loss in the table and in words, what it is of, and how differences and errors are written."""
+    if rows.response == "binary":
+        return "log_loss", "log loss", "probabilities", ".5f", ".2%"
+    return "deviance", FAMILIES[rows.response].loss, "predictions", ".4g", ".3g"
+
+
+def _nothing(table: Table, rows: Predictions) -> str:
+    key, loss, things, digits, _ = _words(rows)
+    losses = table[key][1:]
     if not np.isfinite(losses).any():
-        return "No candidate has a finite log loss on unseen rows, so the probabilities are left alone."
+        return f"No candidate has a finite {loss} on unseen rows, so the {things} are left alone."
     place = int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan))) + 1
+    by, low, high = (table[n][place] for n in (f"{key}_difference", "difference_low", "difference_high"))
     return (
-        f"Nothing lowers the log loss on unseen rows beyond noise: the best, {table['name'][place]}, changes it by "
-        f"{table['log_loss_difference'][place]:+.5f} ({table['difference_low'][place]:+.5f} to "
-        f"{table['difference_high'][place]:+.5f}), so the probabilities are left alone."
+        f"Nothing lowers the {loss} on unseen rows beyond noise: the best, {table['name'][place]}, changes it by "
+        f"{by:+{digits}} ({low:+{digits}} to {high:+{digits}}), so the {things} are left alone."
     )
 
 
-def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float]) -> str:
+def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float], rows: Predictions) -> str:
+    key, loss, _, digits, written = _words(rows)
     parts = sorted(weights.items(), key=lambda item: -item[1])
     shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if weights else ""
-    saved, low, high = (-table[n][place] for n in ("log_loss_difference", "difference_high", "difference_low"))
-    by = f"by {saved:.5f} ({low:.5f} to {high:.5f})"
-    by = by if math.isfinite(saved) else f"from infinity to {table['log_loss'][place]:.5f}"
-    text = f"{table['name'][place]}{shares} lowers the log loss on unseen rows {by}, the best of {rivals} "
+    saved, low, high = (-table[n][place] for n in (f"{key}_difference", "difference_high", "difference_low"))
+    by = f"by {saved:{digits}} ({low:{digits}} to {high:{digits}})"
+    by = by if math.isfinite(saved) else f"from infinity to {table[key][place]:{digits}}"
+    text = f"{table['name'][place]}{shares} lowers the {loss} on unseen rows {by}, the best of {rivals} "
     text += "or within noise of it"
     grouped = [name for name in table if name.startswith("by ")]
     if grouped:
         before, after = (float(np.mean([table[name][row] for name in grouped])) for row in (0, place))
-        text += f"; the mean error by the audited columns goes from {before:.2%} to {after:.2%}"
+        text += f"; the mean error by the audited columns goes from {before:{written}} to {after:{written}}"
     return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
 
 
@@ -328,10 +377,10 @@ class Choose(Recalibrator):
         if len(self.chosen_) != 1:
             raise ValueError("there must be one recalibrator")
 
-    def _sample(self, y_prob: Any, y: Any, X: Any, sample_weight: Any) -> tuple[Sample, Array]:
-        columns = None if X is None else columns_of(X, None, "Choose")
-        p = Predictions.validated(Raw(y, y_prob, sample_weight, columns=columns, names=METRIC))
-        return Sample(p.probability, p.outcome, p.weight, p.columns, p.n_classes), label_array(p.classes)
+    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
+        given.columns = None if X is None else columns_of(X, None, "Choose")
+        rows = Predictions.validated(given)
+        return Sample.of(rows, rows.columns), label_array(rows.classes)
 
     def _fit(self, sample: Sample) -> None:
         options = {name: getattr(self, name) for name in ("by", "allowed", "candidates", "cv", "random_state")}

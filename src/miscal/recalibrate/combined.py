@@ -15,9 +15,10 @@ from miscal.data.columns import Columns
 from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import parameter
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import state
 

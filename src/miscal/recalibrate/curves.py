@@ -9,11 +9,13 @@ import numpy as np
 
 from miscal.data.checks import number, one_of
 from miscal.data.errors import warn
+from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
-from miscal.recalibrate.base import Array, Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
 from miscal.recalibrate.parameters import parameter
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import power_derivatives, softmax_map
 from miscal.recalibrate.state import state
 
@@ -40,6 +42,7 @@ class Identity(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
 
     def _fit(self, sample: Sample) -> None:
         pass

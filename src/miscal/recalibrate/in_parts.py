@@ -64,6 +64,9 @@ def fit_to(
         The same model, fitted.
     """
     roles = Roles(outcome, probability, weight, **options)
+    if roles.response != "binary" or "binary" not in model.responses:
+        hint = "load a sample and call choose(..., response=...)"
+        raise refusal("is fitted in parts to probabilities", where=type(model).__name__, hint=hint)
     model.check_parameters()
     opening = opened(source, memory or DEFAULT)
     names = _names(model, opening)
@@ -138,14 +141,14 @@ def model_from(text: str) -> Recalibrator:
 
 
 def with_columns(model: Recalibrator, chunk: Chunk, names: Sequence[str], made: Sequence[str], *, logit: bool) -> Any:
-    """A batch with the recalibrated probabilities as further columns."""
+    """A batch with the recalibrated probabilities (or means) as further columns."""
     import pyarrow as pa
 
     table = chunk.table
     try:
         vectors = {name: flat(table[name], f"column '{name}'") for name in names}
-        probability = _probabilities(vectors, logit, 0.0)
-        found = model.predict_proba(probability, table if model.uses_columns else None)
+        given = vectors[names[0]] if model.is_mean() else _probabilities(vectors, logit, 0.0)
+        found = model.mapped(model.checked(given), table if model.uses_columns else None)
     except MiscalError as error:
         raise type(error)(located(str(error), chunk)) from error
     new = [found[:, 1]] if len(made) == 1 else [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])]

@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.metrics.arrays import aggregate
 from miscal.metrics.binned import expected_calibration_error
 from miscal.metrics.losses import area_under_curve, pooled_scores
-from miscal.pairs import pair
+from miscal.pairs import Pair, pair
 from miscal.pooling.columns import level_pooling, range_pooling
-from miscal.recalibrate.base import Recalibrator, Sample
+from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import blend_weights
 from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.families import FAMILIES
+from miscal.recalibrate.sample import Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.results import Table
 
@@ -55,7 +58,7 @@ def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarr
             fitted = recalibrator.quietly_fitted_on(sample.take(train))
             done.seconds += time.perf_counter() - start
             done.keeps_ranking &= bool(fitted.keeps_ranking)
-            held_out[test] = fitted.predict_proba(sample.probability[test], sample.columns.take(test))
+            held_out[test] = fitted.mapped(fitted.checked(sample.probability[test]), sample.columns.take(test))
     except MiscalError as error:
         done.failure = str(error).splitlines()[0]
         return done
@@ -93,6 +96,8 @@ def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) 
 
 
 def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+    if rows.response != "binary":
+        return Sample.of(rows, Columns({})).losses(held_out)
     chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(chosen))
@@ -101,6 +106,8 @@ def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
 def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
     """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
     probability = held_out[:, 1] if rows.n_classes == 2 else held_out
+    if rows.response != "binary":
+        return _means(rows.with_probability(probability), audited)
     made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
     compared = pair(made)
     truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
@@ -111,14 +118,27 @@ def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dic
         "auc": area_under_curve(weight, events),
         "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
     }
+    return found | {f"by {name}": _error(compared, rows.columns[name]) for name in audited}
+
+
+def _means(made: Predictions, audited: list[str]) -> dict[str, float]:
+    """Observed / predicted, the error along the prediction in 15 ranges, and by each audited column."""
+    compared, scale, weight = pair(made), made.units.scale, row_weight(made)
+    observed, predicted = (float(np.average(each, weights=weight)) for each in (made.outcome, made.probability))
+    found = {
+        "ratio": observed / predicted if predicted else math.nan,
+        "expected": scale * _error(compared, Columns({"": made.probability})[""], 15),
+    }
+    return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
+
+
+def _error(compared: Pair, column: Column, bins: int = 10) -> float:
+    """The weighted mean size of the gaps of a column's levels or ranges."""
     from miscal.engines.memory import mean_tally
 
-    for name in audited:
-        column = rows.columns[name]
-        pooling = level_pooling(column) if column.nominal else range_pooling(column, weight=rows.weight)
-        tally = mean_tally(compared, pooling)
-        found[f"by {name}"] = float(aggregate(np.nan_to_num(tally.gap), tally.weight))
-    return found
+    pooling = level_pooling(column) if column.nominal else range_pooling(column, bins, weight=compared.weight)
+    tally = mean_tally(compared, pooling)
+    return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
 
 
 def table_of(judged: list[Judged], rows: Predictions) -> Table:
@@ -126,8 +146,9 @@ def table_of(judged: list[Judged], rows: Predictions) -> Table:
     alone = judged[0].loss
     found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
     differences = [difference(each.loss, alone, rows) for each in judged]
-    found["log_loss"] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
-    found["log_loss_difference"] = [mean for mean, _ in differences]
+    loss = "log_loss" if rows.response == "binary" else "deviance"
+    found[loss] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
+    found[f"{loss}_difference"] = [mean for mean, _ in differences]
     found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
     found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
     found["p_value"] = [each.p_value for each in judged]
@@ -141,7 +162,7 @@ def table_of(judged: list[Judged], rows: Predictions) -> Table:
 
 def mean_of(loss: np.ndarray, rows: Predictions) -> float:
     """Weighted mean."""
-    return float(np.average(loss, weights=rows.weight))
+    return float(np.average(loss, weights=row_weight(rows)))
 
 
 def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
@@ -152,8 +173,8 @@ def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[
         change = loss - other
     if not np.isfinite(change).all():
         return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
-    weight = np.ones(rows.rows) if rows.weight is None else rows.weight
-    weight = weight if rows.count is None else weight * rows.count
+    known = row_weight(rows)
+    weight = np.ones(rows.rows) if known is None else known
     mean = float(np.average(change, weights=weight))
     off = weight * (change - mean)
     off = off if rows.cluster is None else np.bincount(rows.cluster, off)
@@ -168,15 +189,25 @@ def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
     """
     from scipy.special import ndtr
 
-    right = alone.held_out
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.where(right > 0, np.log(np.maximum(each.held_out, LEAST)) - np.log(right), 0.0)
-    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
-    beyond = own - (right * change).sum(axis=1)
-    beyond = beyond if rows.weight is None else beyond * rows.weight
+    beyond, weight = _beyond(each.held_out, alone.held_out, rows), row_weight(rows)
+    beyond = beyond if weight is None else beyond * weight
     beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
     spread = float(np.sqrt(2.0 * (beyond @ beyond)))
     return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
+
+
+def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.ndarray:
+    """What each row saves beyond what it would on average if the probabilities were `right`: of mean 0 if they are.
+
+    Of means, and as it comes to the same of two classes: the residual times the change of the link.
+    """
+    if rows.response != "binary":
+        family = FAMILIES[rows.response]
+        return np.asarray((rows.outcome - right[:, 1]) * (family.link(held_out[:, 1]) - family.link(right[:, 1])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
+    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
+    return np.asarray(own - (right * change).sum(axis=1))
 
 
 def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:

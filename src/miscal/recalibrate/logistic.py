@@ -18,7 +18,7 @@ from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Sample
+from miscal.recalibrate.sample import Sample
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point

@@ -11,11 +11,12 @@ import numpy as np
 from miscal.data.checks import number, one_of
 from miscal.data.columns import Column
 from miscal.data.errors import warn
-from miscal.recalibrate.base import Floats, Recalibrator, Sample
+from miscal.recalibrate.base import Floats, Recalibrator
 from miscal.recalibrate.curves import TemperatureScaling
 from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.logistic import SEPARATED
 from miscal.recalibrate.parameters import parameter, truth
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import fitted, moments, softmax_map
 from miscal.recalibrate.state import state
 

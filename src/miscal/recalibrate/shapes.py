@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, whole
+from miscal.data.columns import Column
 from miscal.data.errors import refusal
+from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, pairs
 from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
 from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0
@@ -213,6 +217,7 @@ class IsotonicCalibration(_Rising):
     the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums. The
     lowest and the highest block, in which nothing or everything happened, are given half an event (0.5 / (n + 1) and 1
     less that) and pooled with their neighbours where they would pass them: what was not seen is not ruled out.
+    Counts have half an event in a lowest block without any; real numbers are left as they are.
 
     Keeps the ranking of binary probabilities, with ties where the map is flat. Whole weights give the bits of
     repetition.
@@ -239,8 +244,14 @@ class IsotonicCalibration(_Rising):
     out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
     smooth: float = parameter(number, 0.0, default=HALF)
     pulls_in: ClassVar[bool] = False
-    knots_: Floats = state("float", "any", low=0.0, high=1.0)
-    values_: Floats = state("float", "any", low=0.0, high=1.0)
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
+
+    def check_state(self) -> None:
+        """Refuse what does not rise, and probabilities that are none."""
+        super().check_state()
+        ends = np.concatenate([self.knots_[[0, -1]], self.values_[[0, -1]]])  # both rise
+        if not self.is_mean() and not ((ends >= 0.0) & (ends <= 1.0)).all():
+            raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
         from miscal.kernels.order import rising_rates
@@ -252,21 +263,23 @@ class IsotonicCalibration(_Rising):
         weight = sample.weights[order]
         rates, mass = np.empty(len(starts)), np.add.reduceat(weight, starts)
         rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass, rates)
-        if self.smooth and (rates[0] == 0.0 or rates[-1] == 1.0):
-            rates = self._off_the_ends(rates, mass, unit_of(sample.total, sample.rows))
+        if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
+            rates = self._off_the_ends(rates, mass, sample)
         # A block of one score has one knot, the others one at either end.
         change = rates[1:] != rates[:-1]
         ends = np.append(True, change) | np.append(change, True)
         self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
 
-    def _off_the_ends(self, rates: Floats, mass: Floats, unit: float) -> Floats:
+    def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
         from miscal.kernels.order import rising_rates
 
-        moved, again = rates.copy(), np.empty(len(rates))
-        for block in (rates == 0.0, rates == 1.0):
+        moved, again, smooth = rates.copy(), np.empty(len(rates)), float(self.smooth)
+        count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
+        for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
+            total = float(mass[block].sum())
             if block.any():
-                moved[block] = inside(rates[block], np.array([mass[block].sum() / unit]), float(self.smooth))
+                moved[block] = smooth / total if count else inside(rates[block], np.array([total / unit]), smooth)
         rising_rates(moved * mass, mass, again)
         return again
 
@@ -285,6 +298,10 @@ class IsotonicCalibration(_Rising):
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
         return nodes.Line(nodes.Probability(), tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
+
+    @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()}
 
     def _summary(self) -> str:
         return f"{len(self.knots_)} knots"

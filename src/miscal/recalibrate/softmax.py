@@ -16,8 +16,9 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Floats, Sample, pairs
+from miscal.recalibrate.base import Floats, pairs
 from miscal.recalibrate.logistic import LOGIT_CLIP
+from miscal.recalibrate.sample import Sample
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 

@@ -36,7 +36,7 @@ LATER = {
 }  # parameters that files of version 1.0 and before lack
 
 Array = npt.NDArray[Any]
-Kind = Literal["float", "int", "bool", "labels", "levels", "inner"]
+Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Field:
     """What one fitted attribute must be.
 
     `shape` names the dimensions: a number, "classes" (K) or "any". "labels" is a list of words, numbers or truth
-    values; "levels" a list of such lists; "inner" a list of fitted recalibrators, with a shape some of them null.
+    values; "levels" a list of such lists; "inner" a list of fitted recalibrators, with a shape some of them null;
+    "word" what the outcome of a mean is.
     """
 
     kind: Kind
@@ -202,6 +203,8 @@ def _fields(made: Recalibrator, state: dict[str, Any]) -> dict[str, Field]:
         made.each_ = []  # nor has one that is a map a class
     if "held_" in state:
         made.held_ = np.zeros(2)
+    if "response_" in state:
+        made.response_ = state["response_"]
     return made.all_fields()
 
 
@@ -214,6 +217,10 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
         return [_levels(part) for part in value]
     if field.kind == "inner":
         return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
+    if field.kind == "word":
+        if value not in ("real", "count"):
+            raise _bad(f"'{name}' must be 'real' or 'count'")
+        return value
     made = _array(name, value, field, {"classes": n_classes})
     return made if field.shape else made.item()
 

@@ -17,7 +17,7 @@ from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.overlap import certain_share, overlap_of
-from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond
+from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond, noise_left
 from miscal.auditing.search.shapes import mark_whole, see_along
 from miscal.auditing.search.telling import finding
 from miscal.inference.adjust import adjusted_z
@@ -80,7 +80,9 @@ class Explainer:
         """Note how far off what is left of a place is along the score, as standard deviations of a normal."""
         place.bent = 0.0
         if place.along is not None and place.shape and place.left.size > 1:
-            place.bent = normal_z(float(shape_test(place.left, place.along[self.beyond].variance).p_value))
+            variance = place.along[self.beyond].variance
+            left = noise_left(float(variance.sum()), self.total) if self.beyond else 1.0
+            place.bent = normal_z(float(shape_test(place.left, variance * left).p_value))
         return place
 
     def run(self) -> list[Taken]:
@@ -116,6 +118,8 @@ class Explainer:
 
     def _still_off(self, place: Place) -> bool:
         """Whether a place is as many standard errors off as it takes, allowing for the stretches searched."""
+        if self.beyond and place.bent >= adjusted_z(self.tests.severity_beyond(place), self.tests.level):
+            return True
         return place.z >= adjusted_z(self.tests.severity(place), self.tests.level)
 
     def _stretch(self, group: Group) -> Place | None:

@@ -123,7 +123,8 @@ class Rows:
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 
 
-def _residual(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
+def residuals(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
+    """w(y - p) of some rows."""
     residual = pair.observed[rows] - pair.predicted[rows]
     return np.asarray(residual if pair.first is None else residual * pair.first[rows])
 
@@ -131,7 +132,7 @@ def _residual(pair: Pair, rows: np.ndarray | slice) -> np.ndarray:
 def cluster_sums(pair: Pair, rows: np.ndarray | slice = EVERY) -> tuple[float, float]:
     """Sum of the residuals of some rows, and its variance when clusters flip their signs."""
     assert pair.cluster is not None
-    sums = np.bincount(pair.cluster[rows], _residual(pair, rows))
+    sums = np.bincount(pair.cluster[rows], residuals(pair, rows))
     return float(sums.sum()), float(np.sum(sums * sums))
 
 
@@ -139,7 +140,7 @@ def cluster_spread(pair: Pair) -> float:
     """How much more sums over clusters vary than sums over rows; 1 without clusters."""
     if pair.cluster is None:
         return 1.0
-    return max(1.0, cluster_sums(pair)[1] / max(float(np.sum(_residual(pair, EVERY) ** 2)), 1e-300))
+    return max(1.0, cluster_sums(pair)[1] / max(float(np.sum(residuals(pair, EVERY) ** 2)), 1e-300))
 
 
 @dataclass(eq=False)

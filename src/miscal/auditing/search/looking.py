@@ -43,6 +43,7 @@ SPAN = 0.3  # of the rows in a window: three of ten ranges, so that the curve ca
 LEAST_ROWS = 100
 KEPT = 1 << 16  # cells of a column and the score that are kept
 ALL = 0.98  # of the weight: a place that holds so much is the whole table under another name
+SIMULATED = ("simulation", "sign flips", "outcomes drawn by cluster")  # p-values that cannot be as small as need be
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     family = "columns"
     kuiper = looked.score.extra["kuiper_noise"]
     # A simulated p-value cannot be small enough to be seen among thousands of tests: it gets a share of its own.
-    whole = "score" if kuiper["method"] in ("simulation", "sign flips") else family
+    whole = "score" if kuiper["method"] in SIMULATED else family
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
     looked.whole.along = _whole_along(looked)

@@ -191,6 +191,13 @@ class Multiplicity:
         """Among how many tests, all families counted, a place was picked."""
         return max(self.size(place.family), 1) * self.factor * max(place.searched, 1)
 
+    def severity_beyond(self, place: Place) -> float:
+        """As `severity`, of the walk of a place that is known to be beyond noise, once the score was put right.
+
+        Of the stretches searched most are much the same rows, as many as their root are not.
+        """
+        return max(self.severity(place) / math.sqrt(max(place.searched, 1)), 1.0)
+
     def bonferroni(self, family: str, p_value: float) -> float:
         """Adjust one more p-value of a family."""
         return min(1.0, p_value * max(self.size(family), 1) * self.factor)
@@ -273,9 +280,14 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     return chances
 
 
-def deviation_beyond(variance: float, total: float) -> float:
-    """Standard deviation of a place's sum when the score was put right on the same rows.
+def noise_left(variance: float, total: float) -> float:
+    """The share of a place's variance that is left when the score was put right on the same rows.
 
     What the place shares with the rest is taken off; the true variance is at most this one (Cauchy and Schwarz).
     """
-    return math.sqrt(max(variance * (1.0 - min(variance / max(total, 1e-300), 0.99)), 1e-300))
+    return 1.0 - min(variance / max(total, 1e-300), 0.99)
+
+
+def deviation_beyond(variance: float, total: float) -> float:
+    """Standard deviation of a place's sum when the score was put right on the same rows."""
+    return math.sqrt(max(variance * noise_left(variance, total), 1e-300))

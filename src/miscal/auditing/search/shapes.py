@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, over_stretches, testable, tested
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
-from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond
+from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond, noise_left
 
 SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 LEAST = 1e-300
@@ -129,21 +130,18 @@ def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> N
     severity = tests.severity(place)
     plain = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0))
     plain = rows.exact_p(rows.raw, place.rows, plain) if rows.raw.cluster is not None else plain
-    bent, tilt = _shape(place, rows, beyond=False)
+    bent, tilt = _shape(place, rows)
     place.average, place.shape = plain * severity <= tests.level, bent * severity <= tests.level
     if not (place.average or place.shape):
         place.average, place.shape = plain <= bent, bent < plain
     after = place.beyond
     if float(rows.variance(after)[0]) > WHOLE * total:
         return
-    after_bent, after_tilt = _shape(place, rows, beyond=True)
+    after_bent, after_tilt = _shape(place, rows, left=noise_left(float(rows.variance(after)[0]), total))
     same = float(after.off[0]) * place.off > 0
-    # The map of all rows has taken a part of the tilt with it. Of the stretches searched most are much the same rows,
-    # as many as their root are not; that the place is beyond noise was judged by all of them.
-    alike = math.sqrt(max(place.searched, 1))
     place.specific = bool(
         (place.average and same and _plain_beyond(place, rows, total) * severity <= tests.level)
-        or (place.shape and tilt * after_tilt > 0 and after_bent * severity / alike <= tests.level)
+        or (place.shape and tilt * after_tilt > 0 and after_bent * tests.severity_beyond(place) <= tests.level)
     )
 
 
@@ -156,11 +154,13 @@ def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
     place.shape = not place.average or bool(place.along and place.along[0].test.p_value <= tests.level)
 
 
-def _shape(place: Place, rows: Rows, *, beyond: bool) -> tuple[float, float]:
-    """P-value and direction of a place's walk along the score."""
+def _shape(place: Place, rows: Rows, left: float | None = None) -> tuple[float, float]:
+    """P-value and direction of a place's walk along the score; beyond the score if told how much noise is `left`."""
     if place.along is None:
         return 1.0, 0.0
-    found = tested(place.along[beyond], rows)
+    beyond = left is not None
+    own, share = place.along[beyond], 1.0 if left is None else left
+    found = tested(replace(own, noise=own.noise * share, usual=own.usual * share), rows)
     p_value = float(np.nan_to_num(found.p_value, nan=1.0))
     if rows.raw.cluster is not None and p_value < 1.0:
         pair = rows.beyond if beyond else rows.raw

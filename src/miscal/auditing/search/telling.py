@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
 
 from miscal.auditing.findings import CODES, Finding, ScoreRange
 from miscal.auditing.search.along import along_of_tally
-from miscal.auditing.search.groups import cluster_sums
+from miscal.auditing.search.groups import Rows, cluster_sums, residuals
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
+from miscal.inference.sums import Sums
 from miscal.metrics.binned import MEANS
+from miscal.pairs import Pair
+
+TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
 def finding(
@@ -27,8 +34,7 @@ def finding(
     number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = place.off / weight
-    error, interval = _noise(looked, place, number, tests.level)
-    units = rows.noise.units
+    interval, units = _interval(rows, place, number, tests.level), rows.noise.units
     own_class = bool(looked.name) and group.kind != "score"
     real = bool(place.adjusted <= tests.level) and place.deciding is None
     form, ranges = form_and_ranges(place, looked)
@@ -52,7 +58,7 @@ def finding(
         real=real,
         specific=bool(specific and real),
         parent=parent,
-        shrunken=(float(shrunken_gap([gap], [error], number, tests.level)[0]) if real else gap) * units.scale,
+        shrunken=(float(shrunken_gap(gap, *luck(rows, place, number, tests.level))) if real else gap) * units.scale,
         form=form,
         score_ranges=ranges,
         condition=tuple(place.conjunction.to_dict()),
@@ -62,15 +68,61 @@ def finding(
     )
 
 
-def _noise(looked: Looked, place: Place, number: int, level: float) -> tuple[float, tuple[float, float]]:
-    """Standard error of a place's gap, and its interval, simultaneous over so many tests."""
-    rows, weight = looked.rows, float(place.raw.weight[0])
+def _interval(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
+    """Interval of a place's gap, simultaneous over so many tests."""
     if rows.raw.cluster is None:
-        error = math.sqrt(float(rows.variance(place.raw)[0])) / weight
-        return error, rows.gap_interval(place.raw, number, level)
-    error = math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-    gap, reach = place.off / weight, adjusted_z(number, level) * error
-    return error, (gap - reach, gap + reach)
+        return rows.gap_interval(place.raw, number, level)
+    weight = float(place.raw.weight[0])
+    gap = place.off / weight
+    reach = adjusted_z(number, level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+    return gap - reach, gap + reach
+
+
+def luck(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
+    """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
+
+    The noise is not the model's, which is off there: of rare events that were under-predicted it is far larger. Nor are
+    clusters' sums squared, which hold the error itself.
+    """
+    raw, reach = place.raw, adjusted_z(number, level)
+    weight = float(raw.weight[0])
+    if rows.raw.cluster is not None:
+        return _by_cluster(rows.raw, place.rows, reach)
+    noise = math.sqrt(float(rows.variance(raw)[0])) / weight
+    if rows.noise.null == "residual":
+        return noise, reach * noise
+    half = 0.5 * float(raw.weight2[0]) / weight  # an event, so that no rate is 0
+    predicted, happened = (
+        (float(events[0]) + half) / (weight + 2.0 * half) for events in (raw.predicted, raw.observed)
+    )
+    wider = happened * (1.0 - happened) / (predicted * (1.0 - predicted))
+    return noise * math.sqrt(wider), _least_gap(rows, raw, level / number)
+
+
+def _least_gap(rows: Rows, raw: Sums, chance: float) -> float:
+    """The smallest gap, on the side on which a cell is off, whose p-value is as small."""
+    start, end = float(raw.predicted[0]), float(raw.observed[0])
+    for _ in range(2):
+        tried = np.linspace(start, end, TRIED)
+        p_values = rows.p_values(replace(raw.map(lambda values: np.repeat(values, TRIED)), observed=tried))
+        passing = np.flatnonzero(p_values <= chance)
+        if not passing.size:
+            return math.inf
+        start, end = tried[max(passing[0] - 1, 0)], tried[passing[0]]
+    return abs(end - float(raw.predicted[0])) / float(raw.weight[0])
+
+
+def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, float]:
+    """As `luck`: |ΣD| >= reach·sqrt(ΣD²) solved for ΣD, D a cluster's sum; its noise is that of D around its share."""
+    assert pair.cluster is not None
+    cluster, residual = pair.cluster[members], residuals(pair, members)
+    size = np.bincount(cluster, None if pair.first is None else pair.first[members])
+    own, share = np.bincount(cluster, residual)[size > 0], size[size > 0] / size.sum()
+    apart = float(np.sum((own - own.sum() * share) ** 2))
+    room = 1.0 - reach**2 * float(np.sum(share**2))
+    least = reach * math.sqrt(apart / room) if room > 0 else math.inf
+    noise = max(apart * own.size / max(own.size - 1, 1), float(np.sum(residual**2)))
+    return math.sqrt(noise) / float(size.sum()), least / float(size.sum())
 
 
 def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange, ...]]:

@@ -18,6 +18,7 @@ ALONE = {
 }
 ONLY_DEEP = "neighbourhoods in the plane of two numbers are searched by a deep audit alone"
 ONLY_FIRST = "pairs of columns are crossed for the event that is compared first"
+ONE_CLASS = "miscal.audit(..., target=CLASS)"
 MANY_CLASSES = "an audit of this effort looks at fewer classes one by one"
 AVERAGES = "beyond memory so many cells are added up, and tested, on their average alone"
 SEARCHED = "they are searched on a sample of the rows; the worst there are tested on all rows, on their average alone"
@@ -36,10 +37,10 @@ def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], see
             looked.leave_out("neighbourhoods", f"{one} and {two}", ONLY_DEEP, "--effort deep")
     if seen:
         for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
-            looked.leave_out("pairs", f"class {name}", ONLY_FIRST, "--target CLASS")
+            looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
     if len(classes) > 2 and looked.target in ("auto", "top"):
         for name in classes[seen:]:
-            looked.leave_out("classes", f"class {name}", MANY_CLASSES, "--target CLASS, or --effort deep")
+            looked.leave_out("classes", f"class {name}", MANY_CLASSES, f"--effort deep, or {ONE_CLASS}")
 
 
 def leave_out_shapes(looked: Looked) -> None:

@@ -14,7 +14,8 @@ from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, sec
 MOST_COLUMNS = 4
 SCORES = {
     "log_loss": "Log loss", "brier": "Brier score", "auc": "Area under the curve", "expected": "Error along the score",
-    "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "gap": "Gap over all rows",
+    "kuiper": "Kuiper error", "smooth": "Smooth error", "slope": "Slope", "ratio": "Predicted / happened",
+    "gap": "Gap over all rows",
 }  # fmt: skip
 _KEPT = {
     "--response": "response",
@@ -31,9 +32,6 @@ _SLOPE = (
     " Some are right on average and wrong along the score: they need a slope of their own, not an offset, such as "
     "GroupWise(PlattScaling()) fits."
 )
-_MEANS = (
-    "Choose a repair of the predictions: a factor, a map, factors of groups, or none, judged on rows it has not seen."
-)
 _GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
 _CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
 
@@ -43,13 +41,11 @@ def advice(document: Document) -> Safe:
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return Safe("")
     steps: list[tuple[Child, str]] = []
-    if document.response and document.heads:
-        steps.append((_MEANS, _choice(document)))
-    elif any(finding.kind == "score" for finding in document.heads):
+    if any(finding.kind == "score" for finding in document.heads):
         steps.append((_SCORE, _repair(document, "--score-only")))
-    chosen = [] if document.response else _columns(document)
+    chosen = _columns(document)
     if chosen:
-        bent = any(head.score_ranges for head in document.heads if head.specific)
+        bent = not document.response and any(head.score_ranges for head in document.heads if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
         text = [
             "Let the repair see ",
@@ -65,22 +61,13 @@ def advice(document: Document) -> Safe:
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
 
 
-def _choice(document: Document) -> str:
-    """The line of Python that chooses a repair of means that are no probabilities."""
-    given = [f"table[{column!r}]" for column in (*document.probabilities[:1], document.outcome)]
-    options = [f"response={document.response!r}"]
-    options += [f"exposure=table[{document.data['exposure']!r}]"] if document.data.get("exposure") else []
-    columns = f"table[{_columns(document)!r}]" if _columns(document) else "None"
-    return clean(f"miscal.recalibrate.choose({', '.join([*given, columns, *options])})")
-
-
 def next_step(document: Document) -> str:
     """The one command to run next: the repair that the findings ask for, or the gate where there are none."""
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return ""
     if document.data.get("cluster_suggested"):
         return _command("audit", document, "--cluster", str(document.data["cluster_suggested"]))
-    if not document.heads or document.response:
+    if not document.heads:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
     words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
@@ -126,7 +113,7 @@ def repair(document: Document) -> Safe:
         _listed(done.places),
         _scores(done),
         _candidates(done),
-        quiet("All else on this page is of the repaired probabilities, on the rows that judge them."),
+        quiet("All else on this page is of the repaired predictions, on the rows that judge them."),
     )
 
 
@@ -170,21 +157,21 @@ def _scores(done: Repaired) -> Safe | None:
         Column("Before", before, _four_digits),
         Column("After", after, _four_digits),
     ]
-    change = done.log_loss_change
-    text = f"Log loss changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
+    change, loss = done.log_loss_change, "The deviance" if words.means() else "Log loss"
+    text = f"{loss} changes by {_signed(change.value)} ({words.interval(change.low, change.high)})."
     ranking = "The ranking of rows is kept." if done.keeps_ranking else "The ranking of rows changes."
     return tag("div", sheet("The score before and after", columns), quiet(f"{text} {ranking}"))
 
 
 def _candidates(done: Repaired) -> Safe | None:
     """Every candidate with what it cost on rows it had not seen."""
-    table = done.candidates
+    table, loss = done.candidates, "deviance" if words.means() else "log_loss"
     if len(table["name"]) < 2:
         return None
     columns = [
         Column("Candidate", table["name"], kind="name"),
-        Column("Log loss", table["log_loss"], _four_digits),
-        Column("Against doing nothing", table["log_loss_difference"], _signed),
+        Column("Deviance" if words.means() else "Log loss", table[loss], _four_digits),
+        Column("Against doing nothing", table[f"{loss}_difference"], _signed),
         Column("at best", table["difference_low"], _signed),
         Column("at worst", table["difference_high"], _signed),
         *[Column(f"Error {key}", table[key], words.percent) for key in table if key.startswith("by ")][:6],

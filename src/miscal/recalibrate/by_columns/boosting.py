@@ -11,22 +11,18 @@ import numpy as np
 
 from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
-from miscal.data.errors import MissingExtra
-from miscal.data.vectors import logit, sigmoid
+from miscal.data.responses import RESPONSES
+from miscal.data.vectors import sigmoid
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Floats, Recalibrator, Sample, as_rows, pairs
+from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.families import Family
 from miscal.recalibrate.parameters import chosen_names, parameter, truth
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import Field, state
 
-TREES = 25  # trees a round, after which the score among the features is the new one
-LEARNING_RATE = 0.1
-L2 = 5.0
-BINS = 255
-MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
-HESSIAN = 5.0  # least sum of p(1 - p) in a leaf
-EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
 MOST_ROUNDS = 40
 PATIENCE = 2
 FOLDS = 5
@@ -35,132 +31,18 @@ ONE_SIDED = 1.6448536269514722
 PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
 
 
-class Forest:
-    """Trees that grow in number, as one table of nodes; `roots` says where each starts."""
-
-    def __init__(self) -> None:
-        self.table: list[list[float]] = []  # column, threshold, left, right, value
-        self.roots: list[int] = []
-
-    def add(self, tree: Any, read: Callable[[Any], Any]) -> None:
-        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
-        self.roots.append(len(self.table))
-        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
-        while waiting:
-            node, parent, side = waiting.pop()
-            if parent:
-                parent[side] = len(self.table)
-            found = read(node)
-            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
-            if isinstance(found, tuple):
-                waiting += [(found[3], made, 3), (found[2], made, 2)]
-            self.table.append(made)
-
-    def arrays(self) -> tuple[Tree, Floats, Integers]:
-        """The nodes, the values of the leaves, and the roots."""
-        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
-        column, left, right = table[[0, 2, 3]].astype(np.int64)
-        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
-
-
-def grower(engine: str) -> Callable[..., None]:
-    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
-    if engine == "sklearn":
-        return by_sklearn
-    try:
-        import lightgbm  # noqa: F401
-    except ImportError as error:
-        if engine == "lightgbm":
-            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
-        return by_sklearn
-    return by_lightgbm
-
-
-def by_lightgbm(
-    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
-) -> None:
-    """Grow one round of trees on rows: features (columns, n), outcome, weight, and the offset to start from."""
-    import lightgbm
-
-    features, outcome, weight, offset = rows
-    options = {
-        "objective": "binary", "learning_rate": LEARNING_RATE, "num_leaves": leaves, "lambda_l2": L2,
-        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
-        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
-        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
-    }  # fmt: skip
-    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
-    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
-
-    def read(node: dict[str, Any]) -> Any:
-        if "leaf_value" in node:
-            return node["leaf_value"]
-        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
-
-    for tree in grown["tree_info"]:
-        forest.add(tree["tree_structure"], read)
-
-
-def by_sklearn(
-    forest: Forest, rows: tuple[Floats, Floats, Floats, Floats], *, leaves: int, min_rows: int, seed: int
-) -> None:
-    """As `by_lightgbm`, by Newton steps: each tree is a regression of (y - p) / (p(1-p)) with weights p(1-p).
-
-    A column has at most 255 bins.
-    `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
-    """
-    from sklearn.tree import DecisionTreeRegressor
-
-    features, outcome, weight, offset = rows
-    edges = [_edges(values) for values in features]
-    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
-    codes = codes.astype(np.float32)
-    logit = offset.copy()
-    for _ in range(TREES):
-        probability = sigmoid(logit)
-        curvature = np.maximum(probability * (1.0 - probability), 1e-6)
-        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
-        regression.fit(codes, (outcome - probability) / curvature, sample_weight=weight * curvature)
-        tree, place = regression.tree_, regression.apply(codes)
-        mass = np.bincount(place, weight * curvature, tree.node_count)
-        step = np.bincount(place, weight * (outcome - probability), tree.node_count) / (mass + L2)
-        step[mass < HESSIAN] = 0.0
-        logit += LEARNING_RATE * step[place]
-
-        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
-            if tree.children_left[node] < 0:
-                return LEARNING_RATE * step[node]
-            column = int(tree.feature[node])
-            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
-            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
-
-        forest.add(0, read)
-
-
-def _edges(values: Floats) -> Floats:
-    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
-    distinct = np.unique(values)
-    if distinct.size <= BINS:
-        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
-    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
-
-
-def log_losses(logit: Floats, outcome: Floats) -> Floats:
-    """Log loss of each row."""
-    return np.asarray(np.logaddexp(0.0, logit) - outcome * logit)
-
-
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
     def __init__(self, sample: Sample, grower: Callable[..., None], start: float | None, rescale: bool) -> None:
-        self.rescale = rescale
-        weight = sample.weights * sample.rows / sample.total
+        self.rescale, self.family = rescale, sample.family
+        weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
-        residual = self.outcome - (sample.probability if start is None else sample.rate)
+        given = sample.probability if start is None else np.full(sample.rows, sample.rate)
+        looked = self.family.target(given, self.outcome, weight)
         names = chosen_names(sample.columns, None)
-        self.encodings = [coded(sample.columns.find(name), residual, weight, PRIOR) for name in names]
-        self.numbers, self.logit = _begin(self.encodings, sample.columns, sample.probability, start)
+        self.encodings = [coded(sample.columns.find(name), *looked, PRIOR) for name in names]
+        self.numbers, self.logit = _begin(self.encodings, sample.columns, sample.probability, start, self.family)
         self.forest = Forest()
         self.ends: list[int] = []
         self.scales: list[float] = []
@@ -168,7 +50,7 @@ class _Boosted:
     def grow(self) -> None:
         """One more round."""
         features = np.vstack([self.numbers, self.logit])
-        self.grower(self.forest, (features, self.outcome, self.weight, self.logit))
+        self.grower(self.forest, (features, self.outcome, self.weight, self.logit), self.family)
         self.ends.append(len(self.forest.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
@@ -223,7 +105,8 @@ class MulticalibrationBoost(CutColumns):
 
     Levels of a category are ordered by the mean of outcome - score, drawn towards that of all rows as if it were 30
     rows more (within each fold on its own rows); missing is a level; levels not seen in fit go with the commonest.
-    Several classes: each against the rest, rows divided by their sums.
+    Several classes: each against the rest, rows divided by their sums. Counts: trees on the logarithm of the rate, with
+    Poisson's deviance, levels ordered by observed / predicted; real numbers: on the prediction, with squared error.
 
     Parameters
     ----------
@@ -264,6 +147,7 @@ class MulticalibrationBoost(CutColumns):
     """
 
     against_rest: ClassVar[bool] = True
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows counts rows",
         "order": "the folds that choose the rounds are drawn by the rows' places",
@@ -310,9 +194,9 @@ class MulticalibrationBoost(CutColumns):
         options = {"leaves": int(self.leaves), "min_rows": int(self.min_rows), "seed": int(self.random_state)}
         grown_by = partial(grower(self.engine), **options)
         self.gain_ = 0.0
-        self.rate_ = float(logit(np.array([sample.rate]), EDGE)[0])
+        self.rate_ = float(sample.family.link(np.array([sample.rate]))[0])
         rounds = self.rounds if self.rounds != "auto" else self._chosen_rounds(sample, grown_by)
-        boosted = _Boosted(sample, grown_by, self._begun(), bool(self.rescale))
+        boosted = _Boosted(sample, grown_by, self._begun(), self._rescales(sample))
         for _ in range(int(rounds)):
             boosted.grow()
         tree, self.node_value_, self.roots_ = boosted.forest.arrays()
@@ -320,6 +204,10 @@ class MulticalibrationBoost(CutColumns):
         self.rounds_ = len(boosted.ends)
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
         self.ends_ = np.array(boosted.ends, dtype=np.int64)
+
+    def _rescales(self, sample: Sample) -> bool:
+        """A factor of the logit is the same in any unit; of the logarithm of a rate, or of an amount, it is not."""
+        return bool(self.rescale) and sample.response == "binary"
 
     def _begun(self) -> float | None:
         """The logit that rounds start from; None: that of the score."""
@@ -331,31 +219,31 @@ class MulticalibrationBoost(CutColumns):
         folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
         if sample.rows < 2 * FOLDS:
             return 0
-        start, rescale = self._begun(), bool(self.rescale)
+        start, rescale, family = self._begun(), self._rescales(sample), sample.family
         models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by, start, rescale) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
         begun = [
-            _begin(model.encodings, part.columns, part.probability, start)
+            _begin(model.encodings, part.columns, part.probability, start, family)
             for model, part in zip(models, held, strict=True)
         ]
         numbers, outside = [each for each, _ in begun], [at for _, at in begun]
         weight, outcome = (
             np.concatenate(each) for each in zip(*((h.weights, 1.0 * h.outcome) for h in held), strict=True)
         )
-        first = logit(np.concatenate([part.probability for part in held]), EDGE)
-        own = log_losses(first, outcome)
+        first = family.link(np.concatenate([part.probability for part in held]))
+        own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
         for done in range(1, MOST_ROUNDS + 1):
             for f, model in enumerate(models):
                 model.grow()
                 outside[f] = model.advance(numbers[f], outside[f])
             logits = np.concatenate(outside)
-            mean = float(np.average(own - log_losses(logits, outcome), weights=weight))
+            mean = float(np.average(own - family.losses(logits, outcome), weights=weight))
             if mean > best_mean:
                 best, best_mean, best_logit = done, mean, logits
             if done - best >= PATIENCE:
                 break
-        beyond = weight * (outcome - sigmoid(first)) * (best_logit - first)  # of mean 0 if the scores are right
+        beyond = weight * (outcome - family.mean(first)) * (best_logit - first)  # of mean 0 if the scores are right
         if best and float(beyond.sum()) > ONE_SIDED * math.sqrt(float(beyond @ beyond)):
             self.gain_ = best_mean
             return best
@@ -364,20 +252,20 @@ class MulticalibrationBoost(CutColumns):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not self.rounds_:
             return as_rows(probability)
-        numbers, logits = _begin(self._encodings(), columns, probability, self._begun())
+        family = self.family()
+        numbers, logits = _begin(self._encodings(), columns, probability, self._begun(), family)
         first = 0
         trees = self._tree(), self.node_value_, self.roots_
         for last, scale in zip(self.ends_.tolist(), self.scales_.tolist(), strict=True):
             logits, first = advanced(trees, first, last, numbers, logits) * scale, last
-        return pairs(sigmoid(logits))
+        return pairs(family.mean(logits))
 
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
             return nodes.Probability()
         columns = nodes.cut_columns(self._encodings(), _beyond)
-        held = nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE)
-        value: nodes.Node = nodes.Linear(nodes.log_terms(held, 1.0, 1.0), 0.0)
+        value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
         tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
@@ -390,7 +278,7 @@ class MulticalibrationBoost(CutColumns):
             ]
             total = nodes.Linear(((scale, so_far), *((scale, each) for each in trees)), 0.0)
             value = nodes.Named(so_far.name, value, total)
-        return nodes.Sigmoid(value)
+        return self.family().after(value)
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
@@ -398,6 +286,10 @@ class MulticalibrationBoost(CutColumns):
             return {}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
+
+    @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls(judges=2)} if columns else {}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
@@ -409,7 +301,7 @@ class MulticalibrationBoost(CutColumns):
     def _summary(self) -> str:
         if not self.rounds_:
             return "held-out loss would not improve, so nothing was changed"
-        saved = f", saving {self.gain_:.2g} of held-out log loss a row" if self.gain_ else ""
+        saved = f", saving {self.gain_:.2g} of held-out {self.family().loss} a row" if self.gain_ else ""
         return f"{self.rounds_} rounds of trees{saved}"
 
 
@@ -420,10 +312,10 @@ def _beyond(column: Encoding) -> float:
 
 
 def _begin(
-    encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None
+    encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None, family: Family
 ) -> tuple[Floats, Floats]:
     """What trees cut besides the logit so far, and the logit that they start from."""
-    numbers, own = _numbers(encodings, columns), logit(probability, EDGE)
+    numbers, own = _numbers(encodings, columns), family.link(probability)
     return (numbers, own) if start is None else (np.vstack([numbers, own]), np.full(len(own), start))
 
 

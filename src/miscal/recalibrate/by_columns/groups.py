@@ -10,16 +10,17 @@ import numpy as np
 from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
+from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample, as_rows
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
 from miscal.recalibrate.certain import HALF
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
-LEAST = 1e-12  # probabilities are held above it in the log loss that chooses the strength
 ANY = -2  # stands for every level of a column in the key of a parent
 
 
@@ -37,7 +38,8 @@ class GroupWise(ByColumns):
     predicts n/(n + s) of its own map and s/(n + s) of its parent's prediction; s, the rows that a parent counts for, is
     chosen on the other half of the rows (log loss, both halves in turn); it is never less than one row (``2 smooth``),
     so that a group whose own map is certain does not rule out what was not seen. Groups with fewer than ``min_rows``
-    rows, or with one class only, have no map of their own. Does not keep the ranking.
+    rows, or with one class only, have no map of their own. Does not keep the ranking. Of means, ``MeanScaling()``
+    within is a factor a group, and s is chosen by deviance.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ class GroupWise(ByColumns):
     array([0.667, 0.333, 0.5  ])
     """
 
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
     broken_laws: ClassVar[Mapping[str, str]] = {
         "repetition": "min_rows and the strength of pooling count rows",
         "order": "the halves that choose the strength are drawn by the rows' places",
@@ -127,7 +130,7 @@ class GroupWise(ByColumns):
             order = np.argsort(place.reshape(-1), kind="stable")
             counts = np.bincount(place.reshape(-1), minlength=len(found))
             for key, rows in zip(found, np.split(order, np.cumsum(counts)[:-1]), strict=True):
-                if rows.size < least or np.unique(sample.outcome[rows]).size < 2:
+                if rows.size < least or (sample.response == "binary" and np.unique(sample.outcome[rows]).size < 2):
                     continue
                 keys.append([*key.tolist(), *[ANY] * (codes.shape[1] - depth)])
                 sizes.append(rows.size)
@@ -137,20 +140,19 @@ class GroupWise(ByColumns):
         return shape, np.array(sizes, dtype=np.int64), maps, [self.recalibrator.quietly_fitted_on(sample)]
 
     def _chosen_strength(self, sample: Sample, codes: Array) -> float:
-        """The strength with the smallest log loss on the half that was not fitted on."""
+        """The strength with the smallest loss on the half that was not fitted on."""
         half = np.random.default_rng(0).permutation(sample.rows) % 2 == 0
         loss = np.zeros(len(STRENGTHS))
         for inside in (half, ~half):
             fitted, asked = sample.take(np.flatnonzero(inside)), sample.take(np.flatnonzero(~inside))
-            if np.unique(fitted.outcome).size < 2 or not asked.rows:
+            alike = sample.response == "binary" and np.unique(fitted.outcome).size < 2
+            if alike or not asked.rows:
                 return STRENGTHS[-1]
             keys, sizes, maps, whole = self._fitted(fitted, codes[inside], max(1, int(self.min_rows) // 2))
             chain = _chain(keys, codes[~inside], self._depths(codes.shape[1]))
             beside = _predicted(maps, whole, chain, asked.probability, asked.columns)
             for place, strength in enumerate(STRENGTHS):
-                mixed = _mixed(beside, chain, sizes, strength)
-                own = mixed[np.arange(asked.rows), asked.outcome]
-                loss[place] -= float(asked.weights @ np.log(np.maximum(own, LEAST)))
+                loss[place] += float(asked.weights @ asked.losses(_mixed(beside, chain, sizes, strength)))
         best = float(loss.min())
         # Of strengths that do equally well the largest: without evidence groups are alike.
         return STRENGTHS[int(np.flatnonzero(loss <= best + 1e-9 * abs(best))[-1])]
@@ -206,8 +208,18 @@ class GroupWise(ByColumns):
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
         from miscal.recalibrate.curves import PlattScaling
 
+        return cls._of_each(PlattScaling(), columns)
+
+    @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        from miscal.recalibrate.means import MeanScaling
+
+        return cls._of_each(MeanScaling(), columns)
+
+    @classmethod
+    def _of_each(cls, inner: Recalibrator, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
-        return {f"{cls.__name__}({name})": cls(PlattScaling(), columns=[name]) for name in names}
+        return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:

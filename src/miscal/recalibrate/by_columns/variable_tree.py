@@ -11,15 +11,19 @@ import numpy.typing as npt
 
 from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
+from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, Sample
+from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration
 from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.means import MeanScaling
 from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
+from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
+PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 
 
@@ -86,12 +90,12 @@ class Tree(NamedTuple):
 def grow(
     sample: Sample, encodings: list[Encoding], *, max_depth: int, min_leaf: float, random_state: Any
 ) -> tuple[Tree, Any]:
-    """Grow a classification tree (Gini) on the columns; also which nodes each row passes, (rows, nodes), sparse.
+    """Grow a tree (Gini, or squared error) on the columns; also which nodes each row passes, (rows, nodes), sparse.
 
     The tree sees the rank of each value among the distinct ones, so that its cuts do not suffer from being made in
     single precision; cuts lie halfway between neighbouring values.
     """
-    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     numbers = cut_numbers(encodings, sample.columns)
     distinct, ranks = [], np.empty((sample.rows, len(numbers)), dtype=np.float32)
@@ -103,7 +107,8 @@ def grow(
     smallest = {"min_samples_leaf": min_leaf if share else int(min_leaf)}
     if share and sample.weight is not None:
         smallest = {"min_weight_fraction_leaf": min_leaf}
-    grower = DecisionTreeClassifier(max_depth=max_depth, random_state=random_state, **smallest)
+    kind = DecisionTreeClassifier if sample.response == "binary" else DecisionTreeRegressor
+    grower = kind(max_depth=max_depth, random_state=random_state, **smallest)
     grown = grower.fit(ranks, sample.outcome, sample_weight=sample.weight).tree_
     paths = grower.decision_path(ranks)
     inner = grown.children_left >= 0
@@ -153,6 +158,8 @@ class CutColumns(ByColumns):
 
 def _drawn_back(rows: Sample) -> Recalibrator:
     """The recalibrator of a leaf with such rows, drawn towards the identity."""
+    if rows.response != "binary":
+        return MeanScaling(prior=PRIOR)
     if rows.n_classes == 2:
         return BetaCalibration(l2=PENALTY, towards="identity")
     return DirichletCalibration(l2=0.5 * PENALTY / rows.total, towards="identity")  # against the mean loss
@@ -180,7 +187,8 @@ class VariableTree(CutColumns):
     Numbers beyond the range of fit go to the end leaf. Missing numbers come after the largest, where a cut may set them
     apart. Levels of a category are ordered by the share of class 1 (several classes: of the commonest class);
     missing is a level; levels not seen in fit, and missing values where fit had none, go with the commonest level.
-    Constant columns are never cut: with nothing to cut the tree is one leaf.
+    Constant columns are never cut: with nothing to cut the tree is one leaf. Of means the tree cuts by observed /
+    predicted (counts) or by their difference (real numbers), and leaves are factors or shifts drawn towards none.
 
     Parameters
     ----------
@@ -210,6 +218,8 @@ class VariableTree(CutColumns):
     VariableTree(max_depth=1) fitted on 4,000 rows: 2 leaves; age <= 49.5
     """
 
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
+
     columns: Any = parameter(check_chosen, default=None)
     leaf: Recalibrator | None = parameter(
         such, _of_the_score, "must be a recalibrator of the score", "such as BetaCalibration()", default=None
@@ -238,10 +248,13 @@ class VariableTree(CutColumns):
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)
         favourite = 1 if sample.n_classes == 2 else int(np.argmax(sample.class_weights()))
-        target = (sample.outcome == favourite).astype(np.float64)
-        encodings = [coded(sample.columns.find(name), target, sample.weights) for name in names]
+        looked, target, weights = sample, (sample.outcome == favourite).astype(np.float64), sample.weights
+        if sample.response != "binary":
+            target, weights = sample.family.target(sample.probability, sample.outcome, weights)
+            looked = replace(sample, outcome=target, weight=weights)
+        encodings = [coded(sample.columns.find(name), target, weights) for name in names]
         options = {"max_depth": int(self.max_depth), "random_state": int(self.random_state)}
-        tree, paths = grow(sample, encodings, min_leaf=self.min_leaf, **options)
+        tree, paths = grow(looked, encodings, min_leaf=self.min_leaf, **options)
         self._keep_trees(encodings, tree)
         self.leaves_ = self._fitted_leaves(sample, tree, paths)
 
@@ -252,7 +265,8 @@ class VariableTree(CutColumns):
         for node in np.flatnonzero(tree.left < 0):
             above = paths[inside[:, [node]].indices[0]].indices
             rows = (inside[:, [source]].indices for source in sorted(above, reverse=True))
-            part = next(sample.take(each) for each in rows if len(np.unique(sample.outcome[each])) > 1)
+            fine = sample.response != "binary"
+            part = next(sample.take(each) for each in rows if fine or len(np.unique(sample.outcome[each])) > 1)
             made[node] = (_drawn_back(part) if self.leaf is None else self.leaf).fitted_on(part)
         return made
 
@@ -262,7 +276,7 @@ class VariableTree(CutColumns):
         for node, rows in self._tree().parts(numbers, len(probability)):
             leaf = self.leaves_[node]
             if rows.size and leaf is not None:
-                out[rows] = leaf.predict_proba(probability[rows])
+                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:
@@ -274,6 +288,10 @@ class VariableTree(CutColumns):
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
         numeric = [name for name, column in columns.items() if not column.nominal]
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
+
+    @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return cls._candidates(2, columns)
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.node_left_ >= 0)

@@ -23,6 +23,7 @@ from miscal.pooling.encoding import Encoding
 LOGIT_CLIP = 1e-12
 LARGEST = 1.7976931348623157e308
 LEAST_SCORE = 1e-280
+FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no digit of a probability
 EXACT = 1 << 53  # whole numbers from here on merge as floats
 
 Floats = npt.NDArray[np.float64]
@@ -131,6 +132,15 @@ class Sigmoid(Node):
         x = self.inner(p, row, at)
         small = math.exp(-abs(x))
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
+
+
+class Exp(Node):
+    """exp(node), of a number held where it neither overflows nor underflows."""
+
+    inner: Node
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        return math.exp(min(max(self.inner(p, row, at), -FARTHEST), FARTHEST))
 
 
 class Steps(Node):

@@ -26,28 +26,33 @@ _formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary(
 def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
     """The recalibrated probabilities of one row."""
     formula = formula_of(recalibrator)
+    mean = recalibrator.is_mean()
+    if mean:
+        y_prob = float(recalibrator.checked([y_prob])[0])
     if not isinstance(y_prob, (int, float)):
         checked = recalibrator.checked([list(y_prob)])
         if checked.ndim == 2:
             return _general(recalibrator, checked, x)
         y_prob = float(checked[0])
-    if not 0.0 <= y_prob <= 1.0:
+    if not mean and not 0.0 <= y_prob <= 1.0:
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            score = float(y_prob) if y_prob >= LEAST_SCORE else 0.0
+            score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
             event = formula(score, {name: _plain(value) for name, value in (x or {}).items()}, {})
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
-            return 1.0 - event, event
-    return _general(recalibrator, settled(np.array([float(y_prob)])), x)
+            return (event,) if mean else (1.0 - event, event)
+    given = np.array([float(y_prob)])
+    return _general(recalibrator, given if mean else settled(given), x)
 
 
 def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:
     """A table of one row."""
     row = {name: [value] for name, value in x.items()} if x is not None else None
-    return tuple(recalibrator.mapped(checked, row)[0].tolist())
+    found = recalibrator.mapped(checked, row)[0]
+    return tuple(found[1:].tolist() if recalibrator.is_mean() else found.tolist())
 
 
 def formula_of(recalibrator: Recalibrator) -> Any:

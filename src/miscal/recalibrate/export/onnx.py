@@ -33,6 +33,8 @@ def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
         from onnx import checker, helper
     except ImportError as error:
         raise MissingExtra("writing an ONNX model", "onnx", "onnx") from error
+    if recalibrator.is_mean():
+        raise refusal("writes probabilities", where="'to_onnx'", got="this repairs means", hint="to_json or to_sql")
     found, outside = recalibrator.formula(), known[dtype]
     graph = Graph(nodes.columns_of(found))
     wide = graph.add("Cast", ["probability"], to=DOUBLE)

@@ -10,6 +10,7 @@ import numpy as np
 
 from miscal.data.checks import SUM_TOLERANCE
 from miscal.data.errors import refusal
+from miscal.data.responses import LARGEST as MOST
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.dialects import Dialect, dialect_named
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 LONGEST = 10_000_000  # characters
 MOST_REPEATED = LONGEST // 100  # characters of a value that is written wherever its name stands
-FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no digit of a probability
 
 
 def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[str]:
@@ -36,14 +36,15 @@ def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[
     found = recalibrator.formula()
     used = {*names, *nodes.columns_of(found)}
     _refuse_alike(used, written)
-    writers = [Writer.of(name, written, used) for name in names]
+    means = getattr(recalibrator, "response_", "")
+    writers = [Writer.of(name, replace(written, floor=0.0) if means else written, used) for name in names]
     if isinstance(found, nodes.Softmax):
         bodies = list(_softmax(found, writers))
     elif isinstance(found, nodes.Each):
         bodies = list(_each(found, writers))
     else:
         bodies = [writers[0].write(found)]
-    made = [_checked(recalibrator, _where_valid(body, names, written)) for body in bodies]
+    made = [_checked(recalibrator, _where_valid(body, names, written, means)) for body in bodies]
     return made if several else made[0]
 
 
@@ -59,10 +60,15 @@ def _refuse_alike(names: set[str], dialect: Dialect) -> None:
             )
 
 
-def _where_valid(body: str, names: Sequence[str], dialect: Dialect) -> str:
-    """NULL for scores that `predict_proba` refuses: missing, not a number, outside [0, 1], not summing to 1."""
+def _where_valid(body: str, names: Sequence[str], dialect: Dialect, means: str) -> str:
+    """NULL for scores that `predict_proba` refuses: missing, not a number, outside [0, 1], not summing to 1.
+
+    Of means: not finite, or of a count negative.
+    """
     columns = [dialect.quoted(name) for name in names]
-    tests = [f"{column} >= 0 AND {column} <= 1" for column in columns]
+    most = dialect.digits(MOST) if means else "1"
+    least = dialect.digits(-MOST) if means == "real" else "0"
+    tests = [f"{column} >= {least} AND {column} <= {most}" for column in columns]
     if len(names) > 1:
         total = " + ".join(dialect.as_double(column) for column in columns)
         tests.append(f"ABS({total} - 1.0) <= {dialect.digits(SUM_TOLERANCE)}")
@@ -115,7 +121,7 @@ class Writer:
 
     def exp(self, inner: str) -> str:
         """The exponential, of a number held where it neither overflows nor underflows."""
-        return f"EXP({self.between(inner, -FARTHEST, FARTHEST)})"
+        return f"EXP({self.between(inner, -nodes.FARTHEST, nodes.FARTHEST)})"
 
     def fresh(self, word: str) -> str:
         """A name that no column has which the formula looks at."""
@@ -147,6 +153,9 @@ class Writer:
 
     def _sigmoid(self, node: nodes.Sigmoid) -> str:
         return f"(1.0 / (1.0 + {self.exp(f'0.0 - {self.write(node.inner)}')}))"
+
+    def _exp(self, node: nodes.Exp) -> str:
+        return self.exp(self.write(node.inner))
 
     def _steps(self, node: nodes.Steps) -> str:
         inner = self.write(node.inner)

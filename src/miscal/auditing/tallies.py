@@ -1,0 +1,158 @@
+"""Tables of which a file keeps sums alone: how one is made, added to others, and looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums
+from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
+from miscal.auditing.search.groups import Rows
+from miscal.auditing.search.looking import Seen, Wanted, shown_edges
+from miscal.auditing.search.parts import fine_part
+from miscal.auditing.search.unseen import leave_out_by_effort
+from miscal.carriers.summary import FieldSums, Summary, VariableSums
+from miscal.data.columns import Column
+from miscal.data.errors import check_named, refusal
+from miscal.data.frames import expanded
+from miscal.engines.gathering import gather, rows_that_fit
+from miscal.engines.roles import Roles
+from miscal.engines.source import opened
+from miscal.inference.sums import Sums
+from miscal.metrics import from_sums
+from miscal.metrics.binned import score_bins
+from miscal.pairs import Pair, pair
+from miscal.pooling.bins import bin_index
+from miscal.pooling.cells import Levels, Ranges
+
+DEFAULT = "1GB"
+SCORE_BINS = 15
+SAMPLED = 200_000  # rows that the edges of a tally are chosen on
+
+
+def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> Seen:
+    """Look at a file of sums."""
+    if wanted.time is not None:
+        raise refusal(
+            "needs the rows", where="'time'", got=f"'{path.name}' keeps sums whose periods are not all known",
+            hint="audit the table itself with it",
+        )  # fmt: skip
+    summary = Summary.load(path)
+    _check(summary, path.name, options)
+    weight = np.ones(1) if summary.grid.weighted else None
+    one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
+    rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
+    constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
+    several = {name: each for name, each in summary.fields.items() if name not in constant}
+    ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}
+    several = {name: each for name, each in several.items() if name not in ordered}
+    shown = replace(summary, variables=summary.variables | ordered, fields=several)
+    looked = look_at_sums(shown, rows, wanted.random_state)
+    for group in looked.groups:
+        group.beyond = _centred(group.beyond)
+    aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
+    aside += [left_out(name, summary.rows, "constant") for name in constant]
+    leave_out_by_effort(looked, "tally", [], 0)
+    about = {word: summary.about[word] for word in ("outcome", "probability", "weight_column")}
+    about |= {"rows": summary.rows, "fingerprint": summary.fingerprint}
+    settings = {"effort": "quick", "target": str(summary.about["target"]), "tables": summary.parts}
+    return Seen([looked], about, aside, settings)
+
+
+def in_order(name: str, each: FieldSums) -> VariableSums | None:
+    """The values of a column that each table had one of, as a variable again; None for text."""
+    cells = each.tally.cells
+    assert isinstance(cells, Levels)
+    if each.kind not in ("date", "integer", "numeric"):
+        return None
+    try:
+        values = np.array([_value(text, each.kind) for text in cells.names])
+    except ValueError:  # text in a later table
+        return None
+    column = Column(name, "date" if each.kind == "date" else "numeric", values, integer=each.kind == "integer")
+    one = Pair(np.full(values.size, 0.5), np.zeros(values.size, np.uint8))
+    cuts = cuts_of(column, shown_edges(column, one), fine_part(column).edges)
+    assert cuts.bins is not None
+    assert cuts.fine is not None
+    assert cuts.grid is not None
+    ranges = Ranges(cuts.grid, cells.missing, name)
+    groups = np.append(bin_index(values, cuts.grid), [ranges.count - 1] * cells.missing)
+    grid, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
+    return VariableSums(each.kind, cuts.bins, cuts.fine, grid, beyond)
+
+
+def _value(text: str, kind: str) -> float:
+    """A level as the number or the days that it stands for.
+
+    >>> _value("1970-01-02 12:00:00", "date")
+    1.5
+    """
+    return float(np.datetime64(text[:19], "s").astype(np.int64)) / 86_400 if kind == "date" else float(text)
+
+
+def _centred(sums: Sums) -> Sums:
+    """Sums beyond the score less the average that all rows have left: the score was put right on the first table."""
+    total = float(sums.variance.sum())
+    return replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / max(total, 1e-300))
+
+
+def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse what a file of sums cannot follow any more, rather than leave it out of the audit unsaid."""
+    for word, value in options.items():
+        if word in ("outcome", "probability"):
+            kept = summary.about.get(word)
+            if value is not None and kept is not None and _listed(value) != _listed(kept):
+                got = f"{_listed(value)} was asked for"
+                raise refusal(f"is {_listed(kept)} in '{name}'", where=f"'{word}'", got=got)
+        elif value:
+            raise refusal(
+                "is settled when a tally is made", where=f"'{word}'", got=f"'{name}' keeps sums, not rows",
+                hint="leave it out here, and give it to `miscal tally`, or audit the table itself",
+            )  # fmt: skip
+
+
+def _listed(names: Any) -> str:
+    return f"'{names if isinstance(names, str) else ', '.join(map(str, names))}'"
+
+
+def tally_of(
+    data: Any,
+    roles: Roles,
+    *,
+    by: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    target: str | int = "auto",
+    like: Summary | None = None,
+    memory: Any = None,
+    max_levels: int = MAX_LEVELS,
+) -> Summary:
+    """All that an audit needs of a table, without its rows; with the edges of another summary if given."""
+    source = opened(data, memory or DEFAULT)
+    roles = replace(roles, probability=expanded(roles.probability, source.names))
+    known = [name for name in source.kinds if name not in roles.names]
+    source.check([name for name, _ in source.aside if name in (by or ())])
+    check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
+    wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
+    kept = [name for name in (wanted or known) if name not in ignore]
+    limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
+    rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
+    compared = pair(rows.predictions, target)
+    # A column of one level here (the day) may have others in the tallies that this one is added to.
+    columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
+    unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]
+    grid = None if like is None else like.grid
+    every = AllRows(source, roles, rows, target, compared.target, max_levels, [*unread, *aside], grid)
+    if like is not None:
+        edges: Any = like.score.cells.edges  # type: ignore[attr-defined]
+        return every.add(edges, [cuts_like(column.name, like) for column in columns])[0]
+    cuts = []
+    for column in columns:
+        shown = None if column.nominal else shown_edges(column, compared)
+        fine = fine_part(column, compared.weight, compared.count).edges
+        cuts.append(cuts_of(column, shown, fine, alone=True))
+    return every.add(score_bins(compared, SCORE_BINS, "quantile").cells.edges, cuts)[0]
