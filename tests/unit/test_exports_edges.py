@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from miscal.data.errors import MiscalError
-from miscal.recalibrate import Chain, GroupWise, HistogramBinning, PlattScaling, Recalibrator, VariableTree
+from miscal.recalibrate import (
+    AugmentedBeta,
+    BetaCalibration,
+    Chain,
+    GroupWise,
+    HistogramBinning,
+    PlattScaling,
+    Recalibrator,
+    VariableTree,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 
@@ -198,3 +207,29 @@ def test_every_dialect_is_read_by_a_parser_of_it(dialect: str) -> None:
     for model in (Chain([HistogramBinning(bins=3), inner, PlattScaling()]), VariableTree()):
         text = model.fit(p, outcome(p, X["n"] == 1, rng), X).to_sql("p", dialect=dialect)
         assert sqlglot.parse_one(f"SELECT {text} FROM t", dialect=dialect).find(sqlglot.exp.Case)
+
+
+@pytest.mark.parametrize("keep_certain", [False, True])
+@pytest.mark.parametrize("clip", [1e-12, 1e-4])
+@pytest.mark.parametrize("kind", [BetaCalibration, AugmentedBeta])
+def test_maps_do_not_jump_where_scores_are_held(
+    kind: type[Recalibrator], clip: float, keep_certain: bool, database: tuple[str, Any]
+) -> None:
+    p, _, rng = rows()
+    x = rng.normal(size=p.size)
+    options: dict[str, Any] = {} if clip == 1e-12 else {"clip": clip}  # which is the default
+    beside = {"x": x} if kind is AugmentedBeta else None
+    model = kind(keep_certain=keep_certain, **options).fit(p, outcome(p, x > 0, rng), beside)
+    assert model.get_params()["clip"] == clip
+    low = clip * np.array([0.0, 1e-300, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9])
+    score = np.concatenate([low, 1.0 - low])
+    given = {"x": np.full(score.size, 0.5)} if beside else {}
+    found = model.predict_proba(score, given or None)[:, 1]
+    for end in (found[: low.size], found[low.size :]):
+        assert np.ptp(end[:-1]) == 0.0, "held: one value up to the border"
+        assert abs(end[-1] - end[0]) < 1e-6 * min(end[0], 1 - end[0]) + 1e-15, "and no jump beyond it"
+    dialect, run = database
+    assert run({**given, "p": score}, [model.to_sql("p", dialect=dialect)])[:, 0] == pytest.approx(found, abs=1e-12)
+    assert in_onnx(model, {**given, "probability": score}) == pytest.approx(found, abs=1e-12)
+    one = [model.apply_one(float(s), {"x": 0.5} if beside else None) for s in score]
+    assert [value[1] if np.ndim(value) else value for value in one] == pytest.approx(found, abs=1e-15)

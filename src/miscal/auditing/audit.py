@@ -34,7 +34,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.sources import one_prediction, unnamed
 from miscal.data.texts import in_words
 from miscal.data.vectors import library_of
-from miscal.engines.gathering import Gathered, gather, half_of_memory, rows_that_fit
+from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
 from miscal.engines.reading import read_as_meant
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
@@ -127,7 +127,7 @@ def audit(
         raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     check_seed(random_state)
     check_every(every, time)
-    probability = one_prediction(probability, prediction, response)
+    probability = one_prediction(probability, prediction, response, exposure)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
     by, ignore = asked_columns(by, ignore, time, **parts)
@@ -214,13 +214,17 @@ def look_at_table(data: Any, wanted: Wanted, options: dict[str, Any], memory: An
         wanted, score=roles.probability if isinstance(roles.probability, str) and not roles.logit else None
     )
     known = [name for name in source.kinds if name not in roles.names]
+    usable = [name for name in known if name not in source.unfit or name in (wanted.by or ())]
     source.check([name for name, _ in source.aside if name in (wanted.by or ())])
     check_named([*(wanted.by or ()), *wanted.ignore], [*known, *dict(source.aside)], "the data", known)
     limit = _limit(data, source, memory, wanted)
-    rows = gather(source, roles, _kept(wanted, known, only), limit=limit, target=wanted.target)
+    rows = gather(source, roles, _kept(wanted, usable, only), limit=limit, target=wanted.target)
     roles = rows.roles or roles
     give_back(rows.predictions.rows)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in wanted.ignore]
+    if memory is not None:
+        most = levels_that_fit(memory, rows.predictions)
+        wanted = replace(wanted, max_levels=min(wanted.max_levels, most))
     if rows.complete:
         seen = _look_at_rows(rows.predictions, wanted, steps, unread)
     else:
@@ -239,7 +243,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":
-            raise unnamed(data)
+            raise unnamed(data, "prediction")
         outcome, probability, said = guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)
@@ -264,7 +268,7 @@ def _limit(data: Any, source: Any, memory: Any, wanted: Wanted) -> int | None:
     if memory is None and in_memory:
         return None
     ceiling = memory or (CLUSTER_MEMORY if library_of(data) == "pyspark" else half_of_memory())
-    fitting = rows_that_fit(ceiling, source.kinds)
+    fitting = rows_that_fit(ceiling, source.kinds, source.texts)
     too_many = source.rows is not None and source.rows > fitting
     return min(fitting, MOST_SAMPLED[wanted.effort]) if too_many else fitting
 

@@ -20,7 +20,7 @@ from miscal.carriers.summary import FieldSums, Summary, VariableSums
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.frames import expanded
-from miscal.engines.gathering import gather, rows_that_fit
+from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.inference.sums import Sums
@@ -138,10 +138,12 @@ def tally_of(
     source.check([name for name, _ in source.aside if name in (by or ())])
     check_named([*(by or ()), *ignore], [*known, *dict(source.aside)], "the data", known)
     wanted = list(by) if by else None if like is None else [*like.variables, *like.fields]
-    kept = [name for name in (wanted or known) if name not in ignore]
-    limit = min(rows_that_fit(memory or DEFAULT, source.kinds), SAMPLED)
+    usable = [name for name in known if name not in source.unfit]
+    kept = [name for name in (wanted or usable) if name not in ignore]
+    limit = min(rows_that_fit(memory or DEFAULT, source.kinds, source.texts), SAMPLED)
     rows = gather(source, roles, kept, limit=limit, target=target, scores=True)
     compared = pair(rows.predictions, target)
+    max_levels = min(max_levels, levels_that_fit(memory or DEFAULT, rows.predictions, ADDED))
     # A column of one level here (the day) may have others in the tallies that this one is added to.
     columns, aside = chosen_columns(rows.predictions, wanted, ignore, max_levels, constants=True)
     unread = [left_out(name, rows.rows, reason) for name, reason in rows.aside if name not in ignore]

@@ -31,7 +31,8 @@ COMMANDS = {
     "tally": "audit",
 }
 DEFECT, INTERRUPTED = 3, 130
-SAME = "positive|outcome|probability|weight|count|cluster|time|every"  # options that are parameters of the same name
+# Options that are parameters of the same name.
+SAME = "positive|outcome|probability|prediction|response|exposure|weight|count|cluster|time|every"
 
 
 class OneLine(click.Group):

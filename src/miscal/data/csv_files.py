@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None"]  # in columns of numbers or dates
-BLOCK = 1 << 26  # bytes: smaller files have their types from all of their rows
+BLOCK = 1 << 23  # bytes: smaller files have their types from all of their rows
 HEAD = 1 << 16
 MANY_LINES = 200  # of one quoted field: no text of a table is so long
 WHOLE = r"^[+-]?[0-9]+$"

@@ -23,6 +23,7 @@ SUFFIXES = {
     ".arrow": "arrow",
     ".ipc": "arrow",
 }
+FEW_ROWS = 1 << 12
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow", b"\xff\xff\xff\xff": "arrow"}
 
@@ -88,7 +89,9 @@ class TableFile:
     def _row_group(self, part: int, columns: list[str], batch_rows: int) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        text = [name for name in columns if kind_of(self.types[name]) == "category"]
+        # With a dictionary a whole row group is held, however few of its rows are asked for at a time.
+        few = batch_rows <= FEW_ROWS
+        text = [name for name in columns if kind_of(self.types[name]) == "category" and not few]
         with self._parquet(metadata=self._metadata, read_dictionary=text, pre_buffer=False) as file:
             if (self.parts[part] or 0) <= batch_rows:
                 yield file.read_row_group(part, columns=columns, use_threads=False)

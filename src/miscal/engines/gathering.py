@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from miscal.engines.adding import SCORE, AddPass, RangeCells
 from miscal.engines.largest import in_units
 from miscal.engines.memory import tally
 from miscal.engines.roles import Chunk, Roles
-from miscal.engines.source import Packed, check_seen, joined, plain_text
+from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
 from miscal.pairs import pair
 from miscal.pooling.cells import BinPooling, Ranges
 
+SHORTER = "give numbers or shorter names for them"
 NUMBER = "__number_of_row__"
 START = np.uint64(0x6D697363616C)  # of the hashes: any number but 0, which would always take the first row
 SLACK = 1.25  # a sample may have so many times its rows before those that are out are dropped
@@ -36,12 +38,21 @@ WORK = 600 << 20  # the interpreter, the libraries, batches, and what an audit k
 COPIES = 5  # an audit needs about so many times what was gathered
 ROLES = 120  # bytes of a row's outcome, score, weight and what is worked out from them
 LEAST_ROWS = 50_000  # kept under any ceiling: a few tens of megabytes
+LEVELS, LEVEL, ADDED = 430 * 10**6, 4_500, 1_300  # bytes before there are levels, of each tested, of each added up
+MANY_LEVELS = 10_000
 
 
-def rows_that_fit(memory: Any, kinds: Mapping[str, str]) -> int:
-    """How many rows of columns of these kinds an audit can hold while the process stays below a ceiling."""
-    row = ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
-    return max(int((memory_bytes(memory) - WORK) // row), LEAST_ROWS)
+def rows_that_fit(memory: Any, kinds: Mapping[str, str], texts: Mapping[str, float] = MappingProxyType({})) -> int:
+    """How many rows of columns of these kinds, and texts of these sizes, an audit can hold below a ceiling."""
+    ceiling, row = memory_bytes(memory), ROLES + COPIES * sum(BYTES[kind] for kind in kinds.values())
+    text = sum(size for name, size in texts.items() if name in kinds and size <= LONG)
+    return max(int((ceiling - WORK) // (row + text)), min(LEAST_ROWS, int(ceiling // (16.0 * max(text, 1.0)))))
+
+
+def levels_that_fit(memory: Any, predictions: Predictions, level: int = LEVEL) -> int:
+    """How many levels a column may have below a ceiling of memory; columns of many share it."""
+    many = sum(len(column.levels) > MANY_LEVELS for column in predictions.columns.values() if column.nominal)
+    return max(int((memory_bytes(memory) - LEVELS) // (level * max(many, 1))), MANY_LEVELS)
 
 
 def half_of_memory() -> int:
@@ -93,10 +104,13 @@ def gather(
 
     A sample has no clusters and no ids.
     """
-    kinds = source.kinds
-    kept = [name for name, kind in kinds.items() if kind and name not in roles.names] if columns is None else [*columns]
-    aside = (*source.aside, *((name, "it holds no plain values") for name, kind in kinds.items() if not kind))
+    kept = [n for n in source.kinds if n not in {*roles.names, *source.unfit}] if columns is None else [*columns]
+    aside = (*source.aside, *source.unfit.items())
     source.check(list(dict.fromkeys([*roles.names, *kept])))
+    for name in [*roles.names, *kept]:
+        if source.texts.get(name, 0.0) > LONG:
+            where, got = f"column '{name}' of {source.words}", f"they have {source.texts[name]:,.0f}"
+            raise refusal(f"must hold texts of at most {LONG} bytes on average", where=where, got=got, hint=SHORTER)
     if limit is None or (source.rows is not None and source.rows <= limit):
         found = _all(source, roles, kept, aside)
         if not scores:

@@ -153,6 +153,8 @@ class LazySource(Source):
 class FrameSource(Source):
     """A table in memory, of any library: one part."""
 
+    held = True
+
     def __init__(self, table: Any) -> None:
         names = names_of(table, "'data'") if getattr(table, "dtype", None) is None else list(frame_of(table, "'data'"))
         unique(names, self.words)

@@ -22,7 +22,7 @@ def read_as_meant(source: Source) -> tuple[Source, dict[str, str]]:
     """The source with its text read as what it stands for, and the form of each such column."""
     import pyarrow.compute as pc
 
-    text = [name for name, kind in source.kinds.items() if kind == "category"]
+    text = [name for name, kind in source.kinds.items() if kind == "category" and name not in source.unfit]
     table: Any = head_of(source, text) if text else None
     forms: dict[str, str] = {}
     for name in text if table is not None else ():
@@ -48,7 +48,7 @@ class Meant(Source):
 
     def __init__(self, inner: Source, forms: Mapping[str, str]) -> None:
         self.inner, self.forms = inner, forms
-        self.words, self.sizes, self.aside = inner.words, inner.sizes, inner.aside
+        self.words, self.sizes, self.aside, self.texts = inner.words, inner.sizes, inner.aside, inner.texts
         self.limited(inner.memory, inner.progress)
 
     @property

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -27,6 +28,8 @@ from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 BATCH_ROWS = 1 << 20
+FEW_ROWS = 1_000  # whose texts tell how long those of a column are
+LONG = 500  # bytes of a text on average: longer ones name no level
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
 MANY_ROWS = 100_000  # whose memory is worth giving back
 PAGE = mmap.PAGESIZE
@@ -88,7 +91,9 @@ def opened(data: Any, memory: Any = None, progress: Progress | None = None) -> A
         raise refusal("must be a table or a path", where="'data'", got="got Predictions, which are read already")
     from miscal.engines.readers import source_of
 
-    return source_of(data).limited(ceiling, progress)
+    source = source_of(data)
+    source.texts = {} if source.held else source.sizes_of_texts()
+    return source.limited(ceiling, progress)
 
 
 class Source:
@@ -98,12 +103,16 @@ class Source:
     types : name -> Arrow type
     sizes : rows of each part, None where only reading tells
     aside : columns that cannot be used, with the reason
+    texts : bytes of a value of text on average, by column
+    held : whether its rows are in memory already, or will never be
     """
 
     words = "the table"
     types: Mapping[str, Any]
     sizes: Sequence[int | None] = (None,)
     aside: Sequence[tuple[str, str]] = ()
+    texts: Mapping[str, float] = MappingProxyType({})
+    held = False
     memory: int | None = None
     progress: Progress | None = None
     passes = 0
@@ -130,6 +139,34 @@ class Source:
     def kinds(self) -> dict[str, str]:
         """What each column is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
         return {name: kind_of(kind) for name, kind in self.types.items()}
+
+    @property
+    def unfit(self) -> dict[str, str]:
+        """Columns that no audit looks at, with the reason."""
+        found = {name: "it holds no plain values" for name, kind in self.kinds.items() if not kind}
+        long = {name: size for name, size in self.texts.items() if size > LONG}
+        return found | {name: f"its texts have {size:,.0f} bytes on average" for name, size in long.items()}
+
+    def sizes_of_texts(self) -> dict[str, float]:
+        """Bytes of a value of text in a few rows of the first part and of the last, the larger of the two."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = [name for name, kind in self.kinds.items() if kind == "category"]
+        sizes = dict.fromkeys(names, 0.0)
+        for part in {0, self.parts - 1} if names and self.parts else ():
+            head = self._head(part, names)
+            for name in names if head is not None else ():
+                first = plain_text(head.select([name]).slice(0, FEW_ROWS))[name]
+                if kind_of(first.type) == "category":
+                    lengths = pc.binary_length(first.cast(pa.large_binary()))
+                    sizes[name] = max(sizes[name], pc.mean(lengths).as_py() or 0.0)
+        return sizes
+
+    def _head(self, part: int, names: Sequence[str]) -> Any:
+        while True:
+            with contextlib.suppress(TypesChanged):
+                return next(iter(self.tables(part, names, FEW_ROWS)), None)
 
     @property
     def parts(self) -> int:
@@ -169,7 +206,9 @@ class Source:
 
     def _read(self, part: int, columns: Sequence[str], row: int) -> Iterator[Chunk]:
         first, place = 0, self.place(part)
-        for table in self.tables(part, columns, self.batch_rows):
+        long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
+        few = self.batch_rows if self.memory is None or not long else self.memory // int(16 * self.threads * long)
+        for table in self.tables(part, columns, min(self.batch_rows, max(few, 16))):
             if table.num_rows:
                 yield Chunk(table, place, first, row + first)
             first += table.num_rows

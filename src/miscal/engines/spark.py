@@ -116,7 +116,7 @@ def _task(job: Job, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
 class SparkSource(Source):
     """A Spark DataFrame as a source: partitions are added where they are, states come back."""
 
-    words = "the Spark frame"
+    words, held = "the Spark frame", True
 
     def __init__(self, frame: Any) -> None:
         try:

@@ -19,6 +19,7 @@ ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
 BAND_DRAWS = 999
 CLUSTER_BAND = 199  # draws of every row take longer than draws of sums
 BAND_CELLS = 300  # up to this many cells the consistency band is simulated, beyond it normal
+HEAVY = 3.0  # n·Σw²/(Σw)², 1 for equal weights: beyond this a few of them are most of the sum
 WIDE = 400.0  # variance above which a matched binomial is drawn as a normal with its skewness
 
 
@@ -143,10 +144,11 @@ def cell_draws(
 
     "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
     rarer side; weighted: row by row where the rows are given, else probability m = Σwp/Σw in units of
-    ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events a
-    binomial number of random weights with the cell's mean and variance. "residual": sign flips by row or cluster
-    where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes, weights that do
-    not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions (`ClusterDraws`), and else cells
+    ``s = Σw²p(1-p)/(Σw·m(1-m))``, so that draws stay between 0 and Σw, and below 25 effective events, of weights that
+    are not far apart, a binomial number of random weights with the cell's mean and variance. "residual": sign flips
+    by row or cluster where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes,
+    weights that do not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions
+    (`ClusterDraws`), and else cells
     below 25 effective events are then drawn as under "bernoulli", their deviations from
     Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
     of every filled cell are given and rows·draws is at most 2e8. `stretch` makes the flipped signs of cells wider.
@@ -221,7 +223,9 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDra
     trials = np.maximum(np.nan_to_num(trials, nan=1.0), 1.0)
     rare = np.where(fit.swapped, size - mean, mean)
     roughness = np.zeros(rare.size)
-    sparse = live & ~equal & (effective_events(sums) < EFFECTIVE_EVENTS)
+    # One weight above all others is there in every draw: random weights would have it in few of them.
+    even = sums.weight2 * sums.rows <= HEAVY * sums.weight**2
+    sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
     return MatchedDraws(rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, seed)

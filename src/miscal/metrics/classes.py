@@ -24,7 +24,7 @@ from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.score.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.specs import Field, Score, Spec, Variable
 from miscal.metrics.tables import also_of_tables
-from miscal.pairs import outcome_pair, pair
+from miscal.pairs import checked_events, outcome_pair, pair
 from miscal.pooling.cells import Cells, Pooling, Ranges
 from miscal.pooling.columns import crossed, level_pooling, named_columns, range_pooling
 from miscal.results import Result, Table
@@ -68,7 +68,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     spec = Score() if spec is None else spec
     if not isinstance(spec, (Score, Variable, Field)):
         raise refusal("must be Score(...), Variable(...) or Field(...)", where="'spec'", got=repr(spec))
-    pools = _pools(p, spec)
+    pools = _pools(checked_events(p, "by_class"), spec)
     sums = pools.sums()
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = sums.errors(sums.apart, spec.norm)

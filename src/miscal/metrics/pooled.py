@@ -197,6 +197,7 @@ class Pooled:
             made = f"{made} {tested.words}"
         scale = self.noise.units.scale
         low, high = self.summary.interval
+        extra = extra if self.noise.binary else {**extra, "scale": scale, "low": self.noise.units.low}
         return Result(
             name=name,
             kind=kind,

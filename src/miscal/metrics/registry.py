@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PREDICTIONS = "y_true y_prob"
+FIXED = {"bins": [0.0, 0.25, 0.5, 0.75, 1.0]}  # edges, in units of the prediction
+ANY: dict[str, Any] = {}
 AT_AN_EDGE = "a quantile that is reached exactly may round to either side"
 ROWS_COUNT = "windows and quantiles count rows, not weight"
 
@@ -23,6 +25,8 @@ class Metric:
     perfect : what certain and right predictions give; None where nothing is promised
     options : keyword arguments under which the laws are meant, bins that do not follow the rows for example
     exempt : laws that it does not keep ("order", "repetition", "scale", "zero"), each with the reason
+    means : keyword arguments under which it is the same of any mean as of events; None where it needs events
+    degree : by which power of a constant its value grows when outcomes and predictions grow by it
     """
 
     home: str
@@ -31,15 +35,17 @@ class Metric:
     perfect: float | None = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     exempt: Mapping[str, str] = field(default_factory=dict)
+    means: Mapping[str, Any] | None = None
+    degree: int = 1
 
 
 METRICS: dict[str, Metric] = {
-    "expected_calibration_error": Metric("score.binned", exact=True),
-    "maximum_calibration_error": Metric("score.binned", exact=True),
+    "expected_calibration_error": Metric("score.binned", exact=True, means=FIXED),
+    "maximum_calibration_error": Metric("score.binned", exact=True, means=FIXED),
     "classwise_calibration_error": Metric("score.binned", exact=True),
     "groupwise_maximum_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
     "groupwise_expected_calibration_error": Metric("score.binned", f"{PREDICTIONS} groups"),
-    "kuiper_calibration_error": Metric("score.smooth", exact=True),
+    "kuiper_calibration_error": Metric("score.smooth", exact=True, means=ANY),
     "smooth_calibration_error": Metric("score.smooth"),
     "mean_kernel_calibration_error": Metric("score.smooth"),
     "calibration_slope_intercept": Metric(
@@ -49,11 +55,17 @@ METRICS: dict[str, Metric] = {
     "score_decomposition": Metric("score.losses", perfect=None),
     "log_loss": Metric("score.losses"),
     "brier_score": Metric("score.losses"),
-    "local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
-    "maximum_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
-    "average_local_calibration_error": Metric("neighbourhood.errors", f"{PREDICTIONS} features"),
+    "local_calibration_error": Metric(
+        "neighbourhood.errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
+    ),
+    "maximum_local_calibration_error": Metric(
+        "neighbourhood.errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
+    ),
+    "average_local_calibration_error": Metric(
+        "neighbourhood.errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
+    ),
     "variable_calibration_error": Metric(
-        "variable", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}
+        "variable", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}, means=ANY
     ),
     "variable_calibration_curve": Metric(
         "curves", f"{PREDICTIONS} variable", options={"grid": 9}, exempt={"repetition": ROWS_COUNT}
@@ -61,13 +73,16 @@ METRICS: dict[str, Metric] = {
     "rank_variables": Metric(
         "variable", f"{PREDICTIONS} frame", perfect=None, exempt={"repetition": ROWS_COUNT, "scale": AT_AN_EDGE}
     ),
-    "field_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True),
-    "field_relative_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True),
+    "field_calibration_error": Metric("field", f"{PREDICTIONS} field", exact=True, means=ANY),
+    "field_relative_calibration_error": Metric(
+        "field", f"{PREDICTIONS} field", exact=True, means={"zero": "drop"}, degree=0
+    ),
     "probability_calibration_error": Metric("field"),
     "multicalibration_error": Metric(
         "subpopulation.error",
         f"{PREDICTIONS} features",
         exempt={"repetition": "the sizes of subpopulations count rows"},
+        means={"normalise": False, "statistic": "mean"},
     ),
     "proportional_weights": Metric("subpopulation.error", "y_prob", perfect=None),
     "low_prevalence_weights": Metric("subpopulation.error", "y_true", perfect=None),

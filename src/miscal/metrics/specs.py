@@ -107,11 +107,11 @@ def _opened(data: Any, options: dict[str, Any], where: str) -> tuple[Any, Any, A
     memory, columns = options.pop("memory", None), options.pop("columns", None)
     prediction = options.pop("prediction", None)
     response = options.get("response", "binary")
-    options["probability"] = one_prediction(options.get("probability"), prediction, response)
+    options["probability"] = one_prediction(options.get("probability"), prediction, response, options.get("exposure"))
     roles = Roles(**options)
     source = opened(data, memory)
     in_memory = memory is None and source.rows is not None and not isinstance(data, (str, PathLike))
-    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds)
+    limit = None if in_memory else rows_that_fit(memory or half_of_memory(), source.kinds, source.texts)
     return source, roles, gather(source, roles, columns, limit=limit)
 
 

@@ -10,7 +10,6 @@ from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import PooledError
-from miscal.inference.nulls import stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
 from miscal.inference.sums import EFFECTIVE_EVENTS, effective_events, rows_of_cells
 from miscal.metrics.arrays import Norm, norm_power
@@ -30,14 +29,14 @@ def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
 
 
 def score_tested(found: Pooled, grid: Tally, norm: Norm, kuiper: float, rows: Pair | None = None) -> Omnibus:
-    """Of the score, from a fine grid of it; clusters and flipped signs need the rows."""
+    """Of the score, from a fine grid of it; clusters, flipped signs and weights need the rows."""
     pieces, filled = _pieces(found, grid)
     tests = of_score(pieces, PooledError(norm_power(norm)), binary=found.noise.binary)
     return _tested(found, grid, pieces, filled, tests, kuiper, None if rows is None else (rows, rows.predicted))
 
 
 def variable_tested(found: Pooled, grid: Tally, kuiper: float, rows: tuple[Pair, np.ndarray] | None = None) -> Omnibus:
-    """Of a variable, from a fine grid of it; clusters and flipped signs need the rows and their values."""
+    """Of a variable, from a fine grid of it; clusters, flipped signs and weights need the rows and their values."""
     pieces, filled = _pieces(found, grid)
     cells = grid.cells
     assert isinstance(cells, Ranges)
@@ -46,8 +45,9 @@ def variable_tested(found: Pooled, grid: Tally, kuiper: float, rows: tuple[Pair,
 
 
 def score_grid(pair: Pair, edges: np.ndarray) -> Tally:
-    """Sums of a fine grid of the score that has the edges of its bins."""
-    return tally(pair, BinPooling(pair.predicted, Ranges(np.unique(np.append(GRID, edges)), name="score")))
+    """Sums of a fine grid of the score that has the edges of its bins; of means that are no probabilities by rank."""
+    fine = np.unique(np.append(GRID, edges)) if pair.binary else grid_edges(pair.predicted, edges)
+    return tally(pair, BinPooling(pair.predicted, Ranges(fine, name="score")))
 
 
 def variable_grid(pair: Pair, values: np.ndarray, cells: Ranges) -> Tally:
@@ -86,7 +86,7 @@ def _tested(
     rows: tuple[Pair, np.ndarray] | None,
 ) -> Omnibus:
     drawn = {**found.drawn, "rows": None}
-    if rows is not None and found.noise.null == "residual":
+    if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
@@ -96,8 +96,7 @@ def _tested(
         drawn["rows"] = rows_of_cells(codes, pieces.sums.rows.size, pair.predicted, pair.observed, **kept)
     if not found.noise.binary:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
-        cells = pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts))
-        drawn["stretch"] = np.repeat(stretch_of(cells), size)
+        drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
     known = []
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if _by_the_model(found) and total[0] >= EFFECTIVE_EVENTS:

@@ -30,7 +30,7 @@ from miscal.metrics.rank_sums import (
     ranked_places,
 )
 from miscal.metrics.tables import also_of_tables
-from miscal.pairs import outcome_pair
+from miscal.pairs import checked_events, outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
@@ -213,7 +213,7 @@ def by_variation(
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
-    rows = ranked(p, measure, bins, strategy, range)
+    rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
     drawn = _draws(rows, sums, noise, random_state, corrected=corrected)

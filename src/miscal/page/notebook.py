@@ -68,7 +68,8 @@ def audit_html(document: object) -> str:
 
 def comparison_html(comparison: Mapping[str, Any]) -> str:
     """What changed between two audits, as the page shows it."""
-    return _framed(closing.comparison(read_document({"schema": SCHEMA, "comparison": comparison})))
+    with words.showing(str(comparison.get("response", ""))):
+        return _framed(closing.comparison(read_document({"schema": SCHEMA, "comparison": comparison})))
 
 
 def finding_html(finding: Finding) -> str:

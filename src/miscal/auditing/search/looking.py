@@ -300,7 +300,7 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     see_along(real, looked.rows)
     for place in real:
         mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests.level)
+    mark_decided(real, looked.rows, tests)
     looked.decided = [place for place in real if place.deciding is not None]
     return [place for place in real if place.deciding is None]
 

@@ -191,7 +191,8 @@ def ratio_of(pair: Pair) -> Estimate:
     if observed == 0 or predicted == 0:
         return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
     ratio = predicted / observed
-    spread = total_reach(pair, np.minimum(pair.predicted / ratio, 1.0)) / observed
+    expected = pair.predicted / ratio
+    spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
     widest = math.log(np.finfo(np.float64).max)
     return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
 

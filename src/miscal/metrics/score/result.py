@@ -90,8 +90,7 @@ def score_result(
     compared : the rows, or as many aggregated ones as tell their scores apart
     walked : the walk along the score, and how its range compares with noise
     """
-    units = {} if found.noise.binary else {"scale": found.noise.units.scale, "low": found.noise.units.low}
-    extra = {"tally": found.tally, **units, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
     used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
     return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
 

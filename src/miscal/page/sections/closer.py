@@ -167,7 +167,7 @@ def filters(places: Sequence[Finding]) -> Safe:
     if len(places) < 2:
         return Safe("")
     columns = sorted({clean(column) for place in places for column in place.columns}, key=str.lower)
-    least = "Events off, at least"
+    least = "Off in total, at least" if words.means() else "Events off, at least"
     size = tag("input", type="number", min="0", step="any", inputmode="numeric", placeholder="any", aria_label=least)
     return tag(
         "div",

@@ -151,7 +151,8 @@ def _known(columns: list[Column]) -> list[Column]:
 def method(document: Document) -> Safe:
     """How it was done: data, settings, methods, versions."""
     facts = {"miscal": document.version, "schema": document.schema}
-    facts |= {f"data {key}": value for key, value in document.data.items()}
+    said = ("probability", "prediction" if document.response else "probability")
+    facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
     used = dict.fromkeys(
         (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results

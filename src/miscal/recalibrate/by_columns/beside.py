@@ -334,7 +334,7 @@ class AugmentedBeta(_Augmented):
     l2 : float
         Penalty; scikit-learn's C is 1 / l2.
     clip : float
-        Probabilities are held within [clip, 1 - clip]: one nearer to 0 or 1 counts as that.
+        Probabilities are held within [clip, 1 - clip], 1e-12 unless said: one nearer to 0 or 1 counts as that.
 
     Attributes
     ----------

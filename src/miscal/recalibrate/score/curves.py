@@ -192,7 +192,7 @@ class BetaCalibration(_Curve):
     l2 : float
         Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
     clip : float
-        Probabilities are held within [clip, 1 - clip]: one nearer to 0 or 1 counts as that.
+        Probabilities are held within [clip, 1 - clip], 1e-12 unless said: one nearer to 0 or 1 counts as that.
     towards : {"zero", "identity"}
         What the penalty draws to: no use of the score, or the score as it is: l2/2 ((a - 1)² + (b - 1)² + c²).
 
