@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.metrics.registry import METRICS
+from miscal.metrics import METRICS
 from tests.laws.test_metric_laws import CASES, agree, numbers, table
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")

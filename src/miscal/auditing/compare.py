@@ -70,7 +70,7 @@ class Comparison:
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").comparison_html(self.to_dict()))
+        return str(import_module("miscal.page.html").comparison_html(self.to_dict()))
 
     def __repr__(self) -> str:
         with words.showing(self.response):

@@ -236,7 +236,7 @@ class Finding:
         return f"<{self.code or 'finding'} {self}>"
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").finding_html(self))
+        return str(import_module("miscal.page.html").finding_html(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:

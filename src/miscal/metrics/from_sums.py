@@ -22,9 +22,9 @@ from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import field_result
+from miscal.metrics.losses import isotonic_rates
 from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, draws_for, pooled_of
-from miscal.metrics.score.losses import isotonic_rates
-from miscal.metrics.score.result import score_result
+from miscal.metrics.score import score_result
 from miscal.metrics.tested import grid_edges, levels_tested, score_tested, variable_tested
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair

@@ -13,7 +13,7 @@ from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks
 from miscal.inference.variation import Draws, matched_size
-from miscal.metrics.arrays import Given, Norm, aggregate
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.rank_sums import (
     Bins,
@@ -29,7 +29,6 @@ from miscal.metrics.rank_sums import (
     ranked,
     ranked_places,
 )
-from miscal.metrics.tables import also_of_tables
 from miscal.pairs import checked_events, outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table

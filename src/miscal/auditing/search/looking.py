@@ -27,7 +27,7 @@ from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.score.result import by_score
+from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index

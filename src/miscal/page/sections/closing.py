@@ -9,10 +9,10 @@ from typing import Any
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.figures.crossed import period_gaps, period_rates
 from miscal.page.markup import Safe, asset, clean, join, name, tag
 from miscal.page.records import Compared, Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
+from miscal.page.walk_figures import period_gaps, period_rates
 from miscal.page.words import KIND, changed_words, periods_said
 
 MOST_SAID = 8
