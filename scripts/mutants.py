@@ -44,8 +44,8 @@ FAULTS = [
     ),
     (
         "inference/adjust.py",
-        "values[order] * np.arange(order.size, 0, -1)",
-        "values[order] * order.size",
+        "np.arange(order.size + further, further, -1)",
+        "(order.size + further)",
         "tests/papers/test_inference.py",
     ),
     (
@@ -105,10 +105,10 @@ FAULTS = [
         "tests/unit/test_report_markup.py",
     ),
     (
-        "recalibrate/in_parts.py",
-        "np.full(total.size, EMPTY_BIN)",
-        "np.full(total.size, 0.9)",
-        "tests/engines/test_recalibrate_stream.py",
+        "recalibrate/score/shapes.py",
+        "np.where(total > 0, held, EMPTY_BIN)",
+        "np.where(total > 0, held, 0.9)",
+        "tests/unit/test_certainties.py",
     ),
     (
         "recalibrate/by_columns/groups.py",
