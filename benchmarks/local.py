@@ -1,6 +1,6 @@
 """Local calibration: exact divide and conquer against our own pairs and scikit-learn, in one run.
 
-    python benchmarks/local.py [--quick] [--million]
+    python benchmarks/local.py [--quick]
 
 Ratios compare processor seconds of contenders that were run in turn, so that a busy machine slows all of them alike.
 """
@@ -93,7 +93,6 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
     """Lines of the common table: pairs against scikit-learn, and the exact algorithm against our own pairs."""
     many = 25_000 if quick else 100_000
     wanted = [(25_000, 50, 0.4, "pairs", "scikit-learn", 5.0), (many, 2, 0.2, "exact", "pairs", 10.0)]
-    wanted += [(many, 3, 0.2, "exact", "pairs", None)]
     found = []
     for n, d, bandwidth, ours, peer, goal in wanted:
         gaps(2000, d, bandwidth, ours)()  # compile
@@ -122,11 +121,10 @@ def peak_megabytes() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
-    parser.add_argument("--million", action="store_true", help="a million rows in three dimensions too")
     options = parser.parse_args()
     print(f"Threads: {thread_count()}. Seconds: least of the rounds. Ratio: cpu seconds over the first of its group.\n")
-    for d in (1, 2, 3, 50):  # compile before anything is timed
-        gaps(3000, d, 0.2, "exact" if d <= 3 else "auto")()
+    for d in (1, 2, 50):  # compile before anything is timed
+        gaps(3000, d, 0.2, "exact" if d <= 2 else "auto")()
         gaps(300, d, 0.2, "pairs")()
     line("rows x features", "algorithm", "wall s", "cpu s", "ratio", "largest difference")
     line(*["---"] * 6)
@@ -137,14 +135,11 @@ def main() -> None:
     added = peak_megabytes() - before
     compare(25_000, 50, 0.4, ["pairs", "scikit-learn"][: 1 if options.quick else 2], 1)
     compare(many, 2, 0.2, ["exact", "pairs"], 2)
-    compare(many, 3, 0.2, ["exact", "pairs"], 1)
     for n in (2_000, 5_000, 10_000, 25_000):
-        compare(n, 3, 0.2, ["exact", "pairs", "auto"], 3)
+        compare(n, 2, 0.2, ["exact", "pairs", "auto"], 3)
     sizes = [10_000, 30_000, 100_000] + ([] if options.quick else [300_000, 1_000_000])
     seconds = [compare(n, 2, 0.2, ["exact"], 3)["exact"][1] for n in sizes]
     exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    if options.million:
-        compare(1_000_000, 3, 0.2, ["exact"], 1)
     print(f"\nGrowth of processor seconds with n in two dimensions: exponent {exponent:.2f}.")
     print(f"Memory that the pairs of 25,000 rows of 50 features add: {added:.0f} MB.")
 

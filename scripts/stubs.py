@@ -13,7 +13,7 @@ from pathlib import Path
 
 import miscal
 from miscal import metrics, recalibrate
-from miscal.metrics.registry import METRICS
+from miscal.metrics import METRICS
 
 SOURCE = Path(miscal.__file__).parent
 HEAD = "# Written by scripts/stubs.py from the tables in __init__.py; do not edit.\n\n"

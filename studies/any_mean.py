@@ -1,6 +1,6 @@
 """Any mean: false alarms of every word and of audits on calibrated counts and amounts, and planted errors found.
 
-    python -m studies.any_mean [--sets 1000] [--audits 100] [--planted 100] [--part words|audits|planted]
+    python -m studies.any_mean [--quick] [--sets 1000] [--audits 100] [--planted 100] [--part words|audits|planted]
 
 Claims are negative-binomial counts (variance of the rate twice its square beyond Poisson's) of policies exposed for a
 month to a year; amounts are lognormal, of deviation 1.2 around their logarithm, so that one row in a thousand is 23
@@ -103,7 +103,7 @@ def audits(sets: int) -> list[dict[str, Any]]:
     return rows
 
 
-def planted(sets: int, rows: int = 12_000) -> list[dict[str, Any]]:
+def planted(sets: int, rows: int = 30_000) -> list[dict[str, Any]]:
     """How often the planted place is the first finding."""
     found = []
     for world, place in (("claims", "region"), ("amounts", "age")):
@@ -127,7 +127,10 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=100)
     parser.add_argument("--planted", type=int, default=100)
     parser.add_argument("--part", choices=("words", "audits", "planted"))
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    if options.quick:
+        options.sets, options.audits, options.planted = 20, 5, 3
     kept = harness.RESULTS / f"{NAME}.json"
     record = json.loads(kept.read_text()) if kept.exists() else {}
     with warnings.catch_warnings():
@@ -140,6 +143,11 @@ def main() -> None:
             if options.part in (None, part):
                 record[part] = run(sets)
                 print(*record[part], sep="\n")
+    leave(record)
+
+
+def leave(record: dict[str, Any]) -> None:
+    """Write what was found, all parts together."""
     named = {
         "world": "world", "what": "what", "data_sets": "data sets", "alarms": "alarms", "limit": "at most",
         "firsts": "first",

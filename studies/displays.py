@@ -105,7 +105,7 @@ class BandwidthDisplay:
         **options: Any,
     ) -> BandwidthDisplay:
         """Measure several probabilities of the same rows; options go to `local_calibration_error`."""
-        from miscal.metrics.neighbourhood.errors import local_calibration_error
+        from miscal.metrics.neighbourhood_errors import local_calibration_error
 
         if statistic not in ("largest", "average"):
             raise refusal("must be 'largest' or 'average'", where="'statistic'", got=f"it is {statistic!r}")
@@ -184,7 +184,7 @@ class RewardDisplay:
         cls, y_true: Any, probabilities: Mapping[str, Any], ratios: Sequence[float] | None = None, **options: Any
     ) -> RewardDisplay:
         """Measure several probabilities of the same rows, the original first; options go to `abstention_reward`."""
-        from miscal.metrics.score.losses import abstention_reward
+        from miscal.metrics.losses import abstention_reward
 
         grid = np.geomspace(1.25, 100.0, 25) if ratios is None else np.asarray(ratios, dtype=np.float64)
         rows = len(y_true)

@@ -23,7 +23,7 @@ def embedded(matrix: np.ndarray, dimensions: int, seed: int) -> np.ndarray:
 
 def principal(matrix: np.ndarray, dimensions: int) -> np.ndarray:
     """Scores on the leading principal components."""
-    from miscal.metrics.neighbourhood.features import components
+    from miscal.metrics.neighbourhood_places import components
 
     centre, directions, _ = components(matrix, dimensions, None)
     return np.asarray((matrix - centre) @ directions)

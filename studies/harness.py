@@ -61,7 +61,7 @@ def tests_only() -> Iterator[None]:
     """Results without warnings, and without the draws of SmoothECE, which no other test reads: half of the time."""
     with (
         warnings.catch_warnings(),
-        patch("miscal.metrics.score.result.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")),
+        patch("miscal.metrics.score.smooth_noise", lambda _, value, *__, **___: NullSummary.unknown(value, "")),
     ):
         warnings.simplefilter("ignore", miscal.MiscalWarning)
         yield

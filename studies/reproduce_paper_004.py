@@ -30,7 +30,7 @@ from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import deviations, kuiper_errors, scaled_errors
 from miscal.inference.walks import RANGE_MEAN
-from miscal.metrics.subpopulation.error import Asked, Kept
+from miscal.metrics.subpopulation_errors import Asked, Kept
 from miscal.pairs import Pair
 from miscal.recalibrate import Augmentation
 

@@ -7,6 +7,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+_SPECS = ("Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood")
 # Where the names live; a module is imported when one of its names is first used, so that this import costs nothing.
 _PLACES = {
     "auditing.audit": ("audit", "Audit"),
@@ -15,12 +16,11 @@ _PLACES = {
     "data.errors": ("MiscalError", "MiscalWarning"),
     "data.predictions": ("Predictions",),
     "data.sources": ("read",),
-    "metrics.classes": ("by_class",),
     "metrics.field": ("by_field",),
-    "metrics.neighbourhood.result": ("by_neighbourhood",),
-    "metrics.score.result": ("by_score",),
-    "metrics.specs": ("measure", "Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood"),
-    "metrics.subpopulation.result": ("by_subpopulation",),
+    "metrics.neighbourhood": ("by_neighbourhood",),
+    "metrics.score": ("by_score",),
+    "metrics.specs": ("measure", "by_class", *_SPECS),
+    "metrics.subpopulation": ("by_subpopulation",),
     "metrics.variable": ("by_variable",),
     "metrics.variation": ("by_variation",),
     "pooling.subpopulations": ("RandomPaths", "Conjunctions"),

@@ -147,6 +147,13 @@ def _of_means(p: Predictions, target: str | int) -> Pair:
     return Pair(predicted, observed, weight, None, p.cluster, p.response, p.units, exposed)
 
 
+def checked_events(p: Predictions, what: str, hint: str = "") -> Predictions:
+    """The predictions; refused where they are no probabilities, and events or classes are compared."""
+    if p.response != "binary":
+        raise refusal("needs events or classes", where=what, got=f"the response is {p.response!r}", hint=hint)
+    return p
+
+
 def outcome_pair(p: Predictions) -> Pair:
     """Weights, counts and clusters of the rows, with the outcomes themselves as what is compared."""
     return Pair(p.outcome, p.outcome, p.weight, p.count, p.cluster, target="ranks")

@@ -234,7 +234,7 @@ class Result:
         return f"{visible(self.sentence())}\n{known}{visible(self.method)}\n\n{self.table!r}"
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").result_html(self.to_dict(), self.sentence()))
+        return str(import_module("miscal.page.html").result_html(self.to_dict(), self.sentence()))
 
 
 def p_text(p_value: float, draws: object, least: object = None) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import miscal
@@ -186,6 +187,25 @@ def test_an_audit_of_a_frame_finds_what_a_stream_finds(spark, path):
 
 
 SUBPOPULATIONS = ["whole < 30", "state in {s0, s3} and tied >= 0.2", "flag = True and (skewed < 1.5 or missing)"]
+
+
+def test_counts_with_exposure_of_a_frame_are_those_of_a_stream(spark, tmp_path, monkeypatch):
+    """Units are found on all partitions; what is beyond memory is added up by tasks."""
+    from miscal.auditing import audit as auditing
+
+    rng = np.random.default_rng(1)
+    region, years, rate = rng.choice(list("abcd"), 9_000), rng.uniform(0.1, 1, 9_000), rng.lognormal(-1, 0.4, 9_000)
+    claims = rng.poisson(rate * years * np.where(region == "c", 1.8, 1.0))
+    made = pa.table({"claims": claims, "rate": rate, "years": years, "region": region})
+    path = tables.write(made, tmp_path / "claims.parquet", 1000)
+    options = {"outcome": "claims", "prediction": "rate", "response": "count", "exposure": "years", "effort": "quick"}
+    monkeypatch.setattr(auditing, "rows_that_fit", lambda *_: 4_000)
+    cluster = miscal.audit(spark.read.parquet(str(path)), **options)
+    stream = miscal.audit(path, memory="1GB", **options)
+    assert cluster.findings[0].where == stream.findings[0].where == "region c"
+    for name in ("predicted", "observed", "gap", "events_off"):
+        assert getattr(cluster.findings[0], name) == pytest.approx(getattr(stream.findings[0], name), rel=1e-9)
+    assert cluster.findings[0].observed == pytest.approx(claims[region == "c"].sum() / years[region == "c"].sum())
 
 
 @pytest.mark.parametrize("asked", [SUBPOPULATIONS, 40], ids=["given", "paths"])

@@ -24,7 +24,7 @@ from miscal.inference.sums import Sums
 from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
 from miscal.kernels.sums import full_real, losses
 from miscal.kernels.threads import one_of_many, over_blocks
-from miscal.metrics.score.losses import isotonic_rates
+from miscal.metrics.losses import isotonic_rates
 from miscal.pairs import Pair
 
 SURE = 2.0**-46

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import miscal.metrics
-from miscal.metrics.registry import METRICS
+from miscal.metrics import METRICS
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

@@ -13,7 +13,7 @@ from miscal import MiscalError
 from miscal.data.columns import Columns
 from miscal.recalibrate import IsotonicLinePlotScaling
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.score.shapes import RIDGE, LineFit
+from miscal.recalibrate.shapes import RIDGE, LineFit
 
 
 def eta_twin(x, a, b, outside):  # (9), and its continuation beyond the end knots

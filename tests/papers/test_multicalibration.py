@@ -16,7 +16,7 @@ from miscal.metrics import (
     multicalibration_error,
     proportional_weights,
 )
-from miscal.metrics.subpopulation.error import Asked, Kept, feature_columns
+from miscal.metrics.subpopulation_errors import Asked, Kept, feature_columns
 from miscal.pairs import Pair
 from studies.constructions import nested_subpopulations
 

@@ -225,7 +225,7 @@ def test_dirichlet_is_optimal(several, intercept_l2, reference):
 def test_dirichlet_of_rows_beyond_memory_finds_the_same_optimum(several, monkeypatch):
     p, y, _ = several
     kept = DirichletCalibration().fit(p, y)
-    monkeypatch.setattr("miscal.recalibrate.fitting.softmax.MOST_KEPT", 0)
+    monkeypatch.setattr("miscal.recalibrate.softmax.MOST_KEPT", 0)
     made_anew = DirichletCalibration().fit(p, y)
     np.testing.assert_allclose(made_anew.coefficients_, kept.coefficients_, atol=1e-9)
 

@@ -48,6 +48,12 @@ def test_a_column_of_predictions_is_named_once():
         miscal.read(TABLE, outcome="claims", prediction="rate", probability="rate", response="count")
 
 
+def test_an_exposure_needs_a_count_or_an_amount():
+    for measure in (miscal.read, miscal.audit, miscal.by_score):
+        with pytest.raises(miscal.MiscalError, match="'exposure' needs response='count'"):
+            measure(TABLE, outcome="claims", prediction="rate", exposure="years")
+
+
 def test_a_power_of_two_changes_no_digit():
     y, prediction = np.array([0.1, 7.3, 2.2]), np.array([0.3, 4.1, 2.9])
     for scale in (1.0, 8.0, 2.0**-40):

@@ -26,7 +26,7 @@ from miscal.recalibrate import (
     TemperatureScaling,
     VariableTree,
 )
-from miscal.recalibrate.compose.combined import blend_weights
+from miscal.recalibrate.combined import blend_weights
 
 MEMBERS = [
     Identity(),

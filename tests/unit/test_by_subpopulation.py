@@ -171,7 +171,7 @@ def test_bonferroni_is_near_the_simulation(rng):
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
     from miscal.inference.subpopulation import scaled_errors
-    from miscal.metrics.subpopulation.error import Asked, Kept
+    from miscal.metrics.subpopulation_errors import Asked, Kept
 
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)
     values = scaled_errors(found.stats)

@@ -222,7 +222,7 @@ def test_calibrated_probabilities_are_left_alone_by_all_candidates_and_their_ble
 @pytest.mark.parametrize("cv", [1, 0, "five", 2.5, None])
 def test_a_number_of_folds_that_leaves_no_row_out_is_refused(cv: object, rng: np.random.Generator) -> None:
     p = rng.beta(2, 3, 200)
-    with pytest.raises(MiscalError, match="'cv' must be a whole number at least 2"):
+    with pytest.raises(MiscalError, match="'cv' must be a whole number of at least 2"):
         choose(p, rng.random(200) < p**2, cv=cv)
 
 

@@ -26,7 +26,7 @@ from miscal.recalibrate import (
     VectorScaling,
     choose,
 )
-from miscal.recalibrate.compose.choose import candidates_for
+from miscal.recalibrate.choosing import candidates_for
 
 FEW = [PlattScaling(), BetaCalibration()]
 

@@ -13,7 +13,7 @@ import miscal
 from miscal.inference.adjust import _spread2, shrink
 from miscal.inference.sums import Sums
 from miscal.metrics.field import shifted
-from miscal.metrics.score.regression import in_the_large
+from miscal.metrics.losses import in_the_large
 from miscal.pairs import pair
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from miscal.data.errors import MiscalError
 from miscal.inference import curves, local_regression
 from miscal.inference.local_regression import FIT_NODES, FOURTH_NODES, SQUARE_NODES
-from miscal.kernels.loess import replace
+from miscal.kernels.loess import add_cells
 from miscal.metrics.curves import smooth
 
 EPS = np.finfo(float).eps
@@ -116,9 +116,10 @@ def test_there_are_enough_nodes_for_the_degrees_of_the_sums():
 def test_nodes_stand_for_a_cell_exactly_below_their_number(rng, nodes):
     """Chebyshev polynomials of degree below `nodes` are summed exactly; that of degree `nodes` is 0 there."""
     x, values = np.sort(rng.random(200)), rng.standard_normal((1, 200))
-    places, out = np.empty(nodes), np.empty((1, nodes))
+    line, sums = np.append(x, np.empty(nodes)), np.hstack([values, np.empty((1, nodes))])
     angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
-    replace(x, values, 0, 200, np.cos(np.arange(nodes)[:, None] * angle), places, out, 0)
+    add_cells(line, sums, 200, 0, 1, np.cos(np.arange(nodes)[:, None] * angle), 200)
+    places, out = line[200:], sums[:, 200:]
     assert (np.diff(places) > 0).all()
     unit, there = (2 * np.vstack([x, np.resize(places, 200)]) - x[0] - x[-1]) / (x[-1] - x[0])
     for degree in range(nodes):

@@ -14,7 +14,7 @@ import pytest
 CHECK = """
 import numpy as np
 from miscal.kernels import neighbours, pairs_device
-from miscal.kernels.pairs import FAR
+from miscal.kernels.neighbours import FAR
 
 assert pairs_device.FAR == FAR
 

@@ -138,7 +138,7 @@ def test_reductions_are_stated() -> None:
 
 
 def test_principal_components_keep_distances_when_all_are_kept() -> None:
-    from miscal.metrics.neighbourhood.features import components
+    from miscal.metrics.neighbourhood_places import components
 
     x = np.random.default_rng(0).normal(size=(50, 4))
     centre, directions, share = components(x, 4, None)

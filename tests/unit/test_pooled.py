@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from miscal.data.predictions import Predictions
+from miscal.metrics.binned import score_bins
 from miscal.metrics.pooled import choose_null, pooled, walk_summary
-from miscal.metrics.score.binned import score_bins
-from miscal.metrics.score.result import by_score
+from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable
 from miscal.pairs import pair
 

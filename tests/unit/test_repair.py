@@ -17,7 +17,7 @@ from miscal.auditing.repaired import repair_table
 from miscal.data.errors import MiscalError
 from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
-from miscal.page.figures.gaps import left_first
+from miscal.page.gap_figures import left_first
 from miscal.page.html import to_html
 from miscal.page.records import read_repair
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling

@@ -14,11 +14,13 @@ import pytest
 
 from miscal import Predictions, by_score
 from miscal.auditing.findings import Finding
+from miscal.page import column_figures as columns
+from miscal.page import gap_figures as gaps
+from miscal.page import walk_figures as crossed
 from miscal.page.entries import Cells, Walk, read_entry
-from miscal.page.figures import columns, crossed, gaps
-from miscal.page.figures.crossed import cumulative, deviation_reach
-from miscal.page.figures.marks import Figure, box, touches, width
 from miscal.page.json import plain
+from miscal.page.marks import Figure, box, touches, width
+from miscal.page.walk_figures import cumulative, deviation_reach
 
 SAMPLE = json.loads((Path(__file__).parents[1] / "data" / "audit_sample.json").read_text(encoding="utf-8"))
 SCORE = SAMPLE["sections"]["score"][0]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miscal.page import words
-from miscal.page.figures.marks import At, Box, Scale, box, line, nice, placed, touches
+from miscal.page.marks import At, Box, Scale, box, line, nice, placed, touches
 from miscal.page.markup import Safe, clean, ellipsis, escape, name, tag
 
 

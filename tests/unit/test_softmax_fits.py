@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miscal.recalibrate import DirichletCalibration
-from miscal.recalibrate.fitting import softmax
+from miscal.recalibrate import DirichletCalibration, softmax
 
 CLASSES = 12
 

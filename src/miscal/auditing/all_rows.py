@@ -147,19 +147,14 @@ def measured_on_all(
     conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
     summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
-    noise = looked.rows.noise  # of outcomes that are no events the sample tells the usual noise
-    if noise.binary:
-        noise = from_sums.noise_of_sums(outcome_weights=summary.outcome_weights)
+    noise = from_sums.noise_of_sums(outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
     rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)
     first, last = 1 + len(cuts), 1 + len(cuts) + len(crossed)
     sums = list(zip(added.tallies, added.recalibrated, strict=True))
     made.pairs = [_crossed(group, *both, rows) for group, both in zip(looked.pairs, sums[first:last], strict=True)]
-    made.skipped, made.left_out, made.searched = (
-        looked.skipped,
-        looked.left_out,
-        _searched(looked, rows, *map(_given, sums[last])),
-    )
+    made.skipped, made.left_out = looked.skipped, looked.left_out
+    made.searched = _searched(looked, rows, *map(_given, sums[last]))
     beside = iter(sums[last + 1 :])
     _add_along(
         looked, made, dict(zip(map(id, groups), (None if one is None else next(beside) for one in along), strict=True))

@@ -127,7 +127,7 @@ def audit(
         raise refusal("must be a whole number above 0", where="'max_levels'", got=f"it is {max_levels!r}")
     check_seed(random_state)
     check_every(every, time)
-    probability = one_prediction(probability, prediction, response)
+    probability = one_prediction(probability, prediction, response, exposure)
     response = data.response if isinstance(data, Predictions) else response
     parts = {"outcome": outcome, "probability": probability, "weight": weight, "count": count, "exposure": exposure}
     by, ignore = asked_columns(by, ignore, time, **parts)
@@ -243,7 +243,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":
-            raise unnamed(data)
+            raise unnamed(data, "prediction")
         outcome, probability, said = guessed(source, options["outcome"], options["probability"])
         options |= {"outcome": outcome, "probability": probability}
         notes.append(said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -45,6 +45,7 @@ class Comparison:
     gone: list[str]
     score: dict[str, tuple[float, float]]
     cells: bool = True
+    response: str = ""
 
     @property
     def better(self) -> list[str]:
@@ -65,12 +66,17 @@ class Comparison:
             "paired": self.paired, "cells": self.cells, "level": self.level, "table": self.table.to_dict(),
             "new": self.new, "gone": self.gone, "better": self.better, "worse": self.worse,
             "score": {name: list(pair) for name, pair in self.score.items()},
+            **({"response": self.response} if self.response else {}),
         }  # fmt: skip
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").comparison_html(self.to_dict()))
+        return str(import_module("miscal.page.html").comparison_html(self.to_dict()))
 
     def __repr__(self) -> str:
+        with words.showing(self.response):
+            return self._said()
+
+    def _said(self) -> str:
         how = "the same rows" if self.paired else "different rows"
         lines = [f"Compared on {how}: {len(self.better)} places better, {len(self.worse)} worse, beyond noise."]
         if not self.cells:
@@ -123,7 +129,11 @@ def compare(before: Any, after: Any) -> Comparison:
     verdict = np.where(adjusted <= level, np.where(change < 0, "better", "worse"), "same")
     table = Table({**rows, "change": change, "p_adjusted": adjusted, "verdict": verdict.astype(object)})
     summed = bool(before.carriers and after.carriers)
-    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed)
+    kinds = [str(one.get("response", "")) for one in data]
+    if kinds[0] != kinds[1]:
+        got = " and ".join(kind or "binary" for kind in kinds)
+        raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
+    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed, kinds[0])
 
 
 def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
@@ -132,8 +142,14 @@ def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
     With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
     errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
     """
-    tally = result.extra["tally"]
+    tally, scale, low = result.extra["tally"], result.extra.get("scale", 1.0), result.extra.get("low", 0.0)
     sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
+    cells = tally.cells
+    if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
+        sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
+        sums |= dict.fromkeys(("variance", "residual2"), sums["residual2"] * scale**2)
+        if result.kind == "score":
+            cells = replace(cells, edges=cells.edges * scale + low)
     if clustered:
         error = result.table["error"] if "error" in result.table else np.empty(0)
         if error.size != sums["weight"].size:
@@ -142,12 +158,12 @@ def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
             ratio = (error * sums["weight"]) ** 2 / sums["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
         sums |= {name: sums[name] * spread for name in ("variance", "residual2")}
-    rule = None if tally.cells.describe()["kind"] == "levels" else fingerprint(tally.cells)
-    edges = tally.cells.edges.tolist() if isinstance(tally.cells, Ranges) else []
+    rule = None if cells.describe()["kind"] == "levels" else fingerprint(cells)
+    edges = cells.edges.tolist() if isinstance(cells, Ranges) else []
     return {
         "rule": rule,
         "edges": edges,
-        "label": tally.cells.labels(),
+        "label": cells.labels(),
         **{name: values.tolist() for name, values in sums.items()},
     }
 
@@ -235,7 +251,7 @@ def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:
 
 
 def _findings(before: Any, after: Any) -> tuple[list[str], list[str]]:
-    old, new = (flat(audit.findings) for audit in (before, after))
+    old, new = ([one for one in flat(audit.findings) if one.real] for audit in (before, after))
     old_rows, new_rows = (finite(audit.document["data"].get("rows")) for audit in (before, after))
     added = [finding.where for finding in new if not known(finding, old, (new_rows, old_rows))]
     return added, [finding.where for finding in old if not known(finding, new, (old_rows, new_rows))]

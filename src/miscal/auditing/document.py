@@ -24,7 +24,7 @@ from miscal.data.predictions import Predictions
 from miscal.inference.adjust import adjusted_z, minimum_detectable_gap
 from miscal.inference.sums import Sums, effective_events
 from miscal.page.json import SCHEMA
-from miscal.page.words import plural
+from miscal.page.words import number, plural
 from miscal.results import Result
 
 RIGHT = {"slope": 1.0, "intercept": 0.0, "in_the_large": 0.0, "ratio": 1.0}  # values of a calibrated score
@@ -37,6 +37,7 @@ LEAST_DAYS, LEAST_ROWS = 20, 5  # days, and rows a day, from which it can be see
 LEAST_GROUP, SMALL = 10.0, "too small to judge"  # expected events of a group, from which its interval means something
 LEAST_EACH = 20  # rows a cell from which it is no accident that all have the same outcome
 FAR_OFF = 36_525  # days: a hundred years
+ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
 
 
@@ -265,9 +266,10 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
-    made = [] if not looked.rows.noise.binary else [
-        *_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked)
-    ]  # fmt: skip
+    if looked.rows.noise.binary:
+        made = [*_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked)]
+    else:
+        made = _one_row(looked)
     made += _far_off(looked)
     if looked.rows.raw.cluster is not None:
         return made
@@ -281,6 +283,18 @@ def notes_of(looked: Looked, level: float) -> list[str]:
                 f"--cluster {column.name}."
             )
     return made
+
+
+def _one_row(looked: Looked) -> list[str]:
+    """The row that makes most of the noise of the whole table, where one does: an amount of a million."""
+    assert looked.whole is not None
+    rows, units = looked.rows, looked.rows.noise.units
+    weight, predicted, observed = rows.largest([looked.whole])[0]
+    if (weight * (observed - predicted)) ** 2 <= ONE_ROW * float(looked.whole.raw.residual2[0]):
+        return []
+    said, was = (number(units.back(float(value))) for value in (predicted, observed))
+    text = f"One row ({said} predicted, {was} happened) makes more than half of the noise of the whole table: no place "
+    return [text + "that holds it can be judged, and what else is off there cannot be seen. Cap it, or leave it out."]
 
 
 def _far_off(looked: Looked) -> list[str]:

@@ -54,10 +54,10 @@ class ScoreRange:
         >>> ScoreRange(0.47, 1.0, 900, 0.8, 0.65, 136.0).words
         'above 0.47'
         """
-        if self.low in (0.0, -math.inf):
+        if self.low == 0.0 or not math.isfinite(self.low):
             return f"up to {self.high:.3g}"
-        ends = self.high in (1.0, math.inf)
-        return f"above {self.low:.3g}" + ("" if ends else f" up to {self.high:.3g}")
+        open_end = self.high == 1.0 or not math.isfinite(self.high)
+        return f"above {self.low:.3g}" + ("" if open_end else f" up to {self.high:.3g}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,7 +236,7 @@ class Finding:
         return f"<{self.code or 'finding'} {self}>"
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").finding_html(self))
+        return str(import_module("miscal.page.html").finding_html(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:

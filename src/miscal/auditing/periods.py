@@ -22,7 +22,7 @@ from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
 from miscal.inference.sums import CellRows, Sums
 from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
-from miscal.page.words import KIND, step_words
+from miscal.page.words import KIND, showing, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges
 from miscal.results import Result, Table
@@ -162,14 +162,12 @@ def by_period(
     levels = Levels(tuple(map(str, names)), not known.all(), column.name)
     found = pooled(compared, LevelPooling(codes, levels), level=level, random_state=random_state)
     daily = None
-    if compared.cluster is None and compared.binary:
+    if compared.cluster is None:
         day = np.full(known.size, days.size)
         day[known] = place
-        sums = Sums.of(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
+        sums = found.noise.sums(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
         daily = sums.map(lambda values: values[: days.size]), period
-    return period_result(
-        found, column.name, word, level=level, random_state=random_state, binary=compared.binary, daily=daily
-    )
+    return period_result(found, column.name, word, level=level, random_state=random_state, daily=daily)
 
 
 def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
@@ -212,7 +210,7 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     options: Any = {"level": wanted.level, "random_state": wanted.random_state}
     made, filled, period = period_tally(tally, days, word, time)
     found = pooled_of(made, noise, **options)
-    sums = Sums.of(tally).map(lambda values: values[filled])
+    sums = noise.sums(tally).map(lambda values: values[filled])
     # Text has the day, or only the period: days are told apart where there are more of them than periods.
     return period_result(found, time, word, daily=(sums, period), **options)
 
@@ -224,7 +222,6 @@ def period_result(
     *,
     level: float,
     random_state: int,
-    binary: bool = True,
     daily: tuple[Sums, np.ndarray] | None = None,
 ) -> Result:
     """The record of periods in time, from their tally and, for clusters, their rows.
@@ -237,14 +234,16 @@ def period_result(
     if days is not None and daily is not None:
         wide = {"wider": days.times(np.bincount(daily[1]).astype(np.float64)), "freedom": days.freedom}
     stepped = changes(
-        Sums.of(found.tally).map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
+        found.sums.map(lambda values: values[: len(names)]), weighted=found.tally.weighted, null=noise.null,
         rows=_first_rows(found.rows, len(names)), outcome_weights=noise.outcome_weights,
-        response="binary" if binary else "real", level=level, **wide,
+        response="binary" if noise.binary else "real", level=level, **wide,
     )  # fmt: skip
-    columns = dict(found.columns)
+    stepped = stepped.scaled(noise.units.scale)
+    columns: dict[str, Any] = dict(found.columns)
     if days is not None:
-        columns |= judged_by_days(Sums.of(found.tally), wide["wider"], days.freedom, level)
-    table = _table(Table(columns), stepped, names, every, level)
+        columns |= noise.units.of_cells(judged_by_days(found.sums, wide["wider"], days.freedom, level))
+    with showing("" if noise.binary else "real"):
+        table = _table(Table(columns), stepped, names, every, level)
     settings = {
         "column": column, "every": every, "null": noise.null, "level": level, "random_state": random_state,
     }  # fmt: skip

@@ -180,7 +180,7 @@ class Audit:
 
 def _shown(how: str, *what: Any) -> str:
     """What a notebook or a prompt shows."""
-    return str(getattr(import_module("miscal.page.notebook"), how)(*what))
+    return str(getattr(import_module("miscal.page.html"), how)(*what))
 
 
 def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

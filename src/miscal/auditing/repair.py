@@ -21,7 +21,7 @@ from miscal.metrics.pooled import choose_null
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs
-from miscal.recalibrate.compose.judging import difference
+from miscal.recalibrate.judging import difference
 from miscal.recalibrate.sample import Sample
 
 HALVED = 0.5  # a place within noise is gone only if its gap is also at most half of what it was
@@ -75,7 +75,7 @@ class Repair:
         write_json(self.document, path)
 
     def _repr_html_(self) -> str:
-        return str(import_module("miscal.page.notebook").audit_html(self.document))
+        return str(import_module("miscal.page.html").audit_html(self.document))
 
     def __repr__(self) -> str:
         return f"{self.about['name']}, on {self.about['rows']:,} rows that it has not seen. {self.told(20)}"

@@ -66,7 +66,7 @@ def _inside(entry: Entry, condition: dict[str, Any]) -> np.ndarray:
 
 def _deviations(finding: Finding, document: Document) -> float:
     """How many standard deviations a finding is off: on average, or in the two ranges of its scores together."""
-    if finding.score_ranges:
+    if finding.score_ranges and not finding.response:
         off = sum(abs(one.events_off) for one in finding.score_ranges)
         noise = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
         return off / math.sqrt(max(noise, 1e-300))

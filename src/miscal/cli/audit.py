@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from miscal.cli import options as common
-from miscal.cli.streams import say
+from miscal.cli import say
 from miscal.cli.terminal import leave, progress_bar
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.outputs import prepared

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from miscal.cli import options as common
-from miscal.cli.streams import say
+from miscal.cli import say
 from miscal.cli.terminal import waiting, written
 from miscal.data.errors import refusal, visible
 from miscal.data.outputs import prepared

@@ -12,7 +12,7 @@ from typing import Any
 
 from miscal.auditing.document import BLIND
 from miscal.auditing.findings import Finding
-from miscal.cli.streams import WRITTEN, is_terminal, knows_lines, say
+from miscal.cli import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
 from miscal.page.records import Document, Quiet, in_its_words, read_document

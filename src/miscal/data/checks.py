@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.errors import refusal
+from miscal.data.errors import nearest, refusal
 from miscal.data.frames import frame_of, is_table
 from miscal.data.vectors import Vector, flat, numpy_of, unmasked
 
@@ -22,7 +23,6 @@ Integers = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
 BLOCK = 1 << 17  # rows: a megabyte of numbers
-SMALL = 1 << 14  # below this numpy answers at once and the compiled kernel need not be loaded
 SUM_TOLERANCE = 1e-4
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must stay finite
 SMALLEST_WEIGHT = 1e-100  # and those of the others must not be lost
@@ -34,9 +34,32 @@ SIZE = re.compile(r"(\d+(?:\.\d*)?(?:E\d+)?|\.\d+)([KMGT]?)(I?)B?")
 
 def check_seed(random_state: Any) -> None:
     """Refuse what cannot seed a generator."""
-    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not whole or random_state < 0:
-        raise refusal("must be a whole number of at least 0", where="'random_state'", got=f"it is {random_state!r}")
+    whole("random_state", random_state, 0)
+
+
+def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """A parameter that must be a whole number in [low, high]."""
+    fine = isinstance(value, Integral) and not isinstance(value, bool)
+    if not fine or int(value) < low or (high is not None and int(value) > high):
+        limits = f"of at least {low}" + ("" if high is None else f" and at most {high}")
+        raise refusal(f"must be a whole number {limits}", where=f"'{name}'", got=f"got {value!r}")
+    return int(value)
+
+
+def number(name: str, value: Any, low: float, high: float = np.inf, *, above: bool = False) -> float:
+    """A parameter that must be a finite number in [low, high], or in (low, high] with `above`."""
+    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not fine or float(value) > high or float(value) < low or (above and float(value) == low):
+        limits = f"{'above' if above else 'of at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
+        raise refusal(f"must be a finite number {limits}", where=f"'{name}'", got=f"got {value!r}")
+    return float(value)
+
+
+def one_of(name: str, value: Any, options: Sequence[str]) -> None:
+    """Refuse a word that is not an option."""
+    if not isinstance(value, str) or value not in options:
+        known = f"one of {', '.join(map(repr, options))}" if len(options) > 2 else " or ".join(map(repr, options))
+        raise refusal(f"must be {known}", where=f"'{name}'", got=f"got {value!r}", hint=nearest(str(value), options))
 
 
 def memory_bytes(text: Any) -> int:
@@ -168,13 +191,10 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
 
 def check_sums(matrix: Floats, where: str) -> None:
     """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
-    if len(matrix) >= SMALL:
-        from miscal.kernels import checks, threads
-
-        if not any(threads.over_blocks(len(matrix), lambda i, j: checks.count_bad_sums(matrix[i:j], SUM_TOLERANCE))):
-            return
+    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
+    off -= 1.0
     refuse_rows(
-        np.abs(matrix.sum(axis=1) - 1.0) > SUM_TOLERANCE,
+        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
         "must have rows that sum to 1 within 1e-4",
         where,
         hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",

@@ -86,13 +86,15 @@ def read(
     >>> read(table, outcome="late", probability="p", positive="yes")
     Predictions(3 rows, 1 events (33.3%), mean probability 43.3%, columns: carrier)
     """
-    probability = one_prediction(probability, prediction, response)
+    probability = one_prediction(probability, prediction, response, exposure)
     roles = Roles(outcome, probability, weight, count, cluster, id, positive, logit, clip, response, exposure)
     return roles.read(source, columns)
 
 
-def one_prediction(probability: Any, prediction: Any, response: str) -> Any:
+def one_prediction(probability: Any, prediction: Any, response: str, exposure: Any = None) -> Any:
     """The column of what was predicted, by either of its names; None where it was not named."""
+    if exposure is not None and response == "binary":
+        raise refusal("needs response='count' or response='real'", where="'exposure'", got=f"got {exposure!r}")
     if probability is not None and prediction is not None:
         got = f"got probability={probability!r} and prediction={prediction!r}"
         raise refusal("cannot go with 'probability'", where="'prediction'", got=got, hint="name the column once")
@@ -114,7 +116,7 @@ def _opened(source: Any) -> tuple[list[str], Any, str]:
     return names, lambda only: frame_of(source, "the table", only), "the table"
 
 
-def unnamed(source: Any) -> MiscalError:
+def unnamed(source: Any, role: str = "probability") -> MiscalError:
     """The refusal for a table whose outcome and probability were not named; it lists the columns there are."""
     try:
         names = _opened(source)[0]
@@ -122,10 +124,10 @@ def unnamed(source: Any) -> MiscalError:
         names = []
     shown = ", ".join(f"'{name}'" for name in names[:12]) + (", ..." if len(names) > 12 else "")
     return refusal(
-        "needs the names of the outcome and probability columns",
+        f"needs the names of the outcome and {role} columns",
         where="audit",
         got=f"the columns are {shown}" if names else "",
-        hint="say outcome=NAME and probability=NAME",
+        hint=f"say outcome=NAME and {role}=NAME",
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import whole
 from miscal.data.errors import nearest, refusal
 
 if TYPE_CHECKING:
@@ -90,13 +91,6 @@ class Synthetic:
 
     def __repr__(self) -> str:
         return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
-
-
-def whole(name: str, value: object, least: int) -> int:
-    """Return a parameter that must be a whole number of at least ``least``."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
-        raise refusal(f"must be a whole number >= {least}", where=f"'{name}'", got=f"got {value!r}")
-    return int(value)
 
 
 def number(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:

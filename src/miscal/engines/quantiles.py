@@ -10,7 +10,7 @@ import numpy as np
 
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import coded_sums, mean_tally_of
-from miscal.kernels.buckets import strips
+from miscal.kernels.order import strips
 from miscal.kernels.sorting import rows_in
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index, interpolated, quantile_ranks

@@ -39,14 +39,14 @@ class EdgeIndex:
         buckets = min(max(16 * self.edges.size, 64), 1 << 17)
         self._arguments = BucketMap(self.edges, buckets).arguments
         own = np.empty(self.edges.size, np.int32)
-        from miscal.kernels.buckets import bucket_codes
+        from miscal.kernels.order import bucket_codes
 
         bucket_codes(self.edges, *self._arguments, own)
         self._lower = np.searchsorted(own, np.arange(buckets + 1)).astype(np.int32)
 
     def codes(self, values: np.ndarray, missing: int, out: np.ndarray) -> None:
         """Write the code of each value, int32; that of NaN is `missing`."""
-        from miscal.kernels.buckets import edge_cells
+        from miscal.kernels.order import edge_cells
 
         if self.edges.size == 0:
             out[:] = np.where(np.isnan(values), missing, 0)

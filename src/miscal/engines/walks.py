@@ -146,7 +146,7 @@ class _Walker:
             extremes[place + 1] = self._spread(wanted)[1].max()
 
     def _summary(self, extremes: np.ndarray) -> Walk:
-        from miscal.kernels.buckets import distinct_up_to
+        from miscal.kernels.order import distinct_up_to
 
         weight, variance, events, others = walk_totals(self.pair)
         return Walk(

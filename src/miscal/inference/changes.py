@@ -6,7 +6,7 @@ Sums of neighbouring days vary together, and more than those of independent rows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,10 @@ class Changes:
     p_adjusted: Floats
     size_p_adjusted: Floats
 
+    def scaled(self, by: float) -> Changes:
+        """The same with gaps in other units."""
+        return replace(self, change=self.change * by, low=self.low * by, high=self.high * by)
+
 
 def changes(
     sums: Sums,
@@ -57,9 +61,9 @@ def changes(
 
     The gaps of two sets of rows, ``g = Σw(p - y)/Σw``, have the variance ``ΣD²/(Σw)²`` each, D a row's residual or a
     cluster's sum of them; a cluster in both takes ``2ΣD₁D₂/(Σw₁Σw₂)`` off that of their difference. ΣD² is not taken to
-    be below Σw²p(1-p), which rare events would show too small by luck. Neither model need be calibrated: the
-    hypothesis is only that both gaps are the same. The statistic is Student's t on one less degree of freedom than the
-    smaller cell has rows or clusters.
+    be below Σw²p(1-p) (of other responses: the variance of their `Spread`), which few events would show too small by
+    luck. Neither model need be calibrated: the hypothesis is only that both gaps are the same. The statistic is
+    Student's t on one less degree of freedom than the smaller cell has rows or clusters.
 
     The gap has the same *size* if it is the same or only its sign is another: both must be refuted, so the p-value is
     the larger one of ``g₂ - g₁`` and ``g₂ + g₁``.
@@ -84,7 +88,7 @@ def changes(
     if rows is not None and null == "residual":
         blocks = cluster_blocks(rows)
         number, noise, shared = np.diff(blocks.offsets).astype(np.float64), blocks.squares(), _shared(blocks)
-    if response == "binary" and not outcome_weights:
+    if not outcome_weights:
         noise = np.maximum(noise, sums.variance)
     if wider is not None:
         noise = noise * wider

@@ -122,11 +122,11 @@ def pool_rows(rows: Rows) -> Rows:
 
 def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
     """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
-    from miscal.kernels import windows
+    from miscal.kernels import order
 
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
-    windows.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
+    order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
     return Windows(points, bandwidth, inverse, window, run)
 
 

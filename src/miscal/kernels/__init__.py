@@ -11,8 +11,8 @@ import os
 import sys
 
 KERNELS = (
-    "buckets", "checks", "classes", "laplacian", "loess", "logistic", "order", "simulate", "subpopulation",
-    "subpopulation_draws", "sums", "temperature", "tiles", "variation", "windows",
+    "classes", "laplacian", "loess", "logistic", "order", "simulate", "subpopulation", "subpopulation_draws", "sums",
+    "tiles", "variation",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
-# Numbers as bits, the grid of exact sums, and the exponential and the logarithm without a branch or a table.
-from libc.math cimport INFINITY, log, log1p
+# Numbers as bits, the grid of exact sums, packed words, the exponential and the logarithm without a branch or a table,
+# and random numbers by counter: the same seed and counter give the same number in any thread and any order.
+from libc.math cimport INFINITY, ceil, cos, log, log1p, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -120,3 +121,71 @@ cdef inline double held_exponential(double x) noexcept nogil:
     """exp(x) for x <= 700; below -708, where the result would lose digits, it stays at exp(-708)."""
     cdef double power = power_of_e(x)
     return power if x >= -708.0 else 3.307553003638408e-308
+
+
+# ------------------------------------------------------------------------------------------------- random numbers
+cdef inline uint64_t mixed(uint64_t seed, uint64_t counter) noexcept nogil:
+    """Give 64 random bits (splitmix64)."""
+    cdef uint64_t z = seed + (counter + 1) * <uint64_t>0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+cdef inline double uniform(uint64_t seed, uint64_t counter) noexcept nogil:
+    """Give a uniform number in [0, 1)."""
+    return <double><int64_t>(mixed(seed, counter) >> 11) * 1.1102230246251565e-16
+
+
+cdef inline int64_t limit_of(double probability) noexcept nogil:
+    """Give the integer above the first 53 bits of a random number where the uniform number is below a probability."""
+    return <int64_t>ceil(probability * 9007199254740992.0)
+
+
+cdef inline double drawn(uint64_t bits, int64_t limit, double event, double none) noexcept nogil:
+    """Give `event` where a random number is below the limit of a probability, else `none`; without a branch."""
+    cdef int64_t below = -<int64_t>((<uint64_t>(<int64_t>(bits >> 11) - limit)) >> 63)  # all bits, or none of them
+    return number_of(bits_of(none) ^ ((bits_of(none) ^ bits_of(event)) & below))
+
+
+cdef inline double gaussian(uint64_t seed, uint64_t counter) noexcept nogil:
+    """Give a standard normal number (Box-Muller on two of the counter's uniforms)."""
+    cdef double first = 1.0 - uniform(seed, 2 * counter)
+    cdef double second = uniform(seed, 2 * counter + 1)
+    return sqrt(-2.0 * log(first)) * cos(6.283185307179586 * second)
+
+
+cdef inline double flipped(double value, uint64_t bits) noexcept nogil:
+    """Give the value where the first bit is 1, minus the value where it is 0; without a branch."""
+    return number_of(bits_of(value) ^ <int64_t>(~bits & <uint64_t>0x8000000000000000))
+
+
+# ------------------------------------------------------------------------------------------------- cache lines
+# Eight words added at once, and memory that is asked for before it is needed.
+cdef enum:  # of a packed row or cell, see `sums.py`
+    FULL = 4095  # rows of a cell: as many numbers of 52 bits fit one word
+    UPPER = 32  # where a word is cut in two
+    EVENTS = 52  # where the fifth word is
+    LOSS = 40  # bits of a loss in the fifth word, the others are in the upper half of the first
+
+cdef extern from *:
+    """
+    #define MISCAL_UPPER_MASK ((uint64_t)0xFFFFFFFF)
+    #define MISCAL_LOSS_MASK (((uint64_t)1 << 40) - 1)
+    #if defined(__GNUC__)
+    #define MISCAL_RESTRICT __restrict__
+    #define miscal_fetch(place) __builtin_prefetch(place, 1, 3)
+    #else
+    #define MISCAL_RESTRICT __restrict
+    #define miscal_fetch(place) ((void)0)
+    #endif
+    static inline uint64_t miscal_add_line(uint64_t *MISCAL_RESTRICT to, const uint64_t *MISCAL_RESTRICT of) {
+        int k;
+        for (k = 0; k < 8; ++k) to[k] += of[k];
+        return to[0];
+    }
+    """
+    const uint64_t UPPER_MASK "MISCAL_UPPER_MASK"
+    const uint64_t LOSS_MASK "MISCAL_LOSS_MASK"
+    uint64_t add_line "miscal_add_line"(uint64_t *to, const uint64_t *of) noexcept nogil  # the first word of the sum
+    void fetch "miscal_fetch"(const void *place) noexcept nogil

@@ -2,10 +2,10 @@
 
 import cython
 import numpy as np
-from cython.cimports.miscal.kernels.arithmetic import LOW_BITS, LOW_MASK, SUB_BLOCK, grid
-from cython.cimports.miscal.kernels.draws import mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import add_limbs, grid
+from cython.cimports.miscal.kernels.arithmetic import mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
-    CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegerTableOut,
+    CodesOut, CubeOut, FlagsOut, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers,
     Outcomes, Strided, Table, Word, WordsOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
@@ -22,21 +22,14 @@ def class_means(
     probability : (n, K); outcome : (n,) class numbers; edges : (bins + 1,), the same for all classes.
     result : (K, bins, 4) int64, added to: rows, events, high and low limb of the predictions.
     """
-    i: Index
-    k: Index
-    code: Index
-    cell: Index
-    rows: Index
     classes: Index = probability.shape[1]
     bins: Index = len(edges) - 1
     step: Index = max(CHUNK // classes, 1)
     codes: CodesOut = np.empty(step * classes, np.int32)
-    sums: IntegerTableOut = np.zeros((classes * bins, 2), np.int64)
-    pending: Index = 0
     start: Index = 0
     with cython.nogil:
         while start < len(outcome):
-            rows = min(step, len(outcome) - start, SUB_BLOCK - pending)
+            rows: Index = min(step, len(outcome) - start)
             part = cython.address(probability[start, 0])
             found = cython.address(codes[0])
             if equal_width:
@@ -45,23 +38,12 @@ def class_means(
                 edge_index(part, rows * classes, edges, found)
             for i in range(rows):
                 for k in range(classes):
-                    cell = k * bins + found[i * classes + k]
-                    sums[cell, 0] += 1
-                    sums[cell, 1] += grid(part[i * classes + k])
+                    cell = cython.address(result[k, found[i * classes + k], 0])
+                    cell[0] += 1
+                    add_limbs(cell + 2, grid(part[i * classes + k]), 1)
                 own: Index = outcome[start + i]
                 result[own, found[i * classes + own], 1] += 1
-            pending += rows
             start += rows
-            if pending == SUB_BLOCK or start == len(outcome):
-                pending = 0
-                for k in range(classes):
-                    for code in range(bins):
-                        cell = k * bins + code
-                        result[k, code, 0] += sums[cell, 0]
-                        result[k, code, 2] += sums[cell, 1] >> LOW_BITS
-                        result[k, code, 3] += sums[cell, 1] & LOW_MASK
-                        sums[cell, 0] = 0
-                        sums[cell, 1] = 0
 
 
 @cython.cfunc
@@ -69,7 +51,6 @@ def class_means(
 @cython.nogil
 def _cell(value: cython.double, edges: Table, k: Index) -> Index:
     """Number of a class's edges strictly below a value; missing edges at the end are infinite."""
-    m: Index
     found: Index = 0
     for m in range(edges.shape[1]):
         found += value > edges[k, m]
@@ -84,37 +65,30 @@ def draw_classes(
     probability : (n, K); weight : (n,), or empty when all are 1. The cell is codes[row], or where `codes` is empty that
     of the class's probability between the interior edges[class], (K, bins - 1) padded with infinity.
     """
-    row: Index
-    k: Index
-    draw: Index
-    label: Index
-    high: Index
-    middle: Index
     draws: Index = out.shape[0]
     classes: Index = probability.shape[1]
     few: cython.bint = classes <= FEW_CLASSES
     seeds: WordsOut = np.empty(draws, np.uint64)
     reached: FloatsOut = np.empty(classes)
-    total: cython.double
     with cython.nogil:
         for draw in range(draws):
             seeds[draw] = mixed(seed, first + cython.cast(Word, draw))
         for row in range(probability.shape[0]):
-            total = 0.0
+            total: cython.double = 0.0
             for k in range(classes):
                 total += probability[row, k]
                 reached[k] = total
             # Rows sum to 1 within 1e-4: the draw is from their shares.
             for draw in range(draws):
                 level: cython.double = uniform(seeds[draw], cython.cast(Word, row)) * total
-                label = 0
+                label: Index = 0
                 if few:
                     for k in range(classes - 1):
                         label += reached[k] <= level
                 else:
-                    high = classes - 1
+                    high: Index = classes - 1
                     while label < high:
-                        middle = (label + high) >> 1
+                        middle: Index = (label + high) >> 1
                         if reached[middle] <= level:
                             label = middle + 1
                         else:
@@ -127,8 +101,6 @@ def class_residuals(
     probability: Table, outcome: Outcomes, weight: Floats, codes: Integers, edges: Table, group: Integers, out: CubeOut
 ) -> None:
     """Add w·(outcome - prediction) of every class to out[group, class, cell]; arguments as in `draw_classes`."""
-    row: Index
-    k: Index
     with cython.nogil:
         for row in range(probability.shape[0]):
             times: cython.double = weight[row] if len(weight) else 1.0
@@ -140,7 +112,6 @@ def class_residuals(
 
 def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """Two classes, P(class 1) given: the label is 1 iff p > 1/2."""
-    i: Index
     with cython.nogil:
         for i in range(len(probability)):
             p: cython.double = probability[i]
@@ -151,14 +122,10 @@ def top_binary(probability: Floats, outcome: Outcomes, confidence: FloatsOut, co
 
 def top_label(probability: Table, outcome: Outcomes, confidence: FloatsOut, correct: FlagsOut) -> None:
     """Several classes: the label is the first of the largest probabilities."""
-    i: Index
-    k: Index
-    label: Integer
-    best: cython.double
     with cython.nogil:
         for i in range(probability.shape[0]):
-            best = probability[i, 0]
-            label = 0
+            best: cython.double = probability[i, 0]
+            label: Integer = 0
             for k in range(1, probability.shape[1]):
                 if probability[i, k] > best:
                     best = probability[i, k]

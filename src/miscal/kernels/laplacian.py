@@ -1,16 +1,16 @@
-"""Exact sums of a Laplacian kernel over all pairs in one to three dimensions, in O(n log^(d-1) n): the loops.
+"""Exact sums of a Laplacian kernel over all pairs in one and two dimensions, in O(n log^(d-1) n): the loops.
 
-Divide and conquer: split at the middle of one coordinate, sweep between the sides, go down each side. Every list of
-points sorted by another coordinate goes down with its node by a stable partition, so that sorting is done once, at the
-root, for all nodes and all bandwidths (`pairs.laplacian_sums`).
+Divide and conquer: split at the middle of one coordinate, sweep between the sides, go down each side. The list of
+points sorted by the other coordinate goes down with its node by a stable partition, so that sorting is done once, at
+the root, for all nodes and all bandwidths (`neighbours.laplacian_sums`).
 
-One sweep adds every pair of points on opposite sides of the splits in linear time. The points of a node are split at
-the middle of every coordinate but the last, and sorted by the last, z. Between opposite sides the distance is a sum of
-one number a point and the difference in z,
+One sweep adds every pair of points on opposite sides of the split in linear time. The points of a node are split at the
+middle of the first coordinate and sorted by the last, z. Between opposite sides the distance is a sum of one number a
+point and the difference in z,
 
     distance(i, j) = cost_i + cost_j + |z_i - z_j|,
 
-so that one running sum a class of sides, read and added to while z rises and again while it falls, serves all pairs.
+so that one running sum a side, read and added to while z rises and again while it falls, serves all pairs.
 Running sums are kept relative to a reference (the cost and z of one of their points), and each row's sums relative to a
 reference distance, as `nearness.receive` says. Sums are added in two levels (`fresh`, `settled`), because one long
 running sum of near-equal terms drifts.
@@ -24,7 +24,7 @@ import numpy as np
 from cython.cimports.libc.math import exp, fabs
 from cython.cimports.libc.stdint import uint8_t, uint32_t
 from cython.cimports.miscal.kernels.kinds import (
-    CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Numbers, NumbersOut, Places, PlacesOut, Table, TableOut,
+    CubeOut, Flags, FlagsOut, Floats, FloatsOut, Index, Numbers, NumbersOut, PlacesOut, Table,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import Sums, decay_or_rebase, distances, far, receive
 
@@ -34,18 +34,15 @@ SETTLE = cython.declare(Index, 255)  # a power of two less one: points after whi
 
 # Points in the order in which they are swept, and room for what a sweep computes of them.
 # `receive` and `give` are (2, size): the distance beyond the reference that a point receives from, and of the one it
-# gives to, while z rises and while it falls. `running` is (2, 4, columns): the fresh and settled sums of each class.
+# gives to, while z rises and while it falls. `running` is (2, 2, columns): the fresh and settled sums of each side.
 Sweep = cython.struct(
     size=Index, kind=cython.pointer(uint8_t), source=cython.pointer(uint8_t), rows=cython.pointer(uint32_t),
     above=cython.pointer(uint32_t), z=NumbersOut, cost=NumbersOut, reference=NumbersOut, receive=NumbersOut,
     give=NumbersOut, received=NumbersOut, given=NumbersOut, values=NumbersOut, got=NumbersOut, running=NumbersOut,
 )  # fmt: skip
 
-# The points of a plane, points[0] ascending, and what is known of them.
-Plane = cython.struct(
-    points=Numbers, count=Index, dimensions=Index, cost=Numbers, side=cython.pointer(cython.const[uint8_t]),
-    sides=cython.int, rows=cython.pointer(cython.const[uint32_t]), order=cython.pointer(uint32_t),
-)  # fmt: skip
+# The points of a plane, points[0] ascending, and their places sorted by points[1].
+Plane = cython.struct(points=Numbers, count=Index, order=cython.pointer(uint32_t))
 
 
 @cython.cfunc
@@ -91,9 +88,9 @@ def plan(here: cython.pointer(Sweep), opposite: cython.int, slack: cython.double
     size: Index = here.size
     z, cost, reference = here.z, here.cost, here.reference
     taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
-    best_cost = cython.declare(cython.double[4])
-    best_z = cython.declare(cython.double[4])
-    for k in range(4):
+    best_cost = cython.declare(cython.double[2])
+    best_z = cython.declare(cython.double[2])
+    for k in range(2):
         best_cost[k] = far()
         best_z[k] = 0.0
     for step in range(size):
@@ -123,8 +120,8 @@ def add(
     """Add to got the sums that each point receives; `received` and `given` are the weights of the plan."""
     size: Index = here.size
     taken, give = here.receive + (0 if rising else size), here.give + (0 if rising else size)
-    values, got, fresh, settled = here.values, here.got, here.running, here.running + 4 * columns
-    for c in range(8 * columns):
+    values, got, fresh, settled = here.values, here.got, here.running, here.running + 2 * columns
+    for c in range(4 * columns):
         fresh[c] = 0.0
     for step in range(size):
         q: Index = step if rising else size - 1 - step
@@ -146,7 +143,7 @@ def add(
         for c in range(columns):
             fresh[mine + c] += weight * values[q * columns + c]
         if step & SETTLE == SETTLE:
-            for c in range(4 * columns):
+            for c in range(2 * columns):
                 settled[c] += fresh[c]
                 fresh[c] = 0.0
 
@@ -202,31 +199,23 @@ def sweep_here(here: cython.pointer(Sweep), kinds: cython.int, sums: cython.poin
 def all_pairs(
     low: Index, high: Index, of: cython.pointer(Plane), scratch: NumbersOut, sums: cython.pointer(Sums)
 ) -> cython.void:
-    """Add all pairs of points low..high, except a point with itself; with two sides, opposite sides only.
-
-    The scratch has room for 4 + columns numbers a point.
-    """
+    """Add all pairs of points low..high, except a point with itself; room for 3 + columns numbers a point."""
     size: Index = high - low
-    distance, weight, barrier, values = scratch, scratch + size, scratch + 2 * size, scratch + 4 * size
-    point = cython.declare(cython.double[3])
+    distance, weight, barrier, values = scratch, scratch + size, scratch + 2 * size, scratch + 3 * size
+    point = cython.declare(cython.double[2])
     for j in range(size):
-        row: Index = of.rows[low + j]
         for c in range(sums.columns):
-            values[c * size + j] = sums.values[row * sums.columns + c]
-        gives: cython.bint = sums.source[row] != 0  # else, and within its own side, a barrier keeps it from giving
-        barrier[j] = far() if not gives or (of.sides == 2 and of.side[low + j] == 0) else 0.0
-        barrier[size + j] = far() if not gives or (of.sides == 2 and of.side[low + j] == 1) else 0.0
+            values[c * size + j] = sums.values[(low + j) * sums.columns + c]
+        barrier[j] = 0.0 if sums.source[low + j] else far()
     for i in range(low, high):
-        if sums.source[of.rows[i]] == GIVES_ONLY:
+        if sums.source[i] == GIVES_ONLY:
             continue
-        for c in range(of.dimensions):
-            point[c] = of.points[c * of.count + i]
-        distances(of.points + low, of.count, of.dimensions, point, size, False, distance)
-        wall = barrier + of.side[i] * size
+        point[0], point[1] = of.points[i], of.points[of.count + i]
+        distances(of.points + low, of.count, 2, point, size, False, distance)
         for j in range(size):
-            distance[j] += wall[j]
+            distance[j] += barrier[j]
         distance[i - low] = far()
-        receive(distance, weight, size, values, size, sums, of.rows[i])
+        receive(distance, weight, size, values, size, sums, i)
 
 
 @cython.cfunc
@@ -258,11 +247,11 @@ def split(
     for q in range(high - low):
         i: Index = order[q]
         here.z[q] = of.points[of.count + i]
-        here.cost[q] = of.cost[i] + fabs(of.points[i] - border)
-        here.kind[q] = of.side[i] + of.sides * (i >= middle)
-        here.rows[q] = of.rows[i]
+        here.cost[q] = fabs(of.points[i] - border)
+        here.kind[q] = i >= middle
+        here.rows[q] = i
     here.size = high - low
-    sweep_here(here, 2 * of.sides, sums)
+    sweep_here(here, 2, sums)
     part(order, high - low, middle, here.above)
 
 
@@ -271,7 +260,7 @@ def split(
 def descend(
     low: Index, high: Index, of: cython.pointer(Plane), here: cython.pointer(Sweep), sums: cython.pointer(Sums)
 ) -> cython.void:
-    """Add all pairs among points low..high of a plane; with two sides only those between the sides."""
+    """Add all pairs among points low..high of a plane."""
     stack = cython.declare(Index[128])
     depth: Index = 1
     stack[0], stack[1] = low, high
@@ -289,96 +278,38 @@ def descend(
         depth += 2
 
 
-@cython.cfunc
-def plane_of(points: Table, cost: Floats, side: Flags, sides: cython.int, rows: Places) -> Plane:
-    """The points of a plane or space, which outlive the call, as places in memory."""
-    made = cython.declare(Plane)
-    made.points, made.count, made.dimensions = cython.address(points[0, 0]), points.shape[1], points.shape[0]
-    made.cost, made.side, made.sides = cython.address(cost[0]), cython.address(side[0]), sides
-    made.rows = cython.address(rows[0])
-    return made
-
-
-def sweep(z: Floats, cost: Floats, kind: Flags, kinds: cython.int, rows: Places, sums: tuple) -> None:
-    """Add to out[b, row] = sum over the opposite class of exp(-distance * scales[b]) * values, for every scale.
-
-    The points are given in ascending order of `z`; `rows` says where each lies in what is summed. Class k receives from
-    class kinds - 1 - k. With a single class every point receives from every other.
-    """
+def line(low: Index, high: Index, points: Floats, sums: tuple) -> None:
+    """Add all pairs among points low..high of a line, in ascending order."""
     to: Sums = opened(sums)
-    size: Index = z.shape[0]
+    size: Index = high - low
     numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
     flags: FlagsOut = np.empty(2 * size, np.uint8)
     places: PlacesOut = np.empty(2 * size, np.uint32)
     with cython.nogil:
         here: Sweep = room(numbers, flags, places, size, to.columns)
         for q in range(size):
-            here.z[q], here.cost[q], here.kind[q], here.rows[q] = z[q], cost[q], kind[q], rows[q]
-        sweep_here(cython.address(here), kinds, cython.address(to))
+            here.z[q], here.cost[q], here.kind[q], here.rows[q] = points[low + q], 0.0, 0, low + q
+        sweep_here(cython.address(here), 1, cython.address(to))
 
 
-def leaf(low: Index, high: Index, points: Table, side: Flags, sides: cython.int, rows: Places, sums: tuple) -> None:
-    """Add all pairs of points low..high of (d, n), except a point with itself; with two sides, opposite sides only."""
-    to: Sums = opened(sums)
-    numbers: FloatsOut = np.empty((4 + to.columns) * (high - low))
-    of: Plane = plane_of(points, numbers, side, sides, rows)
-    with cython.nogil:
-        all_pairs(low, high, cython.address(of), cython.address(numbers[0]), cython.address(to))
-
-
-def partition(order: PlacesOut, middle: Index) -> None:
-    """Put the entries below `middle` first, both parts in the order they had."""
-    above: PlacesOut = np.empty(order.shape[0], np.uint32)
-    part(cython.address(order[0]), order.shape[0], middle, cython.address(above[0]))
-
-
-def plane(
-    low: Index, high: Index, order: PlacesOut, points: Table, cost: Floats, side: Flags, sides: cython.int,
-    rows: Places, whole: cython.bint, sums: tuple,
-) -> None:  # fmt: skip
+def plane(low: Index, high: Index, order: PlacesOut, points: Table, whole: cython.bint, sums: tuple) -> None:
     """Add all pairs among points low..high, points[0] ascending; if not `whole`, those between its two halves alone.
 
-    `order` holds their positions sorted by points[1]; it is partitioned at the middle of every split. With two sides
-    only pairs between the sides count, points[2] is the coordinate they were split on and `cost` the distance to that
-    split; with one side the cost is 0.
+    `order` holds their positions sorted by points[1]; it is partitioned at the middle of every split.
     """
     to: Sums = opened(sums)
     size: Index = high - low
     numbers: FloatsOut = np.empty((9 + 2 * to.columns) * (size + 8))
     flags: FlagsOut = np.empty(2 * size, np.uint8)
     places: PlacesOut = np.empty(2 * size, np.uint32)
-    of: Plane = plane_of(points, cost, side, sides, rows)
-    of.order = cython.address(order[0])
+    of = cython.declare(Plane)
+    of.points, of.count, of.order = cython.address(points[0, 0]), points.shape[1], cython.address(order[0])
     with cython.nogil:
         here: Sweep = room(numbers, flags, places, size, to.columns)
         if whole:
             descend(low, high, cython.address(of), cython.address(here), cython.address(to))
         else:
             split(low, high, cython.address(of), cython.address(here), cython.address(to))
-
-
-def split_space(low: Index, high: Index, by_second: PlacesOut, by_third: PlacesOut, points: Table, sums: tuple) -> None:
-    """Add the pairs between the two halves of points low..high of a space, then partition both orders."""
-    size: Index = high - low
-    middle: Index = (low + high) // 2
-    border: cython.double = points[0, middle]
-    turned: TableOut = np.empty((4, size))  # the last row is the cost
-    side: FlagsOut = np.empty(size, np.uint8)
-    order: PlacesOut = np.empty(size, np.uint32)
-    rank: PlacesOut = np.empty(size, np.uint32)
-    with cython.nogil:
-        for q in range(size):
-            i: Index = by_second[low + q]
-            turned[0, q], turned[1, q], turned[2, q] = points[1, i], points[2, i], points[0, i]
-            turned[3, q] = fabs(points[0, i] - border)
-            side[q] = i >= middle
-            rank[i - low] = q
-        for q in range(size):
-            order[q] = rank[by_third[low + q] - low]
-    here = by_second[low:high]
-    plane(0, size, order, turned[:3], turned[3], side, 2, here, True, sums)
-    partition(here, middle)
-    partition(by_third[low:high], middle)
 
 
 def laplacian_energy(scores: Floats, residuals: Floats, bandwidth: cython.double) -> cython.double:

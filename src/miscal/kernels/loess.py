@@ -21,10 +21,10 @@ from cython.cimports.miscal.kernels.kinds import (
     Floats, FloatsOut, Index, IntegersOut, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
-from cython.cimports.miscal.kernels.tricube import Line, add_powers, moments
+from cython.cimports.miscal.kernels.nearness import Line, add_powers, moments
 
 LONG = cython.declare(Index, 16)  # runs of as many points pay for replacing what they share once more
-BLOCK = cython.declare(Index, 256)  # rows summed at once, as in `tricube`
+BLOCK = cython.declare(Index, 256)  # rows summed at once, as in `nearness`
 SAFE = cython.declare(cython.double, 1e-5)  # a pivot below this share of its column is recomputed by orthogonalisation
 SINGULAR = cython.declare(cython.double, 1e-26)  # below this share (1e-13 squared) the local design has lost a degree
 
@@ -39,7 +39,10 @@ Gathered = cython.struct(length=Index, least=Index, most=Index)
 def stand_in(
     line: Line, begin: Index, end: Index, basis: Numbers, nodes: Index, to: Line, at: Index, total: NumbersOut
 ) -> cython.void:
-    """Write nodes that stand for the sorted places begin..end, as `replace` says; room for count * nodes totals."""
+    """Write nodes that stand for the sorted places begin..end; there is room for count * nodes totals.
+
+    `basis` is T_k at the ascending nodes of [-1, 1].
+    """
     low, high = line.x[begin], line.x[end - 1]
     centre: cython.double = 0.5 * (low + high)
     half: cython.double = 0.5 * (high - low)
@@ -89,19 +92,6 @@ def cells_of(x: FloatsOut, values: TableOut, distinct: Index, size: Index, basis
     made.line, made.length, made.distinct, made.size = line_of(x, values), x.shape[0], distinct, size
     made.basis, made.nodes = cython.address(basis[0, 0]), basis.shape[0]
     return made
-
-
-def replace(
-    x: FloatsOut, values: TableOut, begin: Index, end: Index, basis: Table, to_x: FloatsOut, to_values: TableOut,
-    at: Index,
-) -> None:  # fmt: skip
-    """Write nodes that stand for the sorted places begin..end; `basis` is T_k at the ascending nodes of [-1, 1]."""
-    total: TableOut = np.empty((values.shape[0], basis.shape[0]))
-    with cython.nogil:
-        stand_in(
-            line_of(x, values), begin, end, cython.address(basis[0, 0]), basis.shape[0], line_of(to_x, to_values), at,
-            cython.address(total[0, 0]),
-        )  # fmt: skip
 
 
 def add_cells(

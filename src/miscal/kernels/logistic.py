@@ -14,18 +14,17 @@ import numpy as np
 from cython.cimports.libc.math import fabs
 from cython.cimports.miscal.kernels.arithmetic import held_exponential, logarithm
 from cython.cimports.miscal.kernels.kinds import (
-    Codes, CodesOut, Flags, Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
+    Floats, FloatsOut, Index, Integers, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.nearness import weighted_sum
 
 PROBABILITY, LOGIT, BETA = 0, 1, 2  # how the features are made from a score
-NONE = np.empty(0, np.uint8)
 RUN = cython.declare(Index, 512)  # rows; with ten features a run is 40 kB
 
-# The outcomes and weights of all rows, and the numbers that a pass makes of a run of them.
+# The weights of a run of rows, and the numbers that a pass makes of them.
 Run = cython.struct(
-    y=cython.double[512], w=cython.double[512], x=cython.double[512], e=cython.double[512], d=cython.double[512],
-    h=cython.double[512], loss=cython.double[512],
+    w=cython.double[512], x=cython.double[512], e=cython.double[512], d=cython.double[512], h=cython.double[512],
+    loss=cython.double[512],
 )  # fmt: skip
 
 
@@ -50,14 +49,12 @@ def exponentials(x: Numbers, size: Index, out: NumbersOut) -> cython.void:
 @cython.cfunc
 @cython.nogil
 def make_features(
-    score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double,
-    first: NumbersOut, second: NumbersOut, held: NumbersOut,
+    score: Numbers, size: Index, kind: cython.int, low: cython.double, high: cython.double, first: NumbersOut,
+    second: NumbersOut, held: NumbersOut,
 ) -> cython.void:  # fmt: skip
     """Fill the features of a run of scores, as `score_features` says; the last is scratch."""
     for i in range(size):
         p: cython.double = score[i]
-        if clip > 0.0:
-            p = clip if p <= 0.0 else (1.0 - clip if p >= 1.0 else p)
         p = p if p > low else low
         held[i] = p if p < high else high
     if kind == 0:  # PROBABILITY
@@ -75,12 +72,11 @@ def make_features(
 
 
 def score_features(
-    score: Floats, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double, features: TableOut
+    score: Floats, kind: cython.int, low: cython.double, high: cython.double, features: TableOut
 ) -> None:
     """Fill one row of `features` for each feature of a score held within [low, high], low > 0; a third row is scratch.
 
-    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p). Scores of exactly 0 and 1, and no other, are
-    first moved inwards by `clip`.
+    probability: p;  logit: ln(p / (1 - p));  beta: ln p and -ln(1 - p).
     """
     if features.shape[0] < 3 or features.shape[1] != score.shape[0]:
         raise ValueError("features must be (3, rows)")
@@ -88,7 +84,7 @@ def score_features(
         return
     with cython.nogil:
         make_features(
-            cython.address(score[0]), score.shape[0], kind, low, high, clip, cython.address(features[0, 0]),
+            cython.address(score[0]), score.shape[0], kind, low, high, cython.address(features[0, 0]),
             cython.address(features[1, 0]), cython.address(features[2, 0]),
         )  # fmt: skip
 
@@ -119,45 +115,20 @@ def add_residuals(
         h[i] *= weight[i]
 
 
-@cython.cfunc
-@cython.nogil
-def read(
-    flags: Flags, numbers: Floats, weight: Floats, start: Index, size: Index, run: cython.pointer(Run)
-) -> cython.void:
-    """Read the outcomes and weights of a run of rows."""
-    if flags.shape[0]:
-        for i in range(size):
-            run.y[i] = flags[start + i]
-    else:
-        for i in range(size):
-            run.y[i] = numbers[start + i]
-    if weight.shape[0]:
-        for i in range(size):
-            run.w[i] = weight[start + i]
-    else:
-        for i in range(size):
-            run.w[i] = 1.0
-
-
 def residuals(
-    x: Floats, outcome, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut
-) -> None:  # fmt: skip
+    x: Floats, outcome: Floats, weight: Floats, e: FloatsOut, d: FloatsOut, h: FloatsOut, loss: FloatsOut
+) -> None:
     """For each row: d = w (P - y), h = w P (1 - P), loss = max(x, 0) - y x + ln(1 + exp(-|x|)); e is scratch."""
-    few: cython.bint = outcome.dtype.itemsize == 1
-    flags: Flags = outcome if few else NONE
-    numbers: Floats = weight if few else outcome
     rows: Index = x.shape[0]
     if not (len(outcome) == weight.shape[0] == e.shape[0] == d.shape[0] == h.shape[0] == loss.shape[0] == rows):
         raise ValueError("all arrays must have as many rows")
-    run = cython.declare(Run)
     start: Index = 0
     with cython.nogil:
         while start < rows:
-            size: Index = min(RUN, rows - start)
-            read(flags, numbers, weight, start, size, cython.address(run))
             add_residuals(
-                cython.address(x[start]), run.y, run.w, size, cython.address(e[start]), cython.address(d[start]),
-                cython.address(h[start]), cython.address(loss[start]),
+                cython.address(x[start]), cython.address(outcome[start]), cython.address(weight[start]),
+                min(RUN, rows - start), cython.address(e[start]), cython.address(d[start]), cython.address(h[start]),
+                cython.address(loss[start]),
             )  # fmt: skip
             start += RUN
 
@@ -192,13 +163,10 @@ def add_sums(run: cython.pointer(Run), features: NumbersOut, rows: Index, out: T
 
 
 def score_pass(
-    score: Floats, outcome, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
-    clip: cython.double, centre: Floats, scale: Floats, theta: Floats,
+    score: Floats, outcome: Floats, weight: Floats, kind: cython.int, low: cython.double, high: cython.double,
+    centre: Floats, scale: Floats, theta: Floats,
 ):  # fmt: skip
     """Loss in [0, 0], gradient in [1] and Hessian (upper half) in [2:] of the result; an empty `weight` means ones."""
-    few: cython.bint = outcome.dtype.itemsize == 1
-    flags: Flags = outcome if few else NONE
-    numbers: Floats = weight if few else outcome
     count: Index = score.shape[0]
     size: Index = theta.shape[0]
     if size > (3 if kind == 2 else 2) or centre.shape[0] < size - 1 or scale.shape[0] < size - 1:
@@ -215,9 +183,10 @@ def score_pass(
             features[i] = 1.0
         while start < count:
             rows: Index = min(RUN, count - start)
-            read(flags, numbers, weight, start, rows, cython.address(run))
+            for i in range(rows):
+                run.w[i] = weight[start + i] if weight.shape[0] else 1.0
             make_features(
-                cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
+                cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
             )  # fmt: skip
             for j in range(1, size):
@@ -226,7 +195,7 @@ def score_pass(
                 for i in range(rows):
                     features[j * 512 + i] = (features[j * 512 + i] - c) * s
             linear(features, theta, rows, run.x)
-            add_residuals(run.x, run.y, run.w, rows, run.e, run.d, run.h, run.loss)
+            add_residuals(run.x, cython.address(outcome[start]), run.w, rows, run.e, run.d, run.h, run.loss)
             add_sums(cython.address(run), features, rows, out)
             start += RUN
     return result
@@ -248,9 +217,8 @@ def logistic_pairs(x: Numbers, size: Index, scratch: NumbersOut, e: NumbersOut, 
 
 
 def score_map(
-    score: Floats, kind: cython.int, low: cython.double, high: cython.double, clip: cython.double, theta: Floats,
-    out: TableOut,
-) -> None:  # fmt: skip
+    score: Floats, kind: cython.int, low: cython.double, high: cython.double, theta: Floats, out: TableOut
+) -> None:
     """out[:, 1] = 1 / (1 + exp(-(theta_0 + sum_j theta_j f_j))), out[:, 0] its complement."""
     if theta.shape[0] > (3 if kind == 2 else 2) or out.shape[0] != score.shape[0] or out.shape[1] != 2:
         raise ValueError("theta must have one coefficient a feature, and out be (rows, 2)")
@@ -262,96 +230,11 @@ def score_map(
         while start < score.shape[0]:
             rows: Index = min(RUN, score.shape[0] - start)
             make_features(
-                cython.address(score[start]), rows, kind, low, high, clip, features + 512, features + 1024,
+                cython.address(score[start]), rows, kind, low, high, features + 512, features + 1024,
                 features + 1536,
             )  # fmt: skip
             linear(features, theta, rows, x)
             logistic_pairs(x, rows, features + 1536, e, cython.address(out[start, 0]))
-            start += RUN
-
-
-# ------------------------------------------------------------------------------------------------- line plots
-def line_places(
-    score: Floats, clip: cython.double, knots: Floats, clamp: cython.bint, place: CodesOut, part: FloatsOut
-) -> None:
-    """The knot below each score's logit, and which part of the way to the next it has gone (< 0 or > 1 outside)."""
-    features = cython.declare(cython.double[1536])
-    start: Index = 0
-    with cython.nogil:
-        while start < score.shape[0]:
-            size: Index = min(RUN, score.shape[0] - start)
-            make_features(
-                cython.address(score[start]), size, 1, clip, 1.0 - clip, 0.0, features, features + 512, features + 1024
-            )
-            for i in range(size):
-                x: cython.double = features[i]
-                low: Index = 0
-                high: Index = knots.shape[0] - 2
-                while low < high:
-                    middle: Index = (low + high + 1) >> 1
-                    if knots[middle] <= x:
-                        low = middle
-                    else:
-                        high = middle - 1
-                t: cython.double = (x - knots[low]) / (knots[low + 1] - knots[low])
-                if clamp:
-                    t = min(max(t, 0.0), 1.0)
-                place[start + i] = low
-                part[start + i] = t
-            start += RUN
-
-
-def line_pass(place: Codes, part: Floats, outcome, weight: Floats, values: Floats, out: TableOut) -> None:
-    """Add loss to out[0, 0], and gradient, diagonal and side diagonal of the Hessian to rows 1 to 3 of `out`.
-
-    The map is linear in the values at the knots, and a row touches two of them: the Hessian has three diagonals.
-    weight : as many as rows, or none for ones. out : (4, knots).
-    """
-    few: cython.bint = outcome.dtype.itemsize == 1
-    flags: Flags = outcome if few else NONE
-    numbers: Floats = weight if few else outcome
-    if len(outcome) != place.shape[0] or weight.shape[0] not in (0, place.shape[0]):
-        raise ValueError("all arrays must have as many rows")
-    run = cython.declare(Run)
-    start: Index = 0
-    with cython.nogil:
-        while start < place.shape[0]:
-            size: Index = min(RUN, place.shape[0] - start)
-            read(flags, numbers, weight, start, size, cython.address(run))
-            for i in range(size):
-                at: Index = place[start + i]
-                run.x[i] = values[at] + part[start + i] * (values[at + 1] - values[at])
-            add_residuals(run.x, run.y, run.w, size, run.e, run.d, run.h, run.loss)
-            for i in range(size):
-                out[0, 0] += run.w[i] * run.loss[i]
-                at = place[start + i]
-                t: cython.double = part[start + i]
-                u: cython.double = 1.0 - t
-                out[1, at] += run.d[i] * u
-                out[1, at + 1] += run.d[i] * t
-                out[2, at] += run.h[i] * u * u
-                out[2, at + 1] += run.h[i] * t * t
-                out[3, at] += run.h[i] * u * t
-            start += RUN
-
-
-def line_map(place: Codes, part: Floats, values: Floats, out: TableOut) -> None:
-    """Probabilities (n, 2) of the fitted map; between two knots never beyond their values."""
-    x = cython.declare(cython.double[512])
-    scratch = cython.declare(cython.double[512])
-    e = cython.declare(cython.double[512])
-    start: Index = 0
-    with cython.nogil:
-        while start < place.shape[0]:
-            size: Index = min(RUN, place.shape[0] - start)
-            for i in range(size):
-                below: cython.double = values[place[start + i]]
-                above: cython.double = values[place[start + i] + 1]
-                t: cython.double = part[start + i]
-                x[i] = below + t * (above - below)
-                if t >= 0.0 and t <= 1.0:
-                    x[i] = min(max(x[i], below), above)
-            logistic_pairs(x, size, scratch, e, cython.address(out[start, 0]))
             start += RUN
 
 

@@ -1,4 +1,9 @@
-"""Order: digits of numbers that are sorted by them, walks, and rates made to rise.
+"""Order: which bin or bucket a number falls in, digits to sort by, walks, rates made to rise, windows of sorted points.
+
+`kernels.places` says what a bin is. The 64 bits of a double, read as an integer, keep the order of non-negative numbers
+and are spaced like logarithms, so scores crowded near 0 spread out by themselves. A sample then decides how many
+buckets each stretch of that integer line receives (`kernels.sorting.BucketMap`). The map only decides how the work is
+shared out: no result depends on it.
 
 The range of a walk, of partial sums of residuals in the order of a key, is exact without sorting all rows. Pass 1 adds
 the positive and the negative residuals in each bucket of the key. The partial sums at bucket borders are then exact,
@@ -10,12 +15,16 @@ the same bits for any order of rows.
 
 import cython
 import numpy as np
+from cython.cimports.libc.stdint import int16_t, int32_t
+from cython.cimports.miscal.kernels import places
 from cython.cimports.miscal.kernels.arithmetic import HALF, HALF_MASK, ONE, grid
 from cython.cimports.miscal.kernels.kinds import (
-    Buckets, Codes, CodesOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut,
-    Observed, Outcomes, TableOut, Word, Words, WordsOut,
+    Buckets, BucketsOut, Codes, CodesOut, Flags, FlagsOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
+    IntegerTableOut, Observed, Outcomes, Strided, StripsOut, TableOut, Word, Words, WordsOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.places import DIGIT, DIGIT_MASK, DIGITS, LAST, ordinal
+from cython.cimports.miscal.kernels.places import (
+    DIGIT, DIGIT_MASK, DIGITS, LAST, SCATTER, ordinal, position_of,
+)  # fmt: skip
 
 
 def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None:
@@ -23,13 +32,10 @@ def read_digits(values: Floats, keys: WordsOut, counts: IntegerTableOut) -> None
 
     counts : (DIGITS, 2**DIGIT) int64, added to
     """
-    i: Index
-    digit: Index
-    key: Word
     with cython.nogil:
         for i in range(len(values)):
             value: cython.double = values[i]
-            key = LAST if value != value else ordinal(value)  # noqa: PLR0124  # only a missing number is not itself
+            key: Word = LAST if value != value else ordinal(value)  # noqa: PLR0124  # only a missing number is not itself
             keys[i] = key
             for digit in range(DIGITS):
                 counts[digit, key & DIGIT_MASK] += 1
@@ -40,7 +46,6 @@ def scatter_digits(
     keys: Words, order: Codes, to_keys: WordsOut, to_order: CodesOut, digit: Index, starts: IntegersOut
 ) -> None:
     """Move rows to where their digit says, those of equal digits in the order in which they come."""
-    k: Index
     shift: Word = digit * DIGIT
     with cython.nogil:
         for k in range(len(order)):
@@ -58,7 +63,6 @@ def rising_rates(events: Floats, weight: Floats, rates: FloatsOut) -> None:
     Comparisons are products of sums, exact for whole weights.
     """
     i: Index
-    block: Index
     blocks: Index = 0
     last: IntegersOut = np.empty(len(events), np.int64)
     total: FloatsOut = np.empty(len(events))
@@ -87,15 +91,13 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
 
     A row with outcome 0 falls by its prediction, a row with outcome 1 rises by one minus its prediction.
     """
-    i: Index
-    times: Integer
     with cython.nogil:
         for i in range(len(codes)):
             place: Index = codes[i]
             event: Integer = observed[i]
             q: Integer = event * ONE - grid(predicted[i])
             size: Integer = q * (2 * event - 1)
-            times = cython.cast(Integer, weight[i]) if len(weight) else 1
+            times: Integer = cython.cast(Integer, weight[i]) if len(weight) else 1
             side: Index = 2 * event
             result[place, side] += (size >> HALF) * times
             result[place, side + 1] += (size & HALF_MASK) * times
@@ -103,7 +105,6 @@ def add_exact(codes: Buckets, predicted: Floats, observed: Outcomes, weight: Flo
 
 def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floats, result: TableOut) -> None:
     """Residuals with any weights or outcomes per bucket: result (buckets, 2) float64 = falls and rises."""
-    i: Index
     with cython.nogil:
         for i in range(len(codes)):
             place: Index = codes[i]
@@ -118,7 +119,6 @@ def add_real(codes: Buckets, predicted: Floats, observed: Observed, weight: Floa
 
 def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: FloatsOut) -> None:
     """Smallest and largest key in each wanted bucket: a bucket with one distinct key has no inside."""
-    i: Index
     with cython.nogil:
         for i in range(len(key)):
             place: Index = codes[i]
@@ -129,16 +129,12 @@ def spread(codes: Buckets, key: Floats, wanted: Flags, lows: FloatsOut, highs: F
 
 def totals_exact(predicted: Floats, weight: Floats, count: Integers, result: IntegerTableOut) -> None:
     """Whole-number weights: result (4, 2) int64 limbs of 26 bits, added to, of Σw, Σw²p(1-p), Σp and the rows."""
-    i: Index
-    times: Integer
-    first: Integer
-    second: Integer
     with cython.nogil:
         for i in range(len(predicted)):
             p: cython.double = predicted[i]
-            times = count[i] if len(count) else 1
-            first = cython.cast(Integer, weight[i]) * times if len(weight) else times
-            second = cython.cast(Integer, weight[i]) * first if len(weight) else times
+            times: Integer = count[i] if len(count) else 1
+            first: Integer = cython.cast(Integer, weight[i]) * times if len(weight) else times
+            second: Integer = cython.cast(Integer, weight[i]) * first if len(weight) else times
             variance: Integer = grid(p * (1.0 - p))
             q: Integer = grid(p)
             result[0, 0] += first << HALF
@@ -147,3 +143,154 @@ def totals_exact(predicted: Floats, weight: Floats, count: Integers, result: Int
             result[2, 0] += (q >> HALF) * times
             result[2, 1] += (q & HALF_MASK) * times
             result[3, 0] += times << HALF
+
+
+ROOM = 1024  # rows whose places are found at a time
+
+
+def distinct_up_to(values: Floats, limit: Index) -> Index:
+    """Count distinct values, giving up at `limit` (a small open-addressing set)."""
+    found: Index = 0
+    size: Index = 4
+    while size < 4 * limit:
+        size *= 2
+    seen: FlagsOut = np.zeros(size, np.uint8)
+    kept: WordsOut = np.zeros(size, np.uint64)
+    with cython.nogil:
+        for i in range(len(values)):
+            key: Word = ordinal(values[i])
+            place: Index = cython.cast(Index, (key * SCATTER) >> 40) & (size - 1)
+            while seen[place] and kept[place] != key:
+                place = (place + 1) & (size - 1)
+            if not seen[place]:
+                seen[place] = True
+                kept[place] = key
+                found += 1
+                if found >= limit:
+                    break
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+def _bucket_codes(
+    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
+    widths: Floats, positions: FloatsOut, codes: BucketsOut,
+) -> cython.void:  # fmt: skip
+    first: Index = 0
+    absent: cython.double = len(starts) - 1
+    while first < len(values):
+        rows: Index = min(len(positions), len(values) - first)
+        for i in range(rows):  # without a branch or a table
+            value: cython.double = values[first + i]
+            held: cython.double = low if value < low else value
+            held = high if held > high else held
+            position: cython.double = position_of(held, base, scale)
+            positions[i] = position if value == value else absent  # noqa: PLR0124  # NaN alone differs from itself
+        for i in range(rows):
+            stretch: Index = cython.cast(Index, positions[i])
+            codes[first + i] = cython.cast(int32_t, starts[stretch] + (positions[i] - stretch) * widths[stretch])
+        first += rows
+
+
+def bucket_codes(
+    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
+    widths: Floats, codes: BucketsOut,
+) -> None:  # fmt: skip
+    """The bucket of each value, held within [low, high]: where its stretch starts, plus its share of its width.
+
+    The last of the starts is the code of NaN.
+    """
+    positions: FloatsOut = np.empty(ROOM)
+    with cython.nogil:
+        _bucket_codes(values, low, high, base, scale, starts, widths, positions, codes)
+
+
+def edge_cells(
+    values: Floats, low: cython.double, high: cython.double, base: Word, scale: cython.double, starts: Floats,
+    widths: Floats, lower: Codes, edges: Floats, missing: int32_t, codes: CodesOut,
+) -> None:  # fmt: skip
+    """The number of edges strictly below each value; NaN has the code `missing`.
+
+    lower[b] : how many edges lie in buckets before b; those in the value's own bucket are compared with it
+    """
+    last: int32_t = len(lower) - 1
+    top: int32_t = len(edges) - 1
+    positions: FloatsOut = np.empty(ROOM)
+    with cython.nogil:
+        _bucket_codes(values, low, high, base, scale, starts, widths, positions, codes)
+        for i in range(len(values)):
+            place: int32_t = codes[i]
+            if place == last:
+                codes[i] = missing
+                continue
+            code: int32_t = lower[place]
+            stop: int32_t = lower[place + 1]
+            value: cython.double = values[i]
+            # Nearly always one edge or none: no branch, which could only be guessed.
+            code += (stop > code) & (value > edges[min(code, top)])
+            while code < stop and value > edges[code]:
+                code += 1
+            codes[i] = code
+
+
+def strips(values: Floats, low: cython.double, scale: cython.double, last: cython.double, codes: StripsOut) -> None:
+    """The strip of each value: equally wide strips from `low` on, the end strips catch what lies outside."""
+    with cython.nogil:
+        for i in range(len(values)):
+            position: cython.double = (values[i] - low) * scale
+            position = position if position > 0.0 else 0.0
+            position = position if position < last else last
+            codes[i] = cython.cast(int16_t, cython.cast(int32_t, position))
+
+
+def edge_index(values: object, edges: Strided, codes: CodesOut) -> None:
+    """Any increasing edges: the bin of each value."""
+    flat: Floats = np.ascontiguousarray(values)
+    with cython.nogil:
+        if len(flat):
+            places.edge_index(cython.address(flat[0]), len(flat), edges, cython.address(codes[0]))
+
+
+@cython.locals(before=Index, left=Index, right=Index, low=Index, high=Index, middle=Index)
+def find_windows(
+    every: Floats, ends: Integers, x: Floats, points: Floats, wanted: Index,
+    bandwidth: FloatsOut, inverse: FloatsOut, window: IntegerTableOut,
+) -> None:  # fmt: skip
+    """Windows of sorted points: distance to the `wanted`-th nearest row, and (first, middle, last) of the values x.
+
+    `every` are the distinct values before any were pooled, and `ends` counts rows up to each. Values strictly inside
+    belong to the window; if there is none, those on its rim, equally weighted (inverse 0).
+    """
+    rows: Index = ends[ends.shape[0] - 1]
+    size: Index = x.shape[0]
+    before = left = right = low = high = middle = 0
+    with cython.nogil:
+        while right < every.shape[0] and ends[right] <= wanted:
+            right += 1
+        for i in range(points.shape[0]):
+            point: cython.double = points[i]
+            while before + wanted < rows and point - every[left] > every[right] - point:
+                before += min(ends[left] - before, ends[right] - before - wanted)
+                left += before == ends[left]
+                right += before + wanted == ends[right]
+            whole: cython.bint = right > 0 and before + wanted == ends[right - 1]
+            width: cython.double = max(point - every[left], every[right - 1 if whole else right] - point)
+            while low > 0 and point - x[low - 1] < width:
+                low -= 1
+            while low < size and point - x[low] >= width:
+                low += 1
+            high = max(high, low)
+            while high > low and x[high - 1] - point >= width:
+                high -= 1
+            while high < size and x[high] - point < width:
+                high += 1
+            while middle < size and x[middle] <= point:
+                middle += 1
+            bandwidth[i], inverse[i] = width, 1.0 / width if low < high else 0.0
+            window[i, 0], window[i, 1], window[i, 2] = low, middle, high
+            if low == high:
+                while window[i, 0] > 0 and point - x[window[i, 0] - 1] <= width:
+                    window[i, 0] -= 1
+                while window[i, 2] < size and x[window[i, 2]] - point <= width:
+                    window[i, 2] += 1

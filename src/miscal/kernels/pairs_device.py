@@ -16,7 +16,7 @@ from triton import language as tl
 
 Array = np.ndarray[Any, Any]
 
-FAR = 1e300  # as in `pairs`
+FAR = 1e300  # as in `neighbours`
 FAR32 = tl.constexpr(3.0e38)
 LOG2E = 1.4426950408889634
 STEEPEST = 1e30  # scales beyond it are held there: the nearest source is all that counts
@@ -80,8 +80,8 @@ def pair_sums(
 def device_sums(problem: Any, scales: Array, square: bool, device: str = "cuda") -> tuple[Array, Array]:
     """Sum kernel * values over the sources of each query's cell, relative to exp(-reference * scale).
 
-    As `pairs.one_way_sums`: (b, q, m) sums and (q,) references, within 1e-5 of it; references are 0 where every query
-    counts for itself. The device "cpu" is triton's interpreter.
+    As `neighbours.one_way_sums`: (b, q, m) sums and (q,) references, within 1e-5 of it; references are 0 where every
+    query counts for itself. The device "cpu" is triton's interpreter.
     """
     relative, asked, given = not (problem.same and problem.own), len(problem.queries), problem.values.shape[1]
     if not asked or not len(problem.points):

@@ -1,13 +1,13 @@
 """Exact and simulated distributions of a cell's sum; draws of cell sums and of walks; hashes of row numbers.
 
-A draw depends on (seed, counter) alone (`draws.pxd`), so results are the same for any number of threads and any order
-of cells.
+A draw depends on (seed, counter) alone (`arithmetic.pxd`), so results are the same for any number of threads and any
+order of cells.
 """
 
 import cython
 import numpy as np
 from cython.cimports.libc.math import INFINITY, ceil, exp, fabs, floor, lgamma, log, log1p, sqrt
-from cython.cimports.miscal.kernels.draws import drawn, flipped, gaussian, limit_of, mixed, uniform
+from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, gaussian, limit_of, mixed, uniform
 from cython.cimports.miscal.kernels.kinds import (
     Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, IntegerTableOut, TableOut, Word, WordsOut,
 )  # fmt: skip
@@ -82,12 +82,11 @@ def simulated_cell_tails(
     below: Integer
     above: Integer
     made: Integer
-    counter: Word
     row: Integer
     with cython.nogil:
         for index in range(cells.shape[0]):
             own: Word = mixed(seed, cells[index])
-            counter = 0
+            counter: Word = 0
             below = above = made = 0
             while made < draws[index] and (below < stop or above < stop):
                 total: cython.double = 0.0
@@ -108,8 +107,6 @@ def flipped_cell_exceedances(
     """Count sign flips of the residuals whose absolute sum reaches the observed one; columns: exceedances, draws."""
     hits: Integer
     made: Integer
-    counter: Word
-    bits: Word
     row: Integer
     with cython.nogil:
         for index in range(cells.shape[0]):
@@ -122,11 +119,11 @@ def flipped_cell_exceedances(
                 size += fabs(residual[row])
             reach: cython.double = fabs(actual) - 1e-12 * size
             own: Word = mixed(seed, cells[index])
-            counter = 0
+            counter: Word = 0
             hits = made = 0
             while made < draws and hits < stop:
                 total: cython.double = 0.0
-                bits = 0
+                bits: Word = 0
                 for row in range(first, last):
                     place: Word = (row - first) & 63
                     if place == 0:
@@ -256,9 +253,6 @@ def draw_cells(
             longest = max(longest, _span(mean[cell], sqrt(variance[cell]), trials[cell]))
     table: FloatsOut = np.empty(longest)
     guide: IntegersOut = np.empty(GUIDE, np.int64)
-    place: Index
-    number: cython.double
-    level: cython.double
     with cython.nogil:
         for cell in range(mean.shape[0]):
             own: Word = mixed(seed, start + cell)
@@ -279,11 +273,11 @@ def draw_cells(
                 _guided(table, size, guide)
                 for draw in range(count):
                     share: cython.double = uniform(own, first + draw)
-                    level = share * table[size - 1]
-                    place = guide[cython.cast(Index, share * GUIDE)]
+                    level: cython.double = share * table[size - 1]
+                    place: Index = guide[cython.cast(Index, share * GUIDE)]
                     while place < size - 1 and table[place] <= level:
                         place += 1
-                    number = low + place
+                    number: cython.double = low + place
                     if roughness[cell] > 0.0 and number > 0.0:
                         inner: Word = mixed(own ^ cython.cast(Word, 0x5851F42D4C957F2D), first + draw)
                         number = _gamma(number / roughness[cell], inner) * roughness[cell]
@@ -321,11 +315,10 @@ def draw_rows(
     seed: Word, out: TableOut,
 ) -> None:  # fmt: skip
     """Fill out[draw, cell] with Σ w·y*, y* ~ Bernoulli(p) row by row."""
-    counter: Word
     with cython.nogil:
         for draw in range(count):
             own: Word = mixed(seed, first + draw)
-            counter = 0
+            counter: Word = 0
             for index in range(cells):
                 out[draw, index] = 0.0
             for row in range(cell.shape[0]):
@@ -352,7 +345,6 @@ def draw_walks(
     total: FloatsOut = np.empty(LANES)
     highest: FloatsOut = np.empty(LANES)
     lowest: FloatsOut = np.empty(LANES)
-    row: Integer
     with cython.nogil:
         for group in range((count + LANES - 1) // LANES):
             start: Index = group * LANES
@@ -360,7 +352,7 @@ def draw_walks(
             for lane in range(lanes):
                 own[lane] = mixed(seed, first + start + lane)
                 total[lane] = highest[lane] = lowest[lane] = 0.0
-            row = 0
+            row: Integer = 0
             for block in range(ends.shape[0]):
                 while row < ends[block]:
                     scale: cython.double = size[row] if sized else 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from miscal.kernels.buckets import bucket_codes
+from miscal.kernels.order import bucket_codes
 from miscal.kernels.order import read_digits, scatter_digits
 from miscal.kernels.threads import BLOCK, over_blocks
 

@@ -9,7 +9,7 @@ A binary outcome is the sign of its score: +s for an event, -s for none (-0.0 in
 import cython
 import numpy as np
 from cython.cimports.libc.math import NAN, copysign, fabs
-from cython.cimports.miscal.kernels.draws import mixed
+from cython.cimports.miscal.kernels.arithmetic import mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes, CodesOut, CodeTable, CodeTableOut, Flags, Floats, FloatsOut, Index, Integer, Integers, IntegersOut,
     TableOut, Word, WordsOut,
@@ -98,12 +98,10 @@ def _neighbour_variance(
     paper: cython.bint = how == 1
     n: Index = rows.shape[0]
     start: Index = 0
-    stop: Index
-    k: Index
     for k in range(n):
         order[k] = rows[k]
     while start < n:
-        stop = start + 1
+        stop: Index = start + 1
         while stop < n and score[order[stop]] == score[order[start]]:
             stop += 1
         for k in range(stop - 1, start, -1):

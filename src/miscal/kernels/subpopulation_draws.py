@@ -3,7 +3,7 @@
 import cython
 import numpy as np
 from cython.cimports.libc.math import fabs
-from cython.cimports.miscal.kernels.draws import drawn, flipped, limit_of, mixed
+from cython.cimports.miscal.kernels.arithmetic import drawn, flipped, limit_of, mixed
 from cython.cimports.miscal.kernels.kinds import (
     Codes, CodesOut, Floats, FloatsOut, Index, Integer, Integers, IntegersOut, Table, TableOut, Word, WordsOut,
 )  # fmt: skip
@@ -79,13 +79,12 @@ def bernoulli_events(signed: Floats, first: Index, seed: Word, draws: Index) -> 
     """Rows with an event in the draws of `bernoulli_steps`, draw after draw: rows and where each draw starts."""
     limits: IntegersOut = np.empty(signed.shape[0], np.int64)
     starts: IntegersOut = np.zeros(draws + 1, np.int64)
-    found: Integer
     with cython.nogil:
         for i in range(signed.shape[0]):
             limits[i] = limit_of(fabs(signed[i]))
         for b in range(draws):
             own: Word = mixed(seed, first + b)
-            found = starts[b]
+            found: Integer = starts[b]
             for i in range(signed.shape[0]):
                 found += cython.cast(Integer, mixed(own, i) >> 11) < limits[i]
             starts[b + 1] = found
@@ -111,12 +110,11 @@ def _falls(
     weighted: cython.bint = weight.shape[0] > 0
     total: cython.double = 0.0
     start: Integer = first
-    stop: Integer
     q: Integer
     while start < last:
         score: cython.double = fabs(signed[members[start]])
         below: cython.double = total
-        stop = start
+        stop: Integer = start
         while stop < last and fabs(signed[members[stop]]) == score:
             total += score * weight[members[stop]] if weighted else score
             stop += 1

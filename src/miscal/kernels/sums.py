@@ -15,7 +15,7 @@ from cython.cimports.miscal.kernels.kinds import (
     Cells, Codes, CodesOut, CodeTable, Floats, FloatsOut, Index, Integer, IntegerCubeOut, Integers, IntegersOut,
     IntegerTableOut, Observed, Outcomes, Strided, TableOut, Word, Words, WordTable, WordTableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.lines import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
+from cython.cimports.miscal.kernels.arithmetic import EVENTS, FULL, LOSS, LOSS_MASK, UPPER, UPPER_MASK, add_line, fetch
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
 
 PACKED_ROWS = (1 << 24) - 1  # rows of one cell that two packed words can count
@@ -31,12 +31,10 @@ def _scatter_means(
     sums: IntegerTableOut,
 ) -> cython.void:  # fmt: skip
     """Add a sub-block: rows and events share one integer, four copies keep neighbouring rows independent."""
-    copy: Index
-    cell: Index
     whole: Index = start + ((stop - start) & ~3)
     for i in range(start, whole, 4):
         for copy in range(4):
-            cell = codes[i - start + copy]
+            cell: Index = codes[i - start + copy]
             counts[copy, cell] += 1 + (cython.cast(Integer, observed[i + copy]) << 32)
             sums[copy, cell] += grid(predicted[i + copy])
     for i in range(whole, stop):
@@ -48,7 +46,6 @@ def _scatter_means(
 @cython.cfunc
 @cython.nogil
 def _empty_means(counts: IntegerTableOut, sums: IntegerTableOut, result: IntegerTableOut) -> cython.void:
-    copy: Index
     for cell in range(result.shape[0]):
         for copy in range(4):
             packed: Integer = counts[copy, cell]
@@ -287,11 +284,9 @@ def _packed_rows(
 @cython.nogil
 def _empty(cells: WordTableOut, cell: Index, wide: WordTableOut) -> cython.void:
     """Move a packed cell into its wide sums: the upper parts of the words, then the lower ones."""
-    k: Index
-    cut: Word
     for k in range(8):
         word: Word = cells[cell, k]
-        cut = EVENTS if k == 4 else UPPER
+        cut: Word = EVENTS if k == 4 else UPPER
         wide[cell, k] += word >> cut
         wide[cell, k + 8] += word & ((cython.cast(Word, 1) << cut) - 1)
         cells[cell, k] = 0

@@ -1,4 +1,4 @@
-"""Kernel-weighted sums over all pairs in any dimension, tile by tile: the loops of `pairs`.
+"""Kernel-weighted sums over all pairs in any dimension, tile by tile: the loops of `neighbours`.
 
 Coordinates lie feature by feature, so that one row of a tile, a point against some hundred others, is a few vector
 instructions a feature. A tile of distances never leaves the first-level cache.
@@ -9,9 +9,7 @@ import numpy as np
 from cython.cimports.miscal.kernels.kinds import (
     CubeOut, Floats, FloatsOut, Index, Integers, IntegerTable, Numbers, NumbersOut, Table, TableOut,
 )  # fmt: skip
-from cython.cimports.miscal.kernels.nearness import (
-    Sums, decay as decay_run, decay_or_rebase as rebase_run, distances, far, receive, weighted_sum,
-)  # fmt: skip
+from cython.cimports.miscal.kernels.nearness import Sums, decay, distances, far, receive, weighted_sum
 
 TILE = cython.declare(Index, 256)
 
@@ -71,7 +69,7 @@ def add_tile(
             square, cython.address(distance[0]),
         )  # fmt: skip
         for b in range(scales.shape[0]):
-            decay_run(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
+            decay(cython.address(distance[0]), size, scales[b], cython.address(weight[0]))
             for c in range(values.shape[0]):
                 out[b, c, i] += exchange(
                     cython.address(weight[0]), cython.address(values[c, low]), values[c, i],
@@ -130,15 +128,3 @@ def others_in_cell(starts: Integers, values: Table, others: TableOut) -> None:
                 for i in range(starts[cell + 1] - 1, starts[cell] - 1, -1):
                     others[i, c] += after
                     after += values[i, c]
-
-
-def decay(distance: Floats, scale: cython.double, weight: FloatsOut) -> None:
-    """Fill weight = exp(-distance * scale); distances may be negative down to -700 / scale."""
-    with cython.nogil:
-        decay_run(cython.address(distance[0]), distance.shape[0], scale, cython.address(weight[0]))
-
-
-def decay_or_rebase(lead: Floats, scale: cython.double, slack: cython.double, weight: FloatsOut) -> None:
-    """Fill weight = exp(-lead * scale), or exp(lead * scale) where lead < -slack: a change of reference."""
-    with cython.nogil:
-        rebase_run(cython.address(lead[0]), lead.shape[0], scale, slack, cython.address(weight[0]))

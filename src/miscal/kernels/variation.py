@@ -16,7 +16,7 @@ from cython.cimports.miscal.kernels.kinds import (
     IntegerTableOut, Outcomes, Strided, Table, TableOut,
 )  # fmt: skip
 from cython.cimports.miscal.kernels.places import edge_index, uniform_index
-from cython.cimports.miscal.kernels.ranked import (
+from cython.cimports.miscal.kernels.kinds import (
     AS_GIVEN, BY_CONFIDENCE, BY_ENTROPY, BY_QUALITATIVE, BY_VARIATION_RATIO, PITCH, ROWS,
 )  # fmt: skip
 
@@ -44,8 +44,6 @@ def sorting_network(size: int) -> np.ndarray:
 @cython.nogil
 def _load(probability: Table, start: Index, rows: Index, tile: TableOut) -> cython.void:
     """Copy rows into the columns of a tile; a single column is P(class 1) of two classes."""
-    i: Index
-    k: Index
     if rows < ROWS:
         tile[:, :] = 0.0
     if probability.shape[1] == 1:
@@ -64,8 +62,6 @@ def _rank(
     tile: TableOut, outcome: Outcomes, start: Index, rows: Index, own: FloatsOut, label: IntegersOut, rank: IntegersOut
 ) -> cython.void:
     """Rank of the class that occurred: how many are more probable, or as probable with a lower number."""
-    i: Index
-    k: Index
     for i in range(ROWS):
         label[i] = 0
         rank[i] = 0
@@ -84,8 +80,6 @@ def _rank(
 @cython.nogil
 def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
     """Order every row of a tile from the largest to the smallest."""
-    i: Index
-    step: Index
     for step in range(network.shape[0]):
         first = cython.address(tile[network[step, 0], 0])
         second = cython.address(tile[network[step, 1], 0])
@@ -100,8 +94,6 @@ def _sort(tile: TableOut, network: IntegerTable) -> cython.void:
 @cython.nogil
 def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
     """Entropy of every row to the base of the number of classes, within [0, 1]; 0 log 0 = 0."""
-    i: Index
-    k: Index
     scale: cython.double = 1.0 / log(cython.cast(cython.double, tile.shape[0]))
     for i in range(ROWS):
         value[i] = 0.0
@@ -117,8 +109,6 @@ def _entropy(tile: TableOut, value: FloatsOut) -> cython.void:
 @cython.nogil
 def _variation(kind: cython.int, tile: TableOut, value: FloatsOut) -> cython.void:
     """Variation of every row of a sorted tile."""
-    i: Index
-    k: Index
     scale: cython.double = tile.shape[0] / (tile.shape[0] - 1.0)
     if kind == BY_ENTROPY:
         _entropy(tile, value)
@@ -145,7 +135,6 @@ def _codes(
     codes: CodesOut,
 ) -> cython.void:  # fmt: skip
     """Bin of every row of a tile by its variation."""
-    i: Index
     for i in range(ROWS):
         key[i] = value[i]
     if kind not in (AS_GIVEN, BY_CONFIDENCE):
@@ -165,7 +154,6 @@ def _prepare(
     network: IntegerTable, tile: TableOut, rank: IntegersOut, value: FloatsOut, own: FloatsOut, label: IntegersOut,
 ) -> cython.void:  # fmt: skip
     """Fill a tile with ranked probabilities, and the rank and the variation of its rows."""
-    i: Index
     _load(probability, start, rows, tile)
     _rank(tile, outcome, start, rows, own, label, rank)
     _sort(tile, network)
@@ -194,11 +182,7 @@ def rank_sums(
     are whole numbers, else sums (bins, K + 1), of the ranked probabilities and last the variations (the other of the
     two is empty); size (bins, 2), rows and the sum of `second`, left alone without weights.
     """
-    i: Index
-    k: Index
     start: Index = 0
-    rows: Index
-    cell: Index
     near: cython.double = NEAR
     classes: Index = counts.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
@@ -211,11 +195,11 @@ def rank_sums(
     pending: IntegerTableOut = np.zeros((counts.shape[0], classes + 1), np.int64)
     with cython.nogil:
         while start < len(outcome):
-            rows = min(ROWS, len(outcome) - start)
+            rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, values, start, rows, kind, network, tile, rank, value, own, label)
             _codes(kind, value, edges, uniform, near, own, codes)
             for i in range(rows if len(weight) else 0):
-                cell = codes[i]
+                cell: Index = codes[i]
                 times: cython.double = weight[start + i]
                 counts[cell, rank[i]] += times
                 size[cell, 0] += count[start + i] if len(count) else 1
@@ -243,8 +227,6 @@ def _add_tile(
     counts: TableOut, pending: IntegerTableOut,
 ) -> cython.void:  # fmt: skip
     """Add the rows of a tile, each once, to integers that hold SUB_BLOCK of them."""
-    i: Index
-    k: Index
     for i in range(rows):
         cell: Index = codes[i]
         counts[cell, rank[i]] += 1.0
@@ -258,8 +240,6 @@ def _add_tile(
 @cython.nogil
 def _empty(pending: IntegerTableOut, limbs: IntegerCubeOut) -> cython.void:
     """Move the integers of a sub-block to their two halves."""
-    cell: Index
-    k: Index
     for cell in range(pending.shape[0]):
         for k in range(pending.shape[1]):
             limbs[cell, k, 0] += pending[cell, k] >> LOW_BITS
@@ -272,10 +252,7 @@ def rank_rows(
     value: FloatsOut,
 ) -> None:  # fmt: skip
     """Fill, row by row, what is asked for: ranked (n, K) if it has rows, rank (n,), value (n,) if kind is not GIVEN."""
-    i: Index
-    k: Index
     start: Index = 0
-    rows: Index
     classes: Index = 2 if probability.shape[1] == 1 else probability.shape[1]
     tile: TableOut = np.zeros((classes, PITCH))
     ranks: IntegersOut
@@ -286,7 +263,7 @@ def rank_rows(
     nothing: Floats = np.empty(0)
     with cython.nogil:
         while start < len(outcome):
-            rows = min(ROWS, len(outcome) - start)
+            rows: Index = min(ROWS, len(outcome) - start)
             _prepare(probability, outcome, nothing, start, rows, kind, network, tile, ranks, values, own, label)
             for i in range(rows):
                 if len(rank):

@@ -1,9 +1,14 @@
-"""From what a metric was given to the pair it compares, checked once; and gaps of cells made into one number."""
+"""From what a metric was given to the pair it compares, checked once; and gaps of cells made into one number.
+
+A `by_` function takes a table as well as predictions: what it is not asked itself says how that is read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -11,6 +16,7 @@ from miscal.data.columns import Column, column
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions, check_arrays
 from miscal.pairs import Pair, pair
+from miscal.results import Result
 
 
 class Given:
@@ -101,3 +107,30 @@ def variable_columns(variable: Any) -> list[Column]:
     if isinstance(variable, dict):
         return [column(str(name), values) for name, values in variable.items()]
     return [column("variable", variable, where="'variable'")]
+
+
+Asked = ParamSpec("Asked")
+Made_co = TypeVar("Made_co", bound=Result, covariant=True)
+
+
+class By(Protocol[Asked, Made_co]):
+    """A `by_` function: of predictions; or of a frame or a path, with what `miscal.read` takes."""
+
+    @overload
+    def __call__(self, p: Predictions, *what: Asked.args, **options: Asked.kwargs) -> Made_co: ...
+    @overload
+    def __call__(self, p: object, *what: Any, outcome: str, probability: Any, **options: Any) -> Made_co: ...
+
+
+def also_of_tables(by: Callable[Concatenate[Predictions, Asked], Made_co]) -> By[Asked, Made_co]:
+    """Let a function of predictions take a table too."""
+
+    @wraps(by)
+    def either(p: Any, *what: Any, **options: Any) -> Any:
+        if isinstance(p, Predictions):
+            return by(p, *what, **options)
+        from miscal.metrics.specs import of_table
+
+        return of_table(by, p, what, options)
+
+    return cast("By[Asked, Made_co]", either)

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.checks import check_seed
+from miscal.data.checks import check_seed, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.adjust import Shrunken, shrink
 from miscal.inference.residual import cluster_blocks
-from miscal.metrics.arrays import Given, Norm, aggregate
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
+from miscal.metrics.binned import Bins, tally_error
+from miscal.metrics.losses import in_the_large
 from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
-from miscal.metrics.score.binned import Bins, tally_error
-from miscal.metrics.score.regression import in_the_large
-from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import levels_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
@@ -134,8 +133,7 @@ def relative_error(levels: Tally, epsilon: float, zero: str, norm: Norm) -> floa
 
 
 def _check_zero(epsilon: float, zero: str) -> None:
-    if zero not in ("epsilon", "drop"):
-        raise refusal("must be 'epsilon' or 'drop'", where="'zero'", got=f"it is {zero!r}")
+    one_of("zero", zero, ("epsilon", "drop"))
     fine = isinstance(epsilon, (int, float, np.number)) and not isinstance(epsilon, bool)
     if not fine or not (np.isfinite(epsilon) and epsilon > 0):
         hint = "zero='drop' leaves out the levels without events and needs no epsilon"

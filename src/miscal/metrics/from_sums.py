@@ -22,9 +22,9 @@ from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import field_result
+from miscal.metrics.losses import isotonic_rates
 from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, draws_for, pooled_of
-from miscal.metrics.score.losses import isotonic_rates
-from miscal.metrics.score.result import score_result
+from miscal.metrics.score import score_result
 from miscal.metrics.tested import grid_edges, levels_tested, score_tested, variable_tested
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
@@ -35,8 +35,10 @@ from miscal.results import Result
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 
-def noise_of_sums(*, outcome_weights: bool) -> Noise:
-    """Which null sums call for, and why in words."""
+def noise_of_sums(*, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
+    """Which null sums call for, and why in words; of outcomes that are no events a sample tells the usual noise."""
+    if sampled is not None and not sampled.binary:
+        return sampled
     return OUTCOME_WEIGHTS if outcome_weights else BY_THE_MODEL
 
 
@@ -180,8 +182,8 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     added = add_up(source, roles, settings["target"], requests)
     first = added.tallies[0]
     assert first is not None
-    noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights))
-    noise = noise if binary else choose_null(pair(predictions), "residual")
+    sampled = None if binary else choose_null(pair(predictions), "residual")
+    noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
         return field_from_sums(name, first, noise, **common)

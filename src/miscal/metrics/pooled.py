@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from miscal.carriers.tally import Tally
-from miscal.data.errors import refusal
+from miscal.data.checks import one_of
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
@@ -80,8 +80,7 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
     classes : (n, K) probabilities, where the outcomes of the pair are classes
     """
-    if null not in ("bernoulli", "residual"):
-        raise refusal("must be 'bernoulli' or 'residual'", where="'null'", got=f"it is {null!r}")
+    one_of("null", null, ("bernoulli", "residual"))
     if not pair.binary:
         reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
         return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
@@ -197,6 +196,7 @@ class Pooled:
             made = f"{made} {tested.words}"
         scale = self.noise.units.scale
         low, high = self.summary.interval
+        extra = extra if self.noise.binary else {**extra, "scale": scale, "low": self.noise.units.low}
         return Result(
             name=name,
             kind=kind,

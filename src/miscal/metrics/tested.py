@@ -10,7 +10,6 @@ from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import PooledError
-from miscal.inference.nulls import stretch_of
 from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
 from miscal.inference.sums import EFFECTIVE_EVENTS, effective_events, rows_of_cells
 from miscal.metrics.arrays import Norm, norm_power
@@ -46,8 +45,9 @@ def variable_tested(found: Pooled, grid: Tally, kuiper: float, rows: tuple[Pair,
 
 
 def score_grid(pair: Pair, edges: np.ndarray) -> Tally:
-    """Sums of a fine grid of the score that has the edges of its bins."""
-    return tally(pair, BinPooling(pair.predicted, Ranges(np.unique(np.append(GRID, edges)), name="score")))
+    """Sums of a fine grid of the score that has the edges of its bins; of means that are no probabilities by rank."""
+    fine = np.unique(np.append(GRID, edges)) if pair.binary else grid_edges(pair.predicted, edges)
+    return tally(pair, BinPooling(pair.predicted, Ranges(fine, name="score")))
 
 
 def variable_grid(pair: Pair, values: np.ndarray, cells: Ranges) -> Tally:
@@ -96,8 +96,7 @@ def _tested(
         drawn["rows"] = rows_of_cells(codes, pieces.sums.rows.size, pair.predicted, pair.observed, **kept)
     if not found.noise.binary:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
-        cells = pieces.sums.map(lambda values: np.add.reduceat(values, pieces.starts))
-        drawn["stretch"] = np.repeat(stretch_of(cells), size)
+        drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
     known = []
     total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
     if _by_the_model(found) and total[0] >= EFFECTIVE_EVENTS:

@@ -18,11 +18,10 @@ from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
-from miscal.metrics.arrays import Given, Norm, variable_columns
+from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
+from miscal.metrics.binned import tally_error
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import Pooled, draws_for, pooled, walk_summary, worst_cell
-from miscal.metrics.score.binned import tally_error
-from miscal.metrics.tables import also_of_tables
 from miscal.metrics.tested import levels_tested, variable_grid, variable_tested
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
@@ -82,7 +81,7 @@ def variable_calibration_error(
 
 def _quick(each: Column, pair: Pair, bins: Bins) -> bool:
     """Whether edges and tally can be found in one pass: many plain rows, none missing, more values than bins."""
-    from miscal.kernels.buckets import distinct_up_to
+    from miscal.kernels.order import distinct_up_to
 
     if not (pair.plain and pair.binary and pair.rows > LEAST_ROWS) or each.nominal:
         return False

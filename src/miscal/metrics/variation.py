@@ -13,7 +13,7 @@ from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks
 from miscal.inference.variation import Draws, matched_size
-from miscal.metrics.arrays import Given, Norm, aggregate
+from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.rank_sums import (
     Bins,
@@ -29,8 +29,7 @@ from miscal.metrics.rank_sums import (
     ranked,
     ranked_places,
 )
-from miscal.metrics.tables import also_of_tables
-from miscal.pairs import outcome_pair
+from miscal.pairs import checked_events, outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
 
@@ -213,7 +212,7 @@ def by_variation(
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
-    rows = ranked(p, measure, bins, strategy, range)
+    rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
     sums = rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
     drawn = _draws(rows, sums, noise, random_state, corrected=corrected)

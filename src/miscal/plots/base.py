@@ -16,6 +16,7 @@ import numpy as np
 from miscal.data.errors import MissingExtra, check_named, refusal
 from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
+from miscal.data.responses import RESPONSES
 from miscal.results import Result, Table
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ class View(ABC):
     @abstractmethod
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw, on new axes or on those given; visual arguments only."""
+
+    @property
+    def means(self) -> bool:
+        """Whether what was predicted is no event: rates are then the numbers they are."""
+        return self.result.settings.get("target") in RESPONSES[1:]
+
+    def said(self, value: float, form: str = ".2%") -> str:
+        """A rate or a gap in words."""
+        return f"{value:{'+.3g' if form.startswith('+') else '.3g'}}" if self.means else f"{value:{form}}"
 
     def _start(self, ax: Any, size: tuple[float, float] = (5.2, 5.0)) -> Any:
         if ax is None:
@@ -132,10 +142,11 @@ class Display:
         y_true, y_prob, sample_weight : as in `miscal.metrics`
         by : what rows are pooled by: the values of a column, or a frame or dict of columns; nothing by score and by
             variation
-        options : go to the `by_` function of the word
+        options : `response` and `exposure` as in `Predictions`; the others go to the `by_` function of the word
         """
-        columns = {} if by is None else _columns(by, cls.word)
-        return cls._measured(Predictions(y_true, y_prob, weight=sample_weight, columns=columns), options, kind, ax)
+        given: dict[str, Any] = {name: options.pop(name) for name in ("response", "exposure") if name in options}
+        given |= {"weight": sample_weight, "columns": {} if by is None else _columns(by, cls.word)}
+        return cls._measured(Predictions(y_true, y_prob, **given), options, kind, ax)
 
     @classmethod
     def from_estimator(
@@ -192,6 +203,8 @@ class Display:
         """Draw, on new axes or on those given; visual arguments only. Nothing is computed here."""
         self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
+        if self.view.means:
+            _plain_axes(self.figure_)
         return self
 
 
@@ -230,6 +243,16 @@ def percent_axis(axis: Any) -> None:
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))
 
 
+def _plain_axes(figure: Any) -> None:
+    """Ticks as numbers in the place of per cent, but for shares of rows."""
+    from matplotlib.ticker import PercentFormatter, ScalarFormatter
+
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        shares = any(word in axis.get_label_text() for word in ("Rows,", "Share of"))
+        if isinstance(axis.get_major_formatter(), PercentFormatter) and not shares:
+            axis.set_major_formatter(ScalarFormatter())
+
+
 def colours() -> Any:
     """From happened more, over nothing, to predicted more."""
     from matplotlib.colors import LinearSegmentedColormap
@@ -249,14 +272,21 @@ def short(label: object, longest: int = 28) -> str:
 
 
 def square(
-    ax: Any, x: np.ndarray, y: np.ndarray, band: tuple[np.ndarray, np.ndarray], diagonal: str, **line: Any
+    ax: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    band: tuple[np.ndarray, np.ndarray],
+    diagonal: str,
+    ends: tuple[float, float] | None = None,
+    **line: Any,
 ) -> None:
-    """Observed against predicted in a square from 0 to 1, with the diagonal and, once, the band of noise."""
+    """Observed against predicted in a square, with the diagonal and, once, the band of noise."""
+    ends = (0.0, 1.0) if ends is None else ends
     if not ax.lines:
-        ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
+        ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
         ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
     ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlim=ends, ylim=ends, aspect="equal")
 
 
 def walk(ax: Any, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:

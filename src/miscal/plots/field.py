@@ -42,15 +42,18 @@ class Funnel(View):
     def frame(self) -> Table:
         """Level, its size, gap, and whether it is beyond noise."""
         table, tally = self.result.table, self.result.extra["tally"]
-        filled = (tally.weight > 0) & (tally.variance > 0)
+        variance = (table["error"] * table["weight"]) ** 2 if self.means else tally.variance
+        filled = (tally.weight > 0) & (variance > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            size = self._unit() * tally.weight**2 / tally.variance
+            size = self._unit() * tally.weight**2 / variance
         real = np.nan_to_num(table["p_adjusted"], nan=1.0) < 0.05
         drawn = {"label": table["label"], "size": size, "gap": table["gap"], "real": real, "p_value": table["p_value"]}
         return Table({name: values[filled] for name, values in drawn.items()})
 
     def _unit(self) -> float:
         tally = self.result.extra["tally"]
+        if self.means:  # the noise that is usual
+            return float(np.nanmedian(self.result.table["error"] ** 2 * self.result.table["weight"]))
         mean = float(tally.predicted.sum() / tally.weight.sum())
         return mean * (1.0 - mean)
 
@@ -107,7 +110,7 @@ class Funnel(View):
 
     def _title(self) -> str:
         share = self.result.extra.get("noise_share", float("nan"))
-        words = f"{self.result.table.rows:,} levels, error {self.result.value:.2%}"
+        words = f"{self.result.table.rows:,} levels, error {self.said(self.result.value)}"
         return words if np.isnan(share) else f"{words}, of which {share:.0%} is noise"
 
 

@@ -86,7 +86,7 @@ class LocalMap(View):
     def plot(self, ax: Any = None, **style: Any) -> LocalMap:
         """Draw both bins, or with `ax` the map of the worst bin alone."""
         drawn = self.frame()
-        limit = max(0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
+        limit = max(1e-12 if self.means else 0.02, float(np.nanquantile(np.abs(drawn["gap"]), 0.98)))
         if ax is not None:
             self._start(ax)
             self._map(ax, drawn, "worst", limit, **style)
@@ -120,7 +120,7 @@ class LocalMap(View):
             vmax=limit, linewidths=0, **style,
         )  # fmt: skip
         gap, words = self._average(which)
-        title = f"The {which} bin: {words}, on average {gap:+.1%} off"
+        title = f"The {which} bin: {words}, on average {self.said(gap, '+.1%')} off"
         first, second = self.features
         names = self.result.settings["columns"]
         plain = len(names) == self.local.features.shape[1] and self.result.settings["reduce"] is None
@@ -135,7 +135,7 @@ class LocalMap(View):
         ax.plot(error, np.arange(1, error.size + 1) / error.size, color=INK, linewidth=1.5, label="Rows of the bin")
         averages = (("The bin's error", abs(gap), OVER, (4, 3)), ("Average local", error.mean(), UNDER, (1, 2)))
         for what, at, tint, dashes in averages:
-            ax.axvline(at, color=tint, linewidth=1.2, linestyle=(0, dashes), label=f"{what} {at:.1%}")
+            ax.axvline(at, color=tint, linewidth=1.2, linestyle=(0, dashes), label=f"{what} {self.said(at, '.1%')}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         words = "Local calibration error at most", "Share of the bin's rows"
         labelled(open_frame(ax), *words, percent="xy", legend="lower right")
@@ -221,7 +221,7 @@ class Cumulative(View):
         found = self.result.table
         row = int(np.flatnonzero(found["label"] == curve["label"])[0])
         ax.set_title(fill(_cut(curve["label"], 90), 46), fontsize=10, color=INK, loc="left")
-        text = f"{found['rows'][row]:,} rows · Kuiper {top - bottom:.2%} = {found['deviations'][row]:.1f} sd"
+        text = f"{found['rows'][row]:,} rows · Kuiper {self.said(top - bottom)} = {found['deviations'][row]:.1f} sd"
         if not math.isnan(found["p_adjusted"][row]):
             text += f" · p {p_text(found['p_adjusted'][row], self.result.settings.get('draws'))}"
         ax.text(0.02, 0.02, text, transform=ax.transAxes, fontsize=8, color=INK, va="bottom")

@@ -30,9 +30,9 @@ class Reliability(View):
         predicted, observed = drawn["predicted"], drawn["observed"]
         band = drawn["band_low"], drawn["band_high"]
         line = {"color": color, "label": name or "Observed"} | style
-        square(ax, predicted, observed, band, "Perfectly calibrated", **line)
-        low = np.maximum(predicted - drawn["gap_high"], 0.0)
-        high = np.minimum(predicted - drawn["gap_low"], 1.0)
+        square(ax, predicted, observed, band, "Perfectly calibrated", self._ends(drawn), **line)
+        low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
+        low, high = (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
         ax.vlines(predicted, low, high, color=color, linewidth=1, alpha=0.5)
         logit = self.result.extra["axis"] == "logit"
         if logit:
@@ -42,14 +42,27 @@ class Reliability(View):
         else:
             self._scores(ax)
         percent = "" if logit else "xy"
-        labelled(ax, "Mean predicted probability", "Fraction of events", percent=percent, legend="upper left")
+        names = "Mean predicted probability", "Fraction of events"
+        names = ("Mean predicted", "Mean observed") if self.means else names
+        labelled(ax, *names, percent=percent, legend="upper left")
         return self
+
+    def _ends(self, drawn: Table) -> tuple[float, float] | None:
+        """What the axes hold, of means that are no probabilities."""
+        if not self.means:
+            return None
+        every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
+        low, high = float(np.nanmin(every)), float(np.nanmax(every))
+        pad = 0.05 * (high - low)
+        return min(low - pad, 0.0) if low < 0.5 * high else low - pad, high + pad
 
     def _scores(self, ax: Any) -> None:
         """Bars of how many rows have each score, in the lowest tenth of the axes."""
         rows, edges = (np.asarray(self.result.extra["histogram"][name]) for name in ("rows", "edges"))
-        height = 0.1 * rows / rows.max()
-        ax.bar(edges[:-1], height, width=np.diff(edges), align="edge", color=QUIET, alpha=0.35, linewidth=0, zorder=0)
+        bottom, top = ax.get_ylim()
+        height = 0.1 * (top - bottom) * rows / rows.max()
+        bars: Any = {"width": np.diff(edges), "bottom": bottom, "align": "edge", "linewidth": 0, "zorder": 0}
+        ax.bar(edges[:-1], height, color=QUIET, alpha=0.35, **bars)
 
 
 class Cumulative(View):
@@ -67,7 +80,7 @@ class Cumulative(View):
         ax = self._start(ax, (6.4, 4.2))
         top, bottom = walk(ax, self.frame(), **style)
         ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
-        ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{top - bottom:.2%}", va="center", fontsize=9, color=INK)
+        ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{self.said(top - bottom)}", va="center", fontsize=9, color=INK)
         walk_axes(ax, "best")
         ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
         return self

@@ -51,7 +51,7 @@ class Curve(View):
         ax = self._start(ax, (6.4, 4.2))
         drawn = self.frame()
         value = drawn["value"]
-        word = "error" if self.error else "rate"
+        word = "error" if self.error else "mean" if self.means else "rate"
         for side, tint, label in (("observed", UNDER, f"Observed {word}"), ("predicted", OVER, f"Predicted {word}")):
             ax.fill_between(value, drawn[f"{side}_low"], drawn[f"{side}_high"], color=tint, alpha=0.18, linewidth=0)
             dashed = {} if side == "observed" else {"linestyle": (0, (5, 2))}
@@ -106,7 +106,9 @@ class OverRanges(View):
         drawn = self.frame()
         ax = self._start(ax, (max(4.2, 1.6 + 0.55 * drawn.rows), 4.2))
         at = np.arange(drawn.rows)
-        ax.vlines(at, np.maximum(drawn["low"], 0.0), np.minimum(drawn["high"], 1.0), color=UNDER, alpha=0.5)
+        ends = drawn["low"], drawn["high"]
+        ends = ends if self.means else (np.maximum(ends[0], 0.0), np.minimum(ends[1], 1.0))
+        ax.vlines(at, *ends, color=UNDER, alpha=0.5)
         ax.plot(at, drawn["observed"], "o", color=UNDER, markersize=5, label="Observed rate", **style)
         ax.plot(at, drawn["predicted"], "_", color=OVER, markersize=14, markeredgewidth=2, label="Predicted rate")
         words = [short(label, 99) for label in drawn["label"]]

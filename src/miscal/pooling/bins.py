@@ -133,7 +133,7 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     >>> bin_index(np.array([0.0, 0.5, 0.51, 2.0]), np.array([0.0, 0.5, 1.0])).tolist()
     [0, 0, 1, 1]
     """
-    from miscal.kernels.buckets import edge_index
+    from miscal.kernels.order import edge_index
 
     codes = np.empty(values.size, np.int32)
     edge_index(values, edges, codes)

@@ -67,7 +67,7 @@ def _value_edges(
     number = int(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else 0
     if number < 1 or strategy != "quantile":
         return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
-    from miscal.kernels.buckets import distinct_up_to
+    from miscal.kernels.order import distinct_up_to
 
     below = np.nextafter(low, -np.inf)
     if distinct_up_to(known, number + 1) <= number:

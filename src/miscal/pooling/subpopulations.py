@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from miscal.data.columns import Column
-from miscal.data.errors import refusal
 from miscal.pooling.condition import NOMINAL, SHOWN_LEVELS, Condition, Conjunction, just_below
 
 
@@ -197,10 +196,3 @@ def _between(value: float, above: float, kind: str) -> float:
         if above < number <= value:
             return number
     return float(value)
-
-
-def check_count(name: str, value: object, least: int) -> int:
-    """Refuse what is not a whole number of at least `least`."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise refusal(f"must be a whole number of at least {least}", where=f"'{name}'", got=f"got {value!r}")
-    return int(value)

@@ -10,20 +10,20 @@ from typing import Any
 
 # A new recalibrator is its file and its line here. The simplest stand first: so `choose` tries them.
 _KINDS = {
-    "Identity": "score.curves",
-    "SamplingCorrection": "score.curves",
-    "MeanScaling": "score.means",
-    "PlattScaling": "score.curves",
-    "BetaCalibration": "score.curves",
-    "IsotonicLinePlotScaling": "score.shapes",
-    "IsotonicCalibration": "score.shapes",
-    "HistogramBinning": "score.shapes",
-    "ScalingBinning": "score.shapes",
-    "KernelCalibration": "score.curves",
-    "TemperatureScaling": "score.curves",
-    "VectorScaling": "score.scaling",
-    "StructuredScaling": "score.scaling",
-    "DirichletCalibration": "score.scaling",
+    "Identity": "curves",
+    "SamplingCorrection": "curves",
+    "MeanScaling": "means",
+    "PlattScaling": "curves",
+    "BetaCalibration": "curves",
+    "IsotonicLinePlotScaling": "shapes",
+    "IsotonicCalibration": "shapes",
+    "HistogramBinning": "shapes",
+    "ScalingBinning": "shapes",
+    "KernelCalibration": "curves",
+    "TemperatureScaling": "curves",
+    "VectorScaling": "scaling",
+    "StructuredScaling": "scaling",
+    "DirichletCalibration": "scaling",
     "AugmentedLogistic": "by_columns.beside",
     "AugmentedBeta": "by_columns.beside",
     "VariableTree": "by_columns.variable_tree",
@@ -32,14 +32,14 @@ _KINDS = {
     "Augmentation": "by_columns.beside",
     "LocalRecalibration": "by_columns.local",
     "NeuralCalibration": "by_columns.neural",
-    "Chain": "compose.combined",
-    "Blend": "compose.combined",
-    "Choose": "compose.chooser",
+    "Chain": "combined",
+    "Blend": "combined",
+    "Choose": "choosing",
 }
 _HOMES = _KINDS | {
     "Recalibrator": "base",
     "RecalibratedClassifier": "classifier",
-    "choose": "compose.choose",
+    "choose": "choosing",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # the tables above are the one place for a new name

@@ -18,6 +18,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.pooling.encoding import Encoding
+from miscal.recalibrate.certain import limits
 from miscal.recalibrate.export.formula import (
     Each,
     Formula,
@@ -29,10 +30,8 @@ from miscal.recalibrate.export.formula import (
     settled,
     untouched,
 )
-from miscal.recalibrate.fitting.certain import limits
-from miscal.recalibrate.fitting.families import FAMILIES, Family
-from miscal.recalibrate.fitting.parameters import check_all, parameter, truth
-from miscal.recalibrate.fitting.tables import columns_of
+from miscal.recalibrate.families import FAMILIES, Family
+from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
 from miscal.recalibrate.sample import Sample, means_like
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
@@ -84,7 +83,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
     against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
     divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
-    candidate_for_two: ClassVar[bool] = False  # whether `choose` tries it as it is, for two classes
+    candidate_for: ClassVar[tuple[float, float]] = (
+        0,
+        0,
+    )  # fewest and most classes for which `choose` tries it as it is
     broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
@@ -293,7 +295,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
         """What `choose` tries of this class, by name."""
-        return {cls.__name__: cls()} if cls.candidate_for_two and n_classes == 2 else {}
+        fewest, most = cls.candidate_for
+        return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
 
     @classmethod
     def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -317,8 +320,8 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if self.several() != (self.against_rest and self.n_classes_ > 2):
             raise ValueError("there must be one map a class")
         for one in self.each_ if self.several() else ():
-            if type(one) is not type(self) or not one.is_fitted() or one.n_classes_ != 2:
-                raise ValueError(f"the map of a class must be a fitted {type(self).__name__} of two classes")
+            if type(one) is not type(self):
+                raise ValueError(f"the map of a class must be a {type(self).__name__}")
         if self.several() and len(self.each_) != self.n_classes_:
             raise ValueError("the maps and the classes differ in number")
         if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):

@@ -28,7 +28,7 @@ from miscal.engines.source import Source, ahead, opened
 from miscal.metrics.from_sums import grid_rows
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.by_columns.groups import GroupWise
-from miscal.recalibrate.score.shapes import HistogramBinning
+from miscal.recalibrate.shapes import HistogramBinning
 
 DEFAULT = "1GB"
 FROM = "fitted_from_"

@@ -12,8 +12,8 @@ from miscal.data import checks, responses
 from miscal.data.columns import Columns
 from miscal.data.predictions import Predictions
 from miscal.data.vectors import locked
-from miscal.recalibrate.fitting.certain import unit_of
-from miscal.recalibrate.fitting.families import FAMILIES, Family
+from miscal.recalibrate.certain import unit_of
+from miscal.recalibrate.families import FAMILIES, Family
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

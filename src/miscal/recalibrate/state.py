@@ -44,7 +44,8 @@ class Field:
     """What one fitted attribute must be.
 
     `shape` names the dimensions: a number, "classes" (K) or "any". "labels" is a list of words, numbers or truth
-    values; "levels" a list of such lists; "inner" a list of recalibrators; "word" what the outcome of a mean is.
+    values; "levels" a list of such lists; "inner" a list of fitted recalibrators, with a shape some of them null;
+    "word" what the outcome of a mean is.
     """
 
     kind: Kind
@@ -215,7 +216,7 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
             raise _bad(f"'{name}' must be a list of lists")
         return [_levels(part) for part in value]
     if field.kind == "inner":
-        return _inner(name, value, depth)
+        return _inner(name, value, field, 2 if name == "each_" else n_classes, depth)
     if field.kind == "word":
         if value not in ("real", "count"):
             raise _bad(f"'{name}' must be 'real' or 'count'")
@@ -224,10 +225,13 @@ def _value(name: str, value: Any, field: Field, n_classes: int, depth: int) -> A
     return made if field.shape else made.item()
 
 
-def _inner(name: str, value: Any, depth: int) -> list[Recalibrator | None]:
-    if not isinstance(value, list):
+def _inner(name: str, value: Any, field: Field, n_classes: int, depth: int) -> list[Recalibrator | None]:
+    if not isinstance(value, list) or (None in value and not field.shape):
         raise _bad(f"'{name}' must be a list of recalibrators")
-    return [None if item is None else decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
+    made = [None if item is None else decode(item, recalibrate.Recalibrator, depth + 1) for item in value]
+    if any(one is not None and not (one.is_fitted() and one.n_classes_ == n_classes) for one in made):
+        raise _bad(f"'{name}' must hold recalibrators that are fitted to {n_classes} classes")
+    return made
 
 
 _KINDS = {"float": ("iuf", np.float64), "int": ("iu", np.int64), "bool": ("b", np.bool_)}

@@ -105,7 +105,7 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
     else:  # scores of one cell taken for their mean, which overstates their noise and never understates it
         noise = sums[2] * (1.0 - sums[2] / np.maximum(sums[1], 1e-300))
     spread = rows.noise.spread
-    usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made)) * rows.spread
+    usual = 0.0 * noise if spread is None else spread.floor(Sums.of(made), narrow=True) * rows.spread
     return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
 
 

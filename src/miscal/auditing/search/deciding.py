@@ -9,18 +9,25 @@ import numpy as np
 
 from miscal.auditing.search.along import tested
 from miscal.auditing.search.groups import Rows
-from miscal.auditing.search.places import Place
+from miscal.auditing.search.places import Multiplicity, Place
 from miscal.inference.sums import Sums
 from miscal.pooling.bins import bin_index
 
 
-def mark_decided(places: Sequence[Place], rows: Rows, level: float) -> None:
-    """Note the row without which a place is within noise, where there is one; outcomes that are events have none."""
+def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
+    """Note the row without which a place is within noise, where there is one; outcomes that are events have none.
+
+    Among all that was tested; where that is too severe for the place as it is, as much less likely as it gets. A
+    p-value at the end of its simulations' scale says nothing of that.
+    """
     if rows.noise.binary or not places:
         return
     for place, row in zip(places, rows.largest(places), strict=True):
         before, after = (_chance(place, rows, one) for one in (None, row))
-        if place.adjusted * after / max(before, 1e-300) > level:
+        severity = float(tests.severity(place))
+        if before * severity > tests.level:
+            severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
+        if after * severity > tests.level:
             place.deciding = float(row[1]), float(row[2])
 
 

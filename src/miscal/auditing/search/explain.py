@@ -137,7 +137,7 @@ class Explainer:
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
-        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests.level)
+        mark_decided([place] if self.rows.lookup is None else [], self.rows, self.tests)
         if place.deciding is not None:
             return None
         self._measure(place, left)
@@ -290,8 +290,20 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     _add_extremes(looked, tests, taken, ordered)
-    decided = sorted(looked.decided, key=lambda place: place.adjusted)[:MOST_DECIDED]
-    return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in decided]
+    return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in _decided(looked, taken)]
+
+
+def _decided(looked: Looked, taken: list[Taken]) -> list[Place]:
+    """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
+    assert looked.whole is not None
+    known = {name for item in taken for name in item.place.group.names}
+    most = SHARED * float(looked.whole.raw.weight[0])
+    left = [
+        place
+        for place in looked.decided
+        if place is looked.whole or (known.isdisjoint(place.group.names) and float(place.raw.weight[0]) <= most)
+    ]
+    return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
 def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], ordered: Ordered) -> None:
@@ -335,7 +347,7 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     if not place.adjusted <= tests.level:
         return []
     mark_whole(tests, place, looked.rows)
-    mark_decided([place], looked.rows, tests.level)
+    mark_decided([place], looked.rows, tests)
     if place.deciding is not None:
         looked.decided.append(place)
         return []

@@ -27,7 +27,7 @@ from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
 from miscal.metrics.pooled import choose_null
-from miscal.metrics.score.result import by_score
+from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
@@ -300,7 +300,7 @@ def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
     see_along(real, looked.rows)
     for place in real:
         mark_tests(tests, place, looked.rows, looked.total)
-    mark_decided(real, looked.rows, tests.level)
+    mark_decided(real, looked.rows, tests)
     looked.decided = [place for place in real if place.deciding is not None]
     return [place for place in real if place.deciding is None]
 

@@ -17,10 +17,10 @@ from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
 from miscal.inference.subpopulation import no_quieter, scaled_errors
-from miscal.metrics.neighbourhood.result import by_neighbourhood
-from miscal.metrics.score.result import in_units
-from miscal.metrics.subpopulation.error import Asked, Kept
-from miscal.metrics.subpopulation.result import by_subpopulation, judged_from, subpopulation_curve
+from miscal.metrics.neighbourhood import by_neighbourhood
+from miscal.metrics.score import in_units
+from miscal.metrics.subpopulation import by_subpopulation, judged_from, subpopulation_curve
+from miscal.metrics.subpopulation_errors import Asked, Kept
 from miscal.pooling.condition import Conjunction
 from miscal.pooling.subpopulations import Conjunctions
 from miscal.results import Result

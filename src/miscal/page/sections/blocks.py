@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from miscal.page import words
-from miscal.page.figures.marks import Figure
+from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, clean, ellipsis, join, name, tag
 from miscal.page.words import finite
 

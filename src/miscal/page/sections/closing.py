@@ -9,10 +9,10 @@ from typing import Any
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.figures.crossed import period_gaps, period_rates
 from miscal.page.markup import Safe, asset, clean, join, name, tag
 from miscal.page.records import Compared, Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
+from miscal.page.walk_figures import period_gaps, period_rates
 from miscal.page.words import KIND, changed_words, periods_said
 
 MOST_SAID = 8
@@ -151,7 +151,8 @@ def _known(columns: list[Column]) -> list[Column]:
 def method(document: Document) -> Safe:
     """How it was done: data, settings, methods, versions."""
     facts = {"miscal": document.version, "schema": document.schema}
-    facts |= {f"data {key}": value for key, value in document.data.items()}
+    said = ("probability", "prediction" if document.response else "probability")
+    facts |= {f"data {key.replace(*said)}": value for key, value in document.data.items()}
     facts |= {**document.settings, **{f"version of {key}": value for key, value in document.versions.items()}}
     used = dict.fromkeys(
         (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results

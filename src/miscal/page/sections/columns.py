@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from miscal.page import words
+from miscal.page.column_figures import field_funnel, field_levels, variable
 from miscal.page.entries import LONGEST_NAME, Entry
-from miscal.page.figures.columns import field_funnel, field_levels, variable
-from miscal.page.figures.crossed import cumulative, deviation_reach, neighbourhood
-from miscal.page.figures.gaps import strength_bar
+from miscal.page.gap_figures import strength_bar
 from miscal.page.json import Columns, text
 from miscal.page.markup import Safe, ellipsis, tag
 from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet, slug
+from miscal.page.walk_figures import cumulative, deviation_reach, neighbourhood
 from miscal.page.words import finite
 
 #: Fields with more levels than this are drawn as a funnel beside the strongest levels.

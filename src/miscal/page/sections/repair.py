@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from miscal.page import words
-from miscal.page.figures.gaps import gap_pairs
+from miscal.page.gap_figures import gap_pairs
 from miscal.page.json import items, mapping
 from miscal.page.markup import Child, Safe, clean, name, tag
 from miscal.page.records import Document, Mended, Repaired

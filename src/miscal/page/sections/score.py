@@ -8,13 +8,13 @@ from collections.abc import Callable
 from miscal.auditing.findings import Finding
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.figures.crossed import cumulative
-from miscal.page.figures.gaps import gap_card, reliability
+from miscal.page.gap_figures import gap_card, reliability
 from miscal.page.markup import Safe, name, tag
 from miscal.page.records import Document, Measure
 from miscal.page.sections.blocks import figure, folded, section
 from miscal.page.sections.repair import repair_sentence
 from miscal.page.verdict import verdict
+from miscal.page.walk_figures import cumulative
 
 _LOSS = "lower is better; calibration and sharpness together"
 #: Key of the dictionary, label, how to write it, what it means.

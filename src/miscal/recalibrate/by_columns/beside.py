@@ -14,19 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
-from miscal.kernels import logistic as kernels
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting.blas import one_thread
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, truth, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, one_thread, residuals
+from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such, truth
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
@@ -141,8 +139,7 @@ class DesignFit(LogisticFit):
         matrix *= self.scale[:, None]
         x = theta[1:] @ matrix + theta[0]
         weight = np.ones(size) if rows.weight is None else rows.weight[start:stop]
-        scratch, off, curvature, loss = (np.empty(size) for _ in range(4))
-        kernels.residuals(x, rows.outcome[start:stop], weight, scratch, off, curvature, loss)
+        loss, off, curvature = residuals(x, rows.outcome[start:stop], weight)
         whole = np.concatenate([np.ones((1, size)), matrix])
         return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
 

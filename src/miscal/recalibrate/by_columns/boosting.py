@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
@@ -17,9 +18,8 @@ from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.families import Family
-from miscal.recalibrate.fitting.parameters import one_of, parameter, truth, whole
-from miscal.recalibrate.fitting.tables import chosen_names
+from miscal.recalibrate.families import Family
+from miscal.recalibrate.parameters import chosen_names, parameter, truth
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import Field, state
 

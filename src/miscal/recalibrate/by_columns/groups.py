@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
+from miscal.recalibrate.certain import HALF
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.certain import HALF
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, truth, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.state import state
 
@@ -97,9 +97,6 @@ class GroupWise(ByColumns):
             raise ValueError("the columns differ in number")
         if len(self.maps_) != groups or len(self.whole_) != 1:
             raise ValueError("the groups differ in number")
-        for made in [*self.maps_, *self.whole_]:
-            if made is None or not made.is_fitted() or made.n_classes_ != self.n_classes_:
-                raise ValueError("a group's map is not fitted to these classes")
 
     @property
     def groups_(self) -> int:
@@ -209,13 +206,13 @@ class GroupWise(ByColumns):
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.score.curves import PlattScaling
+        from miscal.recalibrate.curves import PlattScaling
 
         return cls._of_each(PlattScaling(), columns)
 
     @classmethod
     def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.score.means import MeanScaling
+        from miscal.recalibrate.means import MeanScaling
 
         return cls._of_each(MeanScaling(), columns)
 
@@ -226,7 +223,7 @@ class GroupWise(ByColumns):
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.score.curves import PlattScaling
+        from miscal.recalibrate.curves import PlattScaling
 
         return [cls(PlattScaling(), min_rows=10)]
 

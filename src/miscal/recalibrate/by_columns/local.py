@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from miscal.data.checks import number, one_of
 from miscal.data.columns import Columns
-from miscal.metrics.neighbourhood import features as near
-from miscal.metrics.neighbourhood.errors import bandwidth_array, check_device, check_kernel
+from miscal.metrics import neighbourhood_places as near
+from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, as_rows, pairs
+from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.fitting.certain import HALF, inside, unit_of
-from miscal.recalibrate.fitting.parameters import bins_or_edges, number, one_of, parameter
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names, columns_of
+from miscal.recalibrate.parameters import bins_or_edges, check_chosen, chosen_names, columns_of, parameter
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.score.shapes import check_bins
+from miscal.recalibrate.shapes import check_bins
 from miscal.recalibrate.state import state
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
@@ -20,11 +21,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, pairs
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.logistic import LOGIT_CLIP
-from miscal.recalibrate.fitting.parameters import number, one_of, parameter, such, whole
-from miscal.recalibrate.fitting.softmax import logs_of, softmax
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.logistic import LOGIT_CLIP, between
+from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such
 from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.recalibrate.state import LARGEST, label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time
@@ -198,8 +198,7 @@ class NeuralCalibration(ByColumns):
     def places(self, probability: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
         """Where the scores lie between the knots, one column a map."""
         score = logit(probability, LOGIT_CLIP)[:, None] if probability.ndim == 1 else logs_of(probability)
-        place = np.clip(np.searchsorted(self.knots_, score, side="right") - 1, 0, len(self.knots_) - 2)
-        return place, (score - self.knots_[place]) / np.diff(self.knots_)[place]
+        return between(self.knots_, score)
 
     def _keep(self, model: Any, rows: Any) -> None:
         """Hold what was learned as plain arrays; what was not seen (levels, missing values) gets a mean."""

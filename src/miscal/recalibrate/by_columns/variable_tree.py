@@ -9,17 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
+from miscal.recalibrate.curves import BetaCalibration
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.fitting.parameters import is_whole, number, parameter, such, whole
-from miscal.recalibrate.fitting.tables import check_chosen, chosen_names
+from miscal.recalibrate.means import MeanScaling
+from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.score.curves import BetaCalibration
-from miscal.recalibrate.score.means import MeanScaling
-from miscal.recalibrate.score.scaling import DirichletCalibration
+from miscal.recalibrate.scaling import DirichletCalibration
 from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
@@ -227,7 +227,7 @@ class VariableTree(CutColumns):
     max_depth: int = parameter(whole, 1, 64, default=3)
     min_leaf: float = parameter(_check_smallest, default=0.1)
     random_state: int = parameter(whole, 0, 2**32 - 1, default=0)
-    leaves_: list[Recalibrator | None] = state("inner")
+    leaves_: list[Recalibrator | None] = state("inner", "any")
 
     def check_state(self) -> None:
         """Refuse a tree that is none, or leaves that do not belong to it."""
@@ -242,8 +242,8 @@ class VariableTree(CutColumns):
         for left, leaf in zip(tree.left, self.leaves_, strict=True):
             if (leaf is None) != (left >= 0):
                 raise ValueError("leaves must hold a recalibrator, inner nodes none")
-            if leaf is not None and (leaf.uses_columns or not leaf.is_fitted() or leaf.n_classes_ != self.n_classes_):
-                raise ValueError("a leaf must hold a fitted recalibrator of the score with the same classes")
+            if leaf is not None and leaf.uses_columns:
+                raise ValueError("a leaf must hold a recalibrator of the score")
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)

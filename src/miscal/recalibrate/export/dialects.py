@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from miscal.data.checks import one_of
 from miscal.data.errors import refusal
 
 SUBQUERY = "(SELECT {body} FROM (SELECT {value} AS {name}) AS {table})"
@@ -104,7 +105,5 @@ DIALECTS = {
 
 def dialect_named(name: Any) -> Dialect:
     """One of `DIALECTS`, or a refusal that lists them."""
-    if not isinstance(name, str) or name not in DIALECTS:
-        known = ", ".join(f"'{each}'" for each in DIALECTS)
-        raise refusal(f"must be one of {known}", where="'dialect'", got=f"it is {name!r}")
+    one_of("dialect", name, tuple(DIALECTS))
     return DIALECTS[name]

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -66,20 +66,29 @@ def columns_of(part: Any) -> Iterator[str]:
             waiting += [*node.cases.values(), node.otherwise]
         elif isinstance(node, tuple):
             waiting += node
-        elif isinstance(node, NODES):
+        elif isinstance(node, Node):
             waiting += vars(node).values()
 
 
-@dataclass(frozen=True)
-class Probability:
+@dataclass_transform(frozen_default=True)
+class Node:
+    """A part of a formula; those that come as a class are frozen records of what they hold."""
+
+    def __init_subclass__(cls, *, eq: bool = True) -> None:
+        dataclass(frozen=True, eq=eq)(cls)
+
+    def __call__(self, p: float, row: Row, at: Names) -> float:
+        raise NotImplementedError
+
+
+class Probability(Node):
     """The probability that came in."""
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return p
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Node):
     """A node held between two bounds."""
 
     inner: Node
@@ -90,8 +99,7 @@ class Held:
         return min(max(self.inner(p, row, at), self.low), self.high)
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Node):
     """Natural logarithm of the node, or of one minus it."""
 
     inner: Node
@@ -102,8 +110,7 @@ class Log:
         return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Node):
     """intercept + Σ factor · node."""
 
     terms: tuple[tuple[float, Node], ...]
@@ -116,8 +123,7 @@ class Linear:
         return total
 
 
-@dataclass(frozen=True)
-class Sigmoid:
+class Sigmoid(Node):
     """1 / (1 + exp(-node))."""
 
     inner: Node
@@ -128,8 +134,7 @@ class Sigmoid:
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
-@dataclass(frozen=True)
-class Exp:
+class Exp(Node):
     """exp(node), of a number held where it neither overflows nor underflows."""
 
     inner: Node
@@ -138,8 +143,7 @@ class Exp:
         return math.exp(min(max(self.inner(p, row, at), -FARTHEST), FARTHEST))
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Node):
     """values[number of edges strictly below the node]; None leaves the node as it is."""
 
     inner: Node
@@ -152,8 +156,7 @@ class Steps:
         return score if found is None else found
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Node):
     """Linear between knots; beyond them constant, or along the end slopes."""
 
     inner: Node
@@ -171,8 +174,7 @@ class Line:
         return values[place] + slope * (score - knots[place])
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Node):
     """node / (node + (1 - node) / rate)."""
 
     inner: Node
@@ -183,8 +185,7 @@ class Ratio:
         return inner / (inner + (1.0 - inner) / self.rate)
 
 
-@dataclass(frozen=True)
-class Then:
+class Then(Node):
     """The formula `second` of what `first` gives."""
 
     first: Node
@@ -194,8 +195,7 @@ class Then:
         return self.second(self.first(p, row, at), row, at)
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Node):
     """A column's number held between two bounds, `missing` where there is none."""
 
     name: str
@@ -212,8 +212,7 @@ class Number:
         return min(max(float(given), self.low), self.high)
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(Node, eq=False):
     """A number for each level of a column, for missing values and for levels not among them."""
 
     name: str
@@ -235,8 +234,7 @@ class Level:
         return kind_of(self.values)
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Node):
     """`left` where a column (Number, Level or another node) is at most the threshold, else `right`."""
 
     column: Node
@@ -249,8 +247,7 @@ class Cut:
         return chosen(p, row, at)
 
 
-@dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Node):
     """Σ factors[i] · node^(i + 1)."""
 
     inner: Node
@@ -265,8 +262,7 @@ class Polynomial:
         return total
 
 
-@dataclass(frozen=True, eq=False)
-class Match:
+class Match(Node, eq=False):
     """The node of the key that the columns' levels match (None: missing), or `otherwise`."""
 
     names: tuple[str, ...]
@@ -282,16 +278,14 @@ class Match:
         return self.cases.get(key, self.otherwise)(p, row, at)
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(Node):
     """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         raise General
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(Node, eq=False):
     """A network of layers with ReLU on embeddings of levels and scaled numbers, with one output.
 
     embedded : (level, table): the row of the table, for unseen levels, missing values, then the levels in order
@@ -315,8 +309,7 @@ class Network:
         return float((self.layers[-2] @ x + self.layers[-1])[0])
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(Node):
     """A value under a name, for `body` to use as often as it likes."""
 
     name: str
@@ -327,21 +320,13 @@ class Named:
         return self.body(p, row, at | {self.name: self.inner(p, row, at)})
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(Node):
     """The value under a name."""
 
     name: str
 
     def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
         return at[self.name]
-
-
-Node = (
-    Probability | Held | Log | Linear | Sigmoid | Exp | Steps | Line | Ratio | Then
-    | Number | Level | Cut | Polynomial | Match | Refused | Network | Named | Name
-)  # fmt: skip
-NODES = (*Node.__args__,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,422 @@
+"""Losses and what they are made of, answers with a right to decline, and the clinic's measures.
+
+Those are slope, intercept, calibration in the large, the ratio, and the smooth curve's distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from miscal.data.checks import number, one_of
+from miscal.engines.memory import tally
+from miscal.engines.sums import NO_WEIGHT
+from miscal.inference.intervals import total_reach
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.arrays import Given
+from miscal.pairs import Pair
+from miscal.pooling.cells import BinPooling, Ranges
+
+AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A mean score = miscalibration - discrimination + uncertainty.
+
+    Attributes
+    ----------
+    score : mean loss of the predictions
+    miscalibration : what an isotonic recalibration of these rows would save (CORP; at least 0)
+    discrimination : how much better the recalibrated predictions are than the overall rate
+    uncertainty : mean loss of the overall rate
+    """
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+
+
+def score_decomposition(
+    y_true: Any, y_prob: Any, *, loss: str = "brier", target: str | int = "auto", sample_weight: Any = None
+) -> Decomposition:
+    """Split the Brier score or the log loss by isotonic regression (Dimitriadis, Gneiting & Jordan, 2021).
+
+    Tied scores are pooled before the regression. A certain prediction that is wrong has an infinite log loss, and so
+    an infinite miscalibration.
+
+    Examples
+    --------
+    >>> from miscal.metrics import score_decomposition
+    >>> parts = score_decomposition([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8])
+    >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
+    0.0
+    """
+    one_of("loss", loss, ("brier", "log"))
+    scores, weight, events = pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))
+    return decomposed(scores, weight, events, isotonic_rates(weight, events), loss)
+
+
+def decomposed(
+    scores: np.ndarray, weight: np.ndarray, events: np.ndarray, rates: np.ndarray, loss: str
+) -> Decomposition:
+    """The decomposition from `pooled_scores` and their `isotonic_rates`."""
+    rate = np.full(scores.size, events.sum() / weight.sum())
+    own, fitted, constant = (_mean_loss(values, weight, events, loss) for values in (scores, rates, rate))
+    return Decomposition(own, own - fitted, constant - fitted, constant)
+
+
+def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct predictions in order, with the weight and the weighted events of each."""
+    order = np.argsort(pair.predicted, kind="stable")
+    scores = pair.predicted[order]
+    starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
+    weight = np.ones(pair.rows) if pair.first is None else pair.first[order]
+    events = weight * pair.observed[order]
+    return scores[starts], np.add.reduceat(weight, starts), np.add.reduceat(events, starts)
+
+
+def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
+    """The non-decreasing rates that fit best."""
+    from miscal.kernels.order import rising_rates
+
+    rates = np.empty(weight.size)
+    rising_rates(np.ascontiguousarray(events, dtype=np.float64), np.ascontiguousarray(weight, dtype=np.float64), rates)
+    return np.clip(rates, 0.0, 1.0)
+
+
+def _mean_loss(predicted: np.ndarray, weight: np.ndarray, events: np.ndarray, loss: str) -> float:
+    others = weight - events
+    if loss == "brier":
+        return float((events * (1 - predicted) ** 2 + others * predicted**2).sum() / weight.sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cost = np.where(events > 0, -events * np.log(predicted), 0.0)
+        cost = cost + np.where(others > 0, -others * np.log1p(-predicted), 0.0)
+    return float(cost.sum() / weight.sum())
+
+
+def log_loss(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
+    """Mean logarithmic loss, never clipped: infinite when a certain prediction is wrong.
+
+    With several classes and ``target="auto"`` it is the loss of the true class's probability.
+
+    Examples
+    --------
+    >>> from miscal.metrics import log_loss
+    >>> round(log_loss([1, 0], [0.5, 0.5]), 6)
+    0.693147
+    """
+    given = Given(y_true, y_prob, sample_weight)
+    if given.predictions.probability.ndim == 2 and target == "auto":
+        chosen = np.take_along_axis(given.predictions.probability, given.predictions.outcome[:, None].astype(int), 1)
+        with np.errstate(divide="ignore"):
+            return float(np.average(-np.log(chosen[:, 0]), weights=given.predictions.weight))
+    return _tally_mean(given.pair(target), "log_loss")
+
+
+def brier_score(y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None) -> float:
+    """Mean squared difference between outcome and probability; over all classes when there are several.
+
+    Examples
+    --------
+    >>> from miscal.metrics import brier_score
+    >>> brier_score([1, 0], [0.5, 0.5])
+    0.25
+    """
+    given = Given(y_true, y_prob, sample_weight)
+    if given.predictions.probability.ndim == 2 and target == "auto":
+        probability, outcome = given.predictions.probability, given.predictions.outcome.astype(int)
+        chosen = np.take_along_axis(probability, outcome[:, None], 1)[:, 0]
+        squares = np.einsum("ij,ij->i", probability, probability) - 2 * chosen + 1
+        return float(np.average(squares, weights=given.predictions.weight))
+    return _tally_mean(given.pair(target), "squared_error")
+
+
+def _tally_mean(pair: Pair, name: str) -> float:
+    one = tally(pair, BinPooling(pair.predicted, Ranges(np.array([0.0, 1.0]))))
+    return float(getattr(one, name)[0] / one.weight[0])
+
+
+def prediction_rejection_ratio(
+    y_true: Any, y_prob: Any, *, target: str | int = "top", sample_weight: Any = None
+) -> float:
+    """How much rejecting the least confident answers helps, from 0 (random) to 1 (errors first).
+
+    It equals 2·AUROC - 1 of confidence as a score for being right, ties counted half, so it costs one sort. NaN when
+    all answers are right or all are wrong.
+
+    Examples
+    --------
+    >>> from miscal.metrics import prediction_rejection_ratio
+    >>> prediction_rejection_ratio([1, 1, 0, 1], [0.9, 0.8, 0.6, 0.7])
+    1.0
+    """
+    return 2.0 * area_under_curve(*pooled_scores(Given(y_true, y_prob, sample_weight).pair(target))[1:]) - 1.0
+
+
+def area_under_curve(weight: np.ndarray, events: np.ndarray) -> float:
+    """Probability that an event's score exceeds a non-event's, ties half; cells are distinct scores in order."""
+    others = weight - events
+    below = np.cumsum(others) - 0.5 * others
+    pairs = events.sum() * others.sum()
+    return float((events * below).sum() / pairs) if pairs > 0 else float("nan")
+
+
+def abstention_reward(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    unsure_cost: float = 1.0,
+    error_cost: float = 10.0,
+    target: str | int = "top",
+    sample_weight: Any = None,
+) -> float:
+    """Total reward (at most 0) of answering only when confident enough.
+
+    Answers when the confidence is at least 1 - unsure_cost/error_cost; an answer that is wrong costs `error_cost`,
+    declining costs `unsure_cost`. With weights the total is of the weighted rows.
+
+    Examples
+    --------
+    >>> from miscal.metrics import abstention_reward
+    >>> abstention_reward([1, 1, 0], [0.95, 0.6, 0.99])
+    -11.0
+    """
+    number("unsure_cost", unsure_cost, 0.0, above=True)
+    number("error_cost", error_cost, 0.0, above=True)
+    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    answers = pair.predicted >= 1.0 - unsure_cost / error_cost
+    cost_of_row = np.where(answers, error_cost * (1.0 - pair.observed), unsure_cost)
+    weight = 1.0 if pair.first is None else pair.first
+    return -float(np.sum(cost_of_row * weight))
+
+
+LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # scores between them have log-odds
+MOST_STEPS = 100
+MOST_HALVINGS = 40
+ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
+NORMAL_95 = 1.959963984540054
+GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+NOTHING = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class SlopeIntercept:
+    """Logistic recalibration of the score, and totals.
+
+    Attributes
+    ----------
+    slope : of the outcome's logit on the predicted logit; 1 is right, below 1 the predictions are too extreme
+    intercept : at that slope
+    in_the_large : intercept when the slope is held at 1; 0 is right, below 0 the predictions are too high
+    ratio : predicted / observed events; 1 is right (its inverse is the O/E ratio)
+    """
+
+    slope: Estimate
+    intercept: Estimate
+    in_the_large: Estimate
+    ratio: Estimate
+
+
+def calibration_slope_intercept(
+    y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None
+) -> SlopeIntercept:
+    """Slope, intercept, calibration in the large and the ratio predicted / observed, each with a 95% interval.
+
+    Maximum likelihood of logit P(y=1) = intercept + slope·logit(p). Rows said to be certain, 0 or 1, have no
+    log-odds, and any number put in their place would make the slope: they are left out of all but the ratio.
+    Intervals are Wald's from the information matrix, or from the sandwich when there are weights; the ratio's is on
+    the log scale, with the noise of what was observed. A single class or a single score gives NaN: nothing can be
+    fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import calibration_slope_intercept
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 10_000)
+    >>> fit = calibration_slope_intercept(rng.random(10_000) < p, p)
+    >>> fit.slope.low < 1 < fit.slope.high
+    True
+    """
+    return slope_intercept(Given(y_true, y_prob, sample_weight).pair(target))
+
+
+def slope_intercept(pair: Pair) -> SlopeIntercept:
+    """Slope, intercept, in the large and ratio of a pair."""
+    ratio, pair = ratio_of(pair), without_certain(pair)
+    large = in_the_large(pair)
+    if math.isnan(large.value) or pair.predicted.min() == pair.predicted.max():
+        return SlopeIntercept(NOTHING, NOTHING, large, ratio)
+    intercept, slope = _fit(pair, free_slope=True)
+    return SlopeIntercept(slope, intercept, large, ratio)
+
+
+def in_the_large(pair: Pair) -> Estimate:
+    """The shift in log-odds after which as many events are predicted as were observed."""
+    pair = without_certain(pair)
+    one_class = not pair.rows or pair.observed.min() == pair.observed.max()
+    return NOTHING if one_class else _fit(pair, free_slope=False)[0]
+
+
+def without_certain(pair: Pair) -> Pair:
+    """The rows whose scores have log-odds."""
+    inside = has_log_odds(pair)
+    return pair if inside.all() else pair.take(inside)
+
+
+def has_log_odds(pair: Pair) -> np.ndarray:
+    """Which rows were not said to be certain."""
+    return np.asarray((pair.predicted > 0.0) & (pair.predicted < 1.0))
+
+
+def _fit(pair: Pair, *, free_slope: bool) -> list[Estimate]:
+    """Newton's method on one or two coefficients; the slope starts, or stays, at 1.
+
+    A whole step from there may lead far beyond the minimum where the slope is nowhere near 1 (scores of the other
+    class, scores far too extreme), and the next one further: a step that does not lower the loss is halved.
+    """
+    from scipy.special import stdtrit
+
+    free = np.array([True, free_slope])
+
+    def step_at(_: np.ndarray, state: Any) -> tuple[np.ndarray, bool]:
+        step = np.zeros(2)
+        step[free] = np.linalg.lstsq(state[2][np.ix_(free, free)], state[1][free], rcond=None)[0]
+        return np.clip(step, -5.0, 5.0), bool(np.abs(step).max() < 1e-10)
+
+    theta = descended(lambda at: _derivatives(pair, at), np.array([0.0, 1.0]), step_at)
+    if not np.isfinite(theta).all() or np.abs(theta).max() > 1e6:
+        return [NOTHING] * int(free.sum())
+    reach = NORMAL_95
+    if pair.cluster is not None:  # few clusters: Student's t, and their variance with the usual correction
+        groups = max(int(np.unique(pair.cluster).size), 2)
+        reach = float(-stdtrit(groups - 1.0, 0.025)) * math.sqrt(groups / (groups - 1.0))
+    spread = np.sqrt(np.maximum(np.diag(_covariance(pair, theta, _derivatives(pair, theta)[2], free)), 0.0))
+    return [
+        Estimate(float(value), float(value - reach * error), float(value + reach * error))
+        for value, error in zip(theta[free], spread, strict=True)
+    ]
+
+
+def descended(
+    evaluate: Callable[[np.ndarray], AnyState],
+    theta: np.ndarray,
+    step_at: Callable[[np.ndarray, AnyState], tuple[np.ndarray, bool]],
+) -> np.ndarray:
+    """Take steps until one is the last; each is halved until the loss does not rise.
+
+    `evaluate` gives the loss and what else `step_at` needs; that gives what is subtracted from theta, and whether it
+    ends the search.
+    """
+    state = evaluate(theta)
+    for _ in range(MOST_STEPS):
+        step, last = step_at(theta, state)
+        if last:
+            return np.asarray(theta - step)
+        for _ in range(MOST_HALVINGS):
+            new = evaluate(theta - step)
+            if new[0] <= state[0] + ROUNDING * abs(state[0]):
+                break
+            step = 0.5 * step
+        else:
+            return theta
+        theta, state = theta - step, new
+    return theta
+
+
+def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Loss, gradient and Hessian."""
+    from miscal.kernels.logistic import LOGIT, score_pass
+
+    weight = NO_WEIGHT if pair.first is None else pair.first
+    zero, one = np.zeros(1), np.ones(1)
+
+    def work(start: int, stop: int) -> np.ndarray:
+        rows = pair.predicted[start:stop], pair.observed[start:stop].astype(np.float64), weight[start:stop]
+        return np.asarray(score_pass(*rows, LOGIT, LEAST, MOST, zero, one, theta))
+
+    total = np.sum(over_blocks(pair.predicted.size, work), axis=0)
+    hessian = np.triu(total[2:]) + np.triu(total[2:], 1).T
+    return float(total[0, 0]), total[1], hessian
+
+
+def _covariance(pair: Pair, theta: np.ndarray, hessian: np.ndarray, free: np.ndarray) -> np.ndarray:
+    from scipy.special import expit
+
+    bread = np.linalg.pinv(hessian[np.ix_(free, free)])
+    if pair.weight is None and pair.cluster is None:
+        return np.asarray(bread)
+    logit = np.log(pair.predicted) - np.log1p(-pair.predicted)
+    fitted = expit(theta[0] + theta[1] * logit)
+    score = np.stack([np.ones(pair.rows), logit], axis=1)[:, free] * (pair.observed - fitted)[:, None]
+    if pair.first is not None:
+        score *= pair.first[:, None]
+    if pair.cluster is not None:
+        totals = np.zeros((int(pair.cluster.max()) + 1, score.shape[1]))
+        np.add.at(totals, pair.cluster, score)
+        score = totals
+    with np.errstate(over="ignore", invalid="ignore"):  # scores of next to nothing: no slope is known
+        found = bread @ (score.T @ score) @ bread
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def ratio_of(pair: Pair) -> Estimate:
+    """Predicted / observed, with the noise of what was observed: Σw(y - p/ratio), by cluster where there are any."""
+    weight = 1.0 if pair.first is None else pair.first
+    predicted = float(np.sum(pair.predicted * weight))
+    observed = float(np.sum(pair.observed * weight))
+    if observed == 0 or predicted == 0:
+        return Estimate(math.inf if predicted > 0 else math.nan, math.nan, math.nan)
+    ratio = predicted / observed
+    expected = pair.predicted / ratio
+    spread = total_reach(pair, np.minimum(expected, 1.0) if pair.binary else expected) / observed
+    widest = math.log(np.finfo(np.float64).max)
+    return Estimate(ratio, ratio * math.exp(-spread), ratio * math.exp(spread) if spread < widest else math.inf)
+
+
+def integrated_calibration_index(
+    y_true: Any, y_prob: Any, *, span: float = 0.75, target: str | int = "auto", sample_weight: Any = None
+) -> float:
+    """Mean distance between the prediction and a smooth curve of the outcome (ICI; Austin & Steyerberg, 2019).
+
+    The curve is local regression of degree 2 of the outcome on the score. Up to 2,000 distinct scores it is fitted at
+    each; beyond that at 2,000 of their quantiles, and interpolated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.metrics import integrated_calibration_index
+    >>> p = np.linspace(0.05, 0.95, 400)
+    >>> bool(integrated_calibration_index(np.random.default_rng(0).random(400) < p, p) < 0.1)
+    True
+    """
+    number("span", span, 0.0, 1.0, above=True)
+    from miscal.metrics.curves import smooth
+
+    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    scores = np.unique(pair.predicted)
+    if scores.size > GRID:
+        scores = np.unique(np.quantile(scores, np.linspace(0, 1, GRID)))
+    curve = smooth(pair.predicted, pair.observed, weight=pair.first, span=span, degree=2, grid=scores)
+    fitted = np.interp(pair.predicted, curve.grid, np.clip(curve.fit[:, 0], 0.0, 1.0))
+    return float(np.average(np.abs(fitted - pair.predicted), weights=pair.first))

@@ -1,1 +1,0 @@
-"""Calibration in neighbourhoods of feature space (paper 002)."""

@@ -1,0 +1,414 @@
+"""Local calibration error: gaps between prediction and outcome in soft neighbourhoods of feature space.
+
+Two rows are neighbours when their scores fall in the same bin and their features are close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from miscal.data import responses
+from miscal.data.checks import check_lengths, numbers, probability_matrix, refuse_rows
+from miscal.data.columns import Column, column
+from miscal.data.errors import refusal
+from miscal.data.frames import frame_of
+from miscal.data.vectors import flat
+from miscal.metrics.arrays import Given
+from miscal.metrics.binned import score_bins
+from miscal.pairs import Pair
+from miscal.pooling.bins import bin_index
+
+KERNELS = ("laplacian", "gaussian", "group")
+DEVICES = ("auto", "cpu", "cuda")
+LARGEST = 1e150  # squares of features and their sums must stay finite
+
+Kernel = str | Callable[[np.ndarray, np.ndarray], Any]
+
+
+def feature_matrix(features: Any, where: str = "'features'") -> np.ndarray:
+    """Finite numbers as (n, d) float64, used as given; (n,) is one feature."""
+    table = _table(features, where)
+    stacked = _numbers(table, where) if isinstance(table, np.ndarray) else _number_columns(table, where)
+    matrix = np.ascontiguousarray(stacked, dtype=np.float64)
+    bad = ~(np.abs(matrix) <= LARGEST)
+    if bad.any():
+        rows = np.asarray(bad.any(axis=1))
+        row = int(np.argmax(rows))
+        place = int(np.argmax(bad[row]))
+        name = str(place) if isinstance(table, np.ndarray) else f"'{list(table)[place]}'"
+        missing = bool(np.isnan(matrix[row, place]))
+        what = "must not be missing" if missing else "must be finite numbers below 1e150"
+        hint = "fill in the missing values, or leave these rows out" if missing else ""
+        refuse_rows(rows, what, f"{where} column {name}", matrix[:, place], hint)
+    return matrix
+
+
+def _table(features: Any, where: str) -> Mapping[str, Any] | np.ndarray:
+    """A frame as named vectors, anything else as an array (n,) or (n, d)."""
+    frame = isinstance(features, dict) or hasattr(features, "columns") or hasattr(features, "column_names")
+    if frame and not isinstance(features, np.ndarray):
+        table = frame_of(features, where)
+        if not len(table):
+            raise refusal("must have at least one column", where=where, got="it has none")
+        return table
+    try:
+        array = np.asarray(features)
+    except (TypeError, ValueError) as error:
+        raise refusal("must be (n, d) or (n,)", where=where, got=str(error)) from error
+    if array.ndim not in (1, 2):
+        raise refusal("must be (n, d) or (n,)", where=where, got=f"its shape is {array.shape}")
+    if array.ndim == 2 and not array.shape[1]:
+        raise refusal("must have at least one column", where=where, got=f"its shape is {array.shape}")
+    return array
+
+
+def _numbers(array: np.ndarray, where: str) -> np.ndarray:
+    if array.ndim == 1:
+        return numbers(flat(array, where), where, "must hold numbers")[:, None]
+    if array.dtype.kind not in "biuf":
+        hint = "one-hot encode categories"
+        raise refusal("must hold numbers", where=where, got=f"its dtype is {array.dtype}", hint=hint)
+    return array
+
+
+def _number_columns(table: Mapping[str, Any], where: str) -> np.ndarray:
+    columns = {f"{where} column '{name}'": column(name, table[name], f"{where} column '{name}'") for name in table}
+    for place, values in columns.items():
+        if values.kind in {"category", "date"}:
+            hint = "one-hot encode it, or use kernel='group'" if values.nominal else "turn it into a number of days"
+            raise refusal("must hold numbers", where=place, got=f"its kind is {values.kind}", hint=hint)
+    check_lengths({place: len(values) for place, values in columns.items()})
+    return np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
+
+
+def group_matrix(
+    features: Any, query_features: Any = None, where: str = "'features'"
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
+    levels = _level_columns(features, where)
+    coded = np.column_stack([each.values.astype(np.float64) for each in levels])
+    if query_features is None:
+        return coded, None
+    asked = _level_columns(query_features, "'queries' features")
+    if len(asked) != len(levels):
+        raise refusal(f"must have {len(levels)} columns", where="'queries' features", got=f"it has {len(asked)}")
+    return coded, np.column_stack([_same_codes(each, other) for each, other in zip(levels, asked, strict=True)])
+
+
+def _level_columns(features: Any, where: str) -> list[Column]:
+    table = _table(features, where)
+    if not isinstance(table, np.ndarray):
+        given = list(table.values())
+    else:
+        given = [features] if table.ndim == 1 else list(table.T)
+    levels = [column(f"feature {place}", values, where=where).as_levels() for place, values in enumerate(given)]
+    check_lengths({f"{where} column {place}": len(each) for place, each in enumerate(levels)})
+    return levels
+
+
+def _same_codes(levels: Column, other: Column) -> np.ndarray:
+    """Codes of values in the levels of another column; levels it does not have get numbers of their own."""
+    known = {level: code for code, level in enumerate(levels.levels)}
+    table = [known.get(level, len(known) + extra) for extra, level in enumerate(other.levels)]
+    return np.array([*table, -1], dtype=np.float64)[other.values]
+
+
+def bandwidth_array(bandwidth: Any) -> np.ndarray:
+    """Bandwidths as (b,)."""
+    try:
+        values = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim > 1 or values.size == 0 or not (values > 0).all():
+        raise refusal("must be a number or numbers above 0", where="'bandwidth'", got=f"it is {bandwidth!r}")
+    return values.reshape(-1)
+
+
+def check_kernel(kernel: Any) -> None:
+    """Refuse a kernel that is neither known by name nor a function."""
+    if not callable(kernel) and kernel not in KERNELS:
+        names = ", ".join(f"'{name}'" for name in KERNELS)
+        raise refusal(f"must be {names} or a function of two arrays", where="'kernel'", got=f"it is {kernel!r}")
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device that is unknown or not here."""
+    if device not in DEVICES:
+        raise refusal("must be 'auto', 'cpu' or 'cuda'", where="'device'", got=f"it is {device!r}")
+    if device == "cuda":
+        from miscal.kernels.neighbours import device_available
+
+        if not device_available():
+            hint = "use device='auto', or install torch and triton on a machine with a GPU"
+            raise refusal("cannot be 'cuda'", where="'device'", got="there is no GPU that torch can use", hint=hint)
+
+
+def query_predictions(query_prob: Any, target: str, n_classes: int) -> np.ndarray:
+    """The predicted values of queries under the target that the data have."""
+    where = "'queries' probabilities"
+    probability, _ = probability_matrix(query_prob, where)
+    if probability.ndim == 2 and probability.shape[1] != n_classes:
+        raise refusal(f"must have {n_classes} columns", where=where, got=f"it has {probability.shape[1]}")
+    if probability.ndim == 1 and n_classes > 2:
+        raise refusal(f"must have {n_classes} columns", where=where, got="it has one value a row")
+    matrix = probability if probability.ndim == 2 else np.column_stack([1.0 - probability, probability])
+    if target == "top":
+        return np.asarray(matrix.max(axis=1))
+    return np.ascontiguousarray(matrix[:, 1 if target in {"positive", "auto"} else int(target)])
+
+
+Bins = int | Sequence[float] | np.ndarray
+
+
+class Options(TypedDict, total=False):
+    """What the maximum and the average take beside the data: see `local_calibration_error`."""
+
+    bandwidth: float | Sequence[float]
+    bins: Bins
+    strategy: str
+    kernel: Kernel
+    leave_one_out: bool
+    queries: tuple[Any, Any] | None
+    target: str | int
+    device: str
+    response: str
+
+
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """Checked inputs of one call: who is compared with whom."""
+
+    pair: Pair
+    features: np.ndarray  # (n, d)
+    cells: np.ndarray  # (n,) bins of the score
+    bandwidths: np.ndarray
+    kernel: Kernel
+    own: bool
+    queries: tuple[np.ndarray, np.ndarray] | None
+    device: str
+
+    def weight(self) -> np.ndarray:
+        """Weight of each row, of mean 1 so that no scale of weights matters."""
+        first = self.pair.first
+        return np.ones(self.pair.rows) if first is None else first / self.scale()
+
+    def scale(self) -> float:
+        """The mean weight of a row."""
+        return 1.0 if self.pair.first is None else float(self.pair.first.mean())
+
+    def residual(self) -> np.ndarray:
+        """Predicted minus observed."""
+        return np.asarray(self.pair.predicted - self.pair.observed)
+
+    def sums(self, columns: Sequence[np.ndarray]) -> Any:
+        """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
+        from miscal.kernels.neighbours import local_sums
+
+        try:
+            return local_sums(
+                self.features,
+                self.cells,
+                np.column_stack(columns),
+                self.bandwidths,
+                kernel=self.kernel,
+                queries=self.queries,
+                own=self.own,
+                device=self.device,
+            )
+        except (TypeError, ValueError) as error:
+            if callable(self.kernel):
+                what = "must give a weight of 0 or more for each pair"
+                raise refusal(what, where="'kernel'", got=str(error)) from error
+            raise
+
+    def signed_error(self) -> np.ndarray:
+        """Gap around each query, (bandwidths, queries); NaN where it has no neighbour."""
+        weight = self.weight()
+        values = self.sums((weight, weight * self.residual())).values
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(values[..., 0] > 0, values[..., 1] / values[..., 0], np.nan)
+
+
+def local_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    features: Any,
+    *,
+    bandwidth: float | Sequence[float] = 0.2,
+    bins: Bins = 15,
+    strategy: str = "uniform",
+    kernel: Kernel = "laplacian",
+    signed: bool = False,
+    leave_one_out: bool = False,
+    queries: tuple[Any, Any] | None = None,
+    target: str | int = "top",
+    sample_weight: Any = None,
+    device: str = "auto",
+    response: str = "binary",
+) -> np.ndarray:
+    r"""Gap between prediction and outcome around each row, in features and score (LCE).
+
+    .. math::
+        \mathrm{LCE}(x) = \Big|\frac{\sum_{i \in B(x)} w_i\,k(x, x_i)\,(\hat p_i - y_i)}
+        {\sum_{i \in B(x)} w_i\,k(x, x_i)}\Big|, \qquad
+        k(x, x') = \exp\Big(-\frac{\lVert x - x' \rVert_1}{d\,\gamma}\Big)
+
+    with :math:`B(x)` the rows whose score lies in the same bin, :math:`\gamma` the bandwidth and d the number of
+    features. A bandwidth of infinity gives each bin's gap, and a bandwidth near 0 each row's own.
+
+    Parameters
+    ----------
+    y_true : (n,) booleans, 0/1, or class numbers 0..K-1
+    y_prob : (n,) probability of class 1, (n, 2), or (n, K) with rows that sum to 1
+    features : (n, d) array or numeric frame, used as given, never scaled here; for ``kernel="group"`` labels
+    bandwidth : number above 0, or several; infinity is allowed
+    bins : number of bins of the score, or increasing edges
+    strategy : "uniform" (equal width over [0, 1]) or "quantile" (equal support)
+    kernel : "laplacian", "gaussian" (:math:`\exp(-\lVert x - x'\rVert_2^2 / (2 d \gamma^2))`), "group" (1 for rows
+        whose features are all equal, else 0), or a function of (a, d) and (b, d) features that gives (a, b) weights
+        of 0 or more; the last two know no bandwidth
+    signed : keep the sign: positive where too much is predicted
+    leave_one_out : leave each row out of its own neighbourhood
+    queries : (probabilities, features) of rows at which to evaluate in place of the data; their bins are the data's
+    target : "top" (confidence against correctness), "auto", "positive", or a class against the rest
+    sample_weight : (n,) sampling weights; rows of weight 0 are ignored, and their error is NaN
+    device : "auto", "cpu" or "cuda"; where pairs are computed
+    response : "binary"; "real" or "count" where outcomes and predictions are any numbers, or counts and their means
+        (with ``target="auto"``; bins of equal width then reach from the smallest to the largest prediction)
+
+    Returns
+    -------
+    (n,) for a single bandwidth, (len(bandwidth), n) for several; NaN where a row has no neighbour (an empty bin, a row
+    left out of a neighbourhood of its own). When all weights underflow, the nearest rows count: the ratio's limit.
+
+    Notes
+    -----
+    In one and two dimensions the Laplacian's sums are exact in O(n log^(d-1) n) by divide and conquer; otherwise all
+    pairs are visited, in O(n) memory.
+
+    Examples
+    --------
+    >>> from miscal.metrics import local_calibration_error
+    >>> outcomes, scores, ages = [1, 1, 0, 0], [0.8, 0.8, 0.8, 0.8], [[20.0], [21.0], [60.0], [61.0]]
+    >>> local_calibration_error(outcomes, scores, ages, bandwidth=2.0, signed=True).round(3)
+    array([-0.2, -0.2,  0.8,  0.8])
+    """
+    check_kernel(kernel)
+    check_device(device)
+    bandwidths = bandwidth_array(bandwidth)
+    if leave_one_out and queries is not None:
+        raise refusal("cannot go with 'queries'", where="'leave_one_out'", hint="queries are not among the data")
+    if queries is not None and (not isinstance(queries, (tuple, list)) or len(queries) != 2):
+        raise refusal("must be (probabilities, features)", where="'queries'", got=f"got a {type(queries).__name__}")
+    asked_prob, asked_features = (None, None) if queries is None else queries
+    given = Given(y_true, y_prob, sample_weight, response)
+    target = target if response == "binary" else "auto"
+    if kernel == "group":
+        matrix, asked = group_matrix(features, asked_features)
+    else:
+        matrix = feature_matrix(features)
+        asked = None if queries is None else feature_matrix(asked_features, "'queries' features")
+    matrix = given.kept_rows(matrix, "'features'")
+    pair = given.pair(target)
+    pooling = score_bins(pair, bins, strategy)
+    where = None
+    if asked is not None:
+        if response == "binary":
+            predicted = query_predictions(asked_prob, pair.target, given.predictions.n_classes)
+        else:
+            predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
+        _check_queries(matrix, asked, predicted)
+        where = (asked, bin_index(predicted, pooling.ranges.edges))
+    cells = pooling.codes(0, pair.rows)
+    error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
+    error = (error if signed else np.abs(error)) * given.scale
+    if queries is None:
+        error = _all_rows(given, error)
+    return np.asarray(error if np.ndim(bandwidth) else error[0])
+
+
+def _check_queries(features: np.ndarray, asked: np.ndarray, predicted: np.ndarray) -> None:
+    where, width = "'queries' features", features.shape[1]
+    if asked.shape[1] != width:
+        raise refusal(f"must have {width} columns", where=where, got=f"it has {asked.shape[1]}")
+    if len(asked) != len(predicted):
+        got = f"{len(asked)} rows and {len(predicted)} probabilities"
+        raise refusal("must have as many rows as probabilities", where=where, got=got)
+
+
+def _all_rows(given: Given, error: np.ndarray) -> np.ndarray:
+    """Give the rows of weight 0 their place back, as NaN."""
+    if given.kept is None:
+        return error
+    full = np.full((len(error), given.rows), np.nan)
+    full[:, given.kept] = error
+    return full
+
+
+def maximum_local_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    features: Any,
+    *,
+    sample_weight: Any = None,
+    **options: Unpack[Options],
+) -> float | np.ndarray:
+    """Largest local calibration error over the rows, or over the queries (MLCE).
+
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
+    It falls from the worst single row (bandwidth near 0) to the maximum calibration error of the bins (infinity).
+
+    Returns
+    -------
+    float, or (len(bandwidth),) for several bandwidths
+
+    Examples
+    --------
+    >>> from miscal.metrics import maximum_local_calibration_error
+    >>> outcomes, scores, ages = [1, 1, 0, 0], [0.8, 0.8, 0.8, 0.8], [[20.0], [21.0], [60.0], [61.0]]
+    >>> maximum_local_calibration_error(outcomes, scores, ages, bandwidth=[1e-3, 1e3]).round(3)
+    array([0.8 , 0.31])
+    """
+    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    return _plain(np.fmax.reduce(error, axis=-1, initial=np.nan))
+
+
+def average_local_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    features: Any,
+    *,
+    sample_weight: Any = None,
+    **options: Unpack[Options],
+) -> float | np.ndarray:
+    """Mean local calibration error over the rows, weighted by `sample_weight`, or over the queries.
+
+    Parameters are those of `local_calibration_error` but `signed`. Rows without a neighbour do not count; NaN if no
+    row has one.
+
+    Returns
+    -------
+    float, or (len(bandwidth),) for several bandwidths
+
+    Examples
+    --------
+    >>> from miscal.metrics import average_local_calibration_error
+    >>> outcomes, scores, ages = [1, 1, 0, 0], [0.8, 0.8, 0.8, 0.8], [[20.0], [21.0], [60.0], [61.0]]
+    >>> round(average_local_calibration_error(outcomes, scores, ages, bandwidth=2.0), 3)
+    0.5
+    """
+    error = local_calibration_error(y_true, y_prob, features, sample_weight=sample_weight, **options)
+    weighted = sample_weight is not None and options.get("queries") is None
+    weight = np.asarray(sample_weight, dtype=np.float64) if weighted else np.ones(error.shape[-1])
+    weights = np.where(np.isnan(error), 0.0, weight / weight.max())
+    with np.errstate(invalid="ignore"):
+        return _plain((weights * np.nan_to_num(error)).sum(axis=-1) / weights.sum(axis=-1))
+
+
+def _plain(values: np.ndarray) -> float | np.ndarray:
+    return values if np.ndim(values) else float(values)

@@ -1,0 +1,317 @@
+"""Where neighbourhoods are: the features that make rows near, and the worst neighbourhoods in words.
+
+The worst are listed one after another, none sharing rows with another, each described by the columns in which its rows
+differ most from all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from miscal.data.checks import whole
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import refusal
+from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
+from miscal.inference.subpopulation import reached_p
+from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
+from miscal.pooling.encoding import Encoding, Floats, mean_and_spread
+from miscal.results import Table
+
+TABULAR = 20  # principal components where no number is asked for: the paper's for tables
+MOST_LEVELS = 50  # of a category; the rarer ones are one level together
+ENDS = (-1e90, 1e90)  # features beyond are held there: sums of their distances stay finite
+
+
+def nearness(columns: Columns, names: Sequence[str], weight: Floats | None, scale: str | None) -> list[Encoding]:
+    """What each column contributes to nearness, learned from some rows.
+
+    A missing number takes the mean; where the rows learned from miss some it is 1 away from those that are there.
+    Levels are 1 apart, and those not seen away from all.
+    """
+    options: dict[str, Any] = {"filled": True, "standard": scale == "standard", "ends": ENDS}
+    return [Encoding.learned(columns.find(name), weight, **options) for name in names]
+
+
+def features_of(encodings: Sequence[Encoding], columns: Columns, *, even: bool = True) -> Floats:
+    """Features of rows: numbers, and half-height indicators of levels.
+
+    `even`: multiplied so that the kernel's number of dimensions is that of the columns.
+    """
+    parts: list[np.ndarray] = []
+    for each in encodings:
+        values = each.read(columns)
+        if not each.nominal:
+            scaled, absent = each.scaled(values)
+            parts += [scaled, absent.astype(np.float64)] if each.missing else [scaled]
+        elif len(each.levels) <= 2:  # one column of 0 and 1; an unseen level lies between, half a level from both
+            parts.append(np.where(values < 0, 0.5, values))
+        else:
+            parts += [0.5 * (values == level) for level in range(len(each.levels))]
+    made = np.column_stack(parts)
+    factor = made.shape[1] / len(encodings) if even else 1.0
+    return made if factor == 1.0 else made * factor
+
+
+def width_of(encodings: Sequence[Encoding]) -> int:
+    """How many features the columns give."""
+    return sum(
+        (1 if len(each.levels) <= 2 else len(each.levels)) if each.nominal else 1 + each.missing for each in encodings
+    )
+
+
+def components(matrix: np.ndarray, wanted: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Centre, leading principal directions (d, wanted), and the share of variance they hold.
+
+    The sign of a direction is that of its largest loading.
+    """
+    centre = np.average(matrix, axis=0, weights=weight)
+    off = matrix - centre
+    scaled = off if weight is None else off * weight[:, None]
+    values, vectors = np.linalg.eigh(scaled.T @ off)
+    leading = vectors[:, ::-1][:, :wanted]
+    largest = np.take_along_axis(leading, np.abs(leading).argmax(axis=0)[None, :], axis=0)
+    held = np.maximum(values[::-1], 0.0)
+    share = float(held[:wanted].sum() / held.sum()) if held.sum() > 0 else 1.0
+    return centre, np.ascontiguousarray(leading * np.where(largest < 0, -1.0, 1.0)), share
+
+
+def check_reduction(reduce: Any, dimensions: Any) -> None:
+    """Refuse unknown reductions and numbers of dimensions."""
+    if reduce not in (None, "pca"):
+        hint = "to use another map, give its coordinates as numbers"
+        raise refusal("must be None or 'pca'", where="'reduce'", got=f"it is {reduce!r}", hint=hint)
+    if dimensions is None:
+        return
+    whole("dimensions", dimensions, 1)
+    if reduce is None:
+        raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
+
+
+class FeatureMap(NamedTuple):
+    """Features (n, d), in words how they were made, and the columns they came from."""
+
+    values: np.ndarray
+    words: str
+    names: tuple[str, ...]
+
+
+def feature_map(
+    columns: Columns,
+    chosen: Any,
+    rows: int,
+    weight: np.ndarray | None,
+    *,
+    reduce: str | None,
+    dimensions: int | None,
+    scale: str | None,
+) -> FeatureMap:
+    """Features of named columns, or those given as an array, reduced where asked."""
+    check_reduction(reduce, dimensions)
+    if scale not in ("standard", None):
+        raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
+    names: list[str] = []
+    if chosen is None or isinstance(chosen, str) or _are_names(chosen):
+        names = [chosen] if isinstance(chosen, str) else list(columns if chosen is None else chosen)
+        if not names:
+            raise refusal("must name at least one column", where="'columns'", got="there are none")
+        pooled, words = _pooled({name: columns.find(name) for name in names}, scale)
+        made = features_of(nearness(pooled, names, weight, scale), pooled, even=reduce is None)
+    else:
+        made = feature_matrix(chosen, "'columns'")
+        if len(made) != rows:
+            raise refusal(f"must have one row for each of {rows}", where="'columns'", got=f"it has {len(made)}")
+        words = f"{made.shape[1]} given features"
+        if scale == "standard":
+            mean, spread = np.array([mean_and_spread(np.clip(each, *ENDS), weight) for each in made.T]).T
+            made, words = (made - mean) / spread, words + ", standardised"
+    if reduce is not None:
+        wanted = min(dimensions or TABULAR, made.shape[1])
+        centre, directions, share = components(made, wanted, None)
+        made, words = (
+            (made - centre) @ directions,
+            f"{words}; {wanted} principal components with {share:.0%} of the variance",
+        )
+    return FeatureMap(np.ascontiguousarray(made), words, tuple(names))
+
+
+def _are_names(chosen: Any) -> bool:
+    return isinstance(chosen, (list, tuple)) and all(isinstance(item, str) for item in chosen)
+
+
+def _pooled(columns: Mapping[str, Column], scale: str | None) -> tuple[Columns, str]:
+    """The columns with rare levels taken together, and what is said of them."""
+    common = {name: _commonest(each) for name, each in columns.items()}
+    rare = [name for name, each in columns.items() if common[name] is not each]
+    words = f"{len(columns)} columns ({', '.join(columns)})" if len(columns) <= 6 else f"{len(columns)} columns"
+    words += ", numbers standardised" if scale == "standard" else ", numbers as they are"
+    if rare:
+        words += f", levels of {', '.join(rare)} beyond the {MOST_LEVELS} commonest taken together"
+    return Columns(common), words
+
+
+def _commonest(each: Column) -> Column:
+    """A category whose levels beyond the commonest are one."""
+    counts = np.bincount(each.values[each.values >= 0], minlength=len(each.levels)) if each.nominal else np.empty(0)
+    if np.count_nonzero(counts) <= MOST_LEVELS:
+        return each
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+    place = np.full(len(each.levels) + 1, MOST_LEVELS)
+    place[kept], place[-1] = np.arange(MOST_LEVELS), -1
+    return replace(each, values=place[each.values], levels=(*(each.levels[code] for code in kept), "the others"))
+
+
+LISTED = 10
+REAL = 0.05
+LOOKED_AT = 1000  # candidates, from the worst, before the list is taken to be complete
+CORE = 0.5  # share of the kernel's mass that a neighbourhood's core holds
+NAMED = 3  # columns named at most
+LEAST = 0.15  # of all rows, by which a column must set a neighbourhood apart to be named
+INNER = (0.1, 0.9)  # the part of a neighbourhood's values that is given as its range
+LIKE_THE_REST = "much like the rows as a whole"
+COLUMNS = (
+    "label", "score_low", "score_high", "rows", "effective_rows", "predicted", "observed", "gap", "gap_beyond_score",
+    "events_off", "gap_low", "gap_high", "standard_error", "deviations", "p_adjusted", "centre", "specific",
+)  # fmt: skip
+
+
+def worst_table(
+    problem: Neighbourhoods,
+    near: Nearness,
+    edges: np.ndarray,
+    local: LocalGaps,
+    centres: np.ndarray,
+    noise: MaximumNoise,
+    columns: Mapping[str, Column],
+    beyond: np.ndarray,
+) -> Table:
+    """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
+    z, critical = local.z[centres], noise.tested.quantile
+    adjusted, error, weight = reached_p(noise.maxima, np.abs(z)), local.error[centres], problem.weight()
+    found: list[dict[str, Any]] = []
+    taken = np.zeros(problem.pair.rows, bool)
+    for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
+        centre = int(centres[place])
+        cell = int(problem.cells[centre])
+        inside = np.flatnonzero(problem.cells == cell)
+        weights = near.weights(centres[place : place + 1], inside)[0]
+        core = _core(weights, weight[inside])
+        if taken[inside[core]].any():
+            continue
+        taken[inside[core]] = True
+        row = _row(problem, inside, weights, core, beyond)
+        left = abs(row.pop("deviations_beyond")) >= critical
+        row |= {
+            "label": described(columns, inside, weights * weight[inside], weight),
+            "score_low": float(edges[cell]),
+            "score_high": float(edges[cell + 1]),
+            "gap_low": row["gap"] - critical * error[place],
+            "gap_high": row["gap"] + critical * error[place],
+            "standard_error": error[place],
+            "deviations": float(z[place]),
+            "p_adjusted": float(adjusted[place]),
+            "centre": centre,
+            "specific": bool(left and adjusted[place] <= REAL),
+        }
+        found.append(row)
+        if len(found) == LISTED:
+            break
+    return Table({name: [each[name] for each in found] for name in COLUMNS})
+
+
+def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Which rows are nearest and together hold half of the kernel's mass; rows as near as the last are in."""
+    order = np.argsort(-weights, kind="stable")
+    held = np.cumsum((weights * weight)[order])
+    last = order[min(int(np.searchsorted(held, CORE * held[-1])), order.size - 1)]
+    return np.asarray(weights >= weights[last] * (1.0 - 1e-12))
+
+
+def _row(
+    problem: Neighbourhoods, inside: np.ndarray, weights: np.ndarray, near: np.ndarray, beyond: np.ndarray
+) -> dict[str, Any]:
+    pair, weight = problem.pair, problem.weight()[inside]
+    share = weights * weight
+    mass = share.sum()
+    predicted, observed = pair.predicted[inside], pair.observed[inside]
+    put_right = beyond[inside]
+    first = np.ones(inside.size) if pair.first is None else pair.first[inside]
+    second = np.ones(inside.size) if pair.second is None else pair.second[inside]
+    own = weights**2 * second
+    noise = put_right * (1.0 - put_right) if pair.binary else (put_right - observed) ** 2
+    variance = float((own * noise).sum())
+    left = float((weights * first * (put_right - observed)).sum())
+    return {
+        "rows": int(near.sum()) if pair.count is None else int(pair.count[inside][near].sum()),
+        "effective_rows": float((weights * first).sum() ** 2 / own.sum()),
+        "predicted": float(share @ predicted / mass),
+        "observed": float(share @ observed / mass),
+        "gap": float(share @ (predicted - observed) / mass),
+        "gap_beyond_score": float(left / (weights * first).sum()),
+        "deviations_beyond": left / np.sqrt(variance) if variance > 0 else 0.0,
+        "events_off": float((first * (predicted - observed))[near].sum()),
+    }
+
+
+def described(columns: Mapping[str, Column], inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> str:
+    """What sets the rows `inside`, weighted by `share`, apart from all rows, weighted by `weight`."""
+    found = [(_levels if each.nominal else _numbers)(each, inside, share, weight) for each in columns.values()]
+    large = sorted((each for each in found if each[0] >= LEAST), key=lambda each: -each[0])
+    return ", ".join(words for _, words in large[:NAMED]) or LIKE_THE_REST
+
+
+def _levels(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+    """By how much the share of the level that differs most does, and that in words."""
+    size = len(each.levels) + 1
+    codes = np.where(each.values < 0, size - 1, each.values)
+    there = np.bincount(codes[inside], share, size) / share.sum()
+    everywhere = np.bincount(codes, weight, size) / weight.sum()
+    place = int(np.argmax(np.round(np.abs(there - everywhere), 9)))  # of two levels that mirror each other the first
+    level = each.show(place if place < size - 1 else -1)
+    amount = f"({there[place]:.0%} against {everywhere[place]:.0%})"
+    if there[place] >= 0.995:
+        words = f"{each.name} {level}"
+    else:
+        words = f"{each.name} {level} {'more' if there[place] > everywhere[place] else 'less'} often {amount}"
+    return float(abs(there[place] - everywhere[place])), words
+
+
+def _numbers(each: Column, inside: np.ndarray, share: np.ndarray, weight: np.ndarray) -> tuple[float, str]:
+    """The share of all rows that the range here leaves out beyond its own tails, and the range in words."""
+    values = each.values
+    seen = ~np.isnan(values)
+    here = values[inside]
+    known = ~np.isnan(here)
+    missing_there = float(share[~known].sum() / share.sum())
+    missing = float(weight[~seen].sum() / weight.sum())
+    if abs(missing_there - missing) >= max(LEAST, 0.5 * max(missing_there, missing)) or not known.any():
+        often = "more" if missing_there > missing else "less"
+        words = f"{each.name} missing {often} often ({missing_there:.0%} against {missing:.0%})"
+        return abs(missing_there - missing), words
+    low, high = _quantiles(here[known], share[known], INNER)
+    total = float(weight[seen].sum())
+    below = float(weight[seen & (values < low)].sum()) / total
+    above = float(weight[seen & (values > high)].sum()) / total
+    apart = below + above - (1.0 - (INNER[1] - INNER[0]))
+    word = "high" if below > 2.0 * above else ("low" if above > 2.0 * below else "middling")
+    ends = [_shown(low, each), _shown(high, each)]
+    spread = " to ".join(ends if ends[0] != ends[1] else ends[:1])
+    return apart, f"{word} {each.name} ({spread})"
+
+
+def _quantiles(values: np.ndarray, weight: np.ndarray, levels: Sequence[float]) -> tuple[float, ...]:
+    """Weighted quantiles: the smallest value at which the weight reaches each level."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    places = np.searchsorted(reached, np.asarray(levels) * reached[-1], side="left")
+    return tuple(float(values[order[min(place, values.size - 1)]]) for place in places)
+
+
+def _shown(value: float, each: Column) -> str:
+    """One value for people."""
+    if each.kind == "date":
+        return str(np.datetime64(int(value), "D"))
+    return f"{value:.0f}" if each.integer or abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,236 @@
+"""Calibration by score with its noise: the reliability diagram's numbers, Kuiper's walk, slope and losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from miscal.carriers.walk import Walk
+from miscal.data.checks import check_seed
+from miscal.data.predictions import Predictions
+from miscal.data.responses import Units
+from miscal.inference.aggregates import NullSummary
+from miscal.inference.omnibus import Omnibus
+from miscal.inference.smooth import smooth_noise
+from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics.arrays import Norm, also_of_tables
+from miscal.metrics.binned import Bins, score_bins, span_of
+from miscal.metrics.losses import (
+    Estimate,
+    area_under_curve,
+    decomposed,
+    has_log_odds,
+    isotonic_rates,
+    pooled_scores,
+    ratio_of,
+    slope_intercept,
+)
+from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
+from miscal.metrics.smooth import smooth_error
+from miscal.metrics.tested import score_grid, score_tested
+from miscal.pairs import Pair, pair
+from miscal.results import Result
+
+CROWDED = 0.05  # when half the scores lie below this, a logit axis shows more
+HISTOGRAM = 40
+POINTS = 400  # of a curve, at most, beside its extremes
+
+
+@also_of_tables
+def by_score(
+    p: Predictions,
+    *,
+    bins: Bins = 15,
+    strategy: str = "quantile",
+    norm: Norm = "l1",
+    target: str | int = "auto",
+    null: str = "bernoulli",
+    random_state: int = 0,
+) -> Result:
+    """Calibration by score: the expected calibration error with its noise floor, interval, p-value and bins.
+
+    The p-value is that of three tests together, the error, Kuiper's walk, and slope and intercept (`result.tests` has
+    each by itself), on draws of the outcomes from the predictions (or by cluster, or sign flips, where clusters or
+    weights call for them); `extra` holds Kuiper's error with its own p-value, SmoothECE, slope, losses and the
+    cumulative differences.
+
+    Parameters
+    ----------
+    p : Predictions; or a frame or a path, with outcome=, probability= and the rest of what `miscal.read` takes
+    bins, strategy, norm, target : as in `expected_calibration_error`; equal support by default
+    null : "bernoulli" or "residual"
+    random_state : seed of the simulation
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> score = rng.beta(2, 3, 5000)
+    >>> result = miscal.by_score(miscal.Predictions(rng.random(5000) < score, score))
+    >>> result.p_value > 0.05
+    True
+    """
+    check_seed(random_state)
+    compared = pair(p, target)
+    pooling = score_bins(compared, bins, strategy)
+    found = pooled(compared, pooling, norm=norm, null=null, random_state=random_state)
+    plain = bins if isinstance(bins, int) else list(np.asarray(bins, dtype=float))
+    settings = found.settings(plain, strategy, norm, compared.target, random_state)
+    walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
+    grid = score_grid(compared, pooling.cells.edges)
+    tested = score_tested(found, grid, norm, walked[1].p_value, compared)
+    return score_result(found, compared, walked, tested, settings)
+
+
+def score_result(
+    found: Pooled, compared: Pair, walked: tuple[Walk, NullSummary], tested: Omnibus, settings: Mapping[str, Any]
+) -> Result:
+    """The record of the bins, and of the other numbers by score.
+
+    compared : the rows, or as many aggregated ones as tell their scores apart
+    walked : the walk along the score, and how its range compares with noise
+    """
+    extra = {"tally": found.tally, **_extras(compared, found.noise, walked, int(settings["random_state"]))}
+    used = {"bins_used": found.sums.rows.size, "draws": found.summary.draws}
+    return found.result("Calibration by score", "score", {**settings, **used}, extra, tested=tested)
+
+
+def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], random_state: int) -> dict[str, Any]:
+    """The other numbers by score, and what the figures draw."""
+    walked, kuiper = along
+    units = noise.units
+    scores, weight, events = pooled_scores(compared)
+    second = weight
+    if compared.second is not None and compared.weight is not None:
+        second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
+    variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
+    made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
+    ratio = _numbers(ratio_of(compared)) if units.low == 0.0 else {}
+    curve = cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise))
+    return made | {
+        "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
+        "observed": units.back(float(events.sum() / weight.sum())),
+        "kuiper": walked.range * units.scale,
+        "kuiper_noise": {
+            "noise_floor": kuiper.noise_floor * units.scale,
+            "p_value": kuiper.p_value,
+            "interval": [end * units.scale for end in kuiper.interval],
+            "method": kuiper.method,
+            "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
+            "from": units.back(walked.highest_at),
+            "to": units.back(walked.lowest_at),
+        },
+        "ratio": made.get("ratio", ratio),
+        "axis": "logit" if noise.binary and np.mean(compared.predicted < CROWDED) > 0.5 else "linear",
+        "histogram": _histogram(compared),
+        "cumulative": in_units(curve, units),
+    }
+
+
+def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
+    """Running totals and the scores they are at, in units."""
+    if units.plain:
+        return curve
+    made = curve | {name: (np.array(curve[name]) * units.scale).tolist() for name in ("y", "band")}
+    return made | {"score": units.back(np.array(curve["score"])).tolist()}
+
+
+def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int) -> dict[str, Any]:
+    """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
+    fit = slope_intercept(compared)
+    smooth = smooth_error(compared)
+    scores, weight, events = pooled
+    rates = isotonic_rates(weight, events)
+    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
+    return {
+        "smooth": smooth,
+        "smooth_noise": noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
+        "slope": _numbers(fit.slope),
+        "intercept": _numbers(fit.intercept),
+        "in_the_large": _numbers(fit.in_the_large),
+        "ratio": _numbers(fit.ratio),
+        "brier": vars(brier),
+        "log_loss": vars(log),
+        "certain": _certain(compared),
+        "auc": area_under_curve(weight, events),
+    }
+
+
+def noise_of(found: NullSummary) -> dict[str, Any]:
+    """What is known of a number's noise, as plain values."""
+    return {
+        "noise_floor": found.noise_floor,
+        "p_value": found.p_value,
+        "interval": list(found.interval),
+        "method": found.method,
+        "least": 1.0 / (1.0 + found.draws) if found.draws else math.nan,
+    }
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
+def _certain(compared: Pair) -> dict[str, int]:
+    """How many rows were said to be 0 and 1, how many of them went the other way, and how many no slope is fitted to.
+
+    Of aggregated rows the trials are counted.
+    """
+    times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
+    zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
+    made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
+    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~has_log_odds(compared)}
+    return {name: int(times[rows].sum()) for name, rows in made.items()}
+
+
+def _histogram(compared: Pair) -> dict[str, list[float]]:
+    edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
+    rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
+    return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
+
+
+def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:
+    """Standard deviation of the walk's end: by the model, or as wide as the sign flips (of clusters) found it."""
+    found = kuiper.noise_floor / RANGE_MEAN
+    return found if noise.null == "residual" and np.isfinite(found) else model
+
+
+def cumulative_curve(
+    score: np.ndarray,
+    weight: np.ndarray,
+    events: np.ndarray,
+    variance: np.ndarray,
+    deviation: float | None = None,
+    points: int = POINTS,
+) -> dict[str, Any]:
+    """Running total of predicted minus observed, with the 95% band of its noise, at some ends of ties.
+
+    score, weight, events, variance : of rows, or of rows taken together, in the order of the score
+    deviation : of the end of the walk, where it is not as wide as the variances say
+
+    x is the share of the weight so far, y the running total over the total weight, score the score there, band the
+    half-width of a pointwise band. The extremes are among the points.
+    """
+    if score.size == 0:
+        return {"x": [0.0], "y": [0.0], "score": [0.0], "band": [0.0]}
+    running = np.cumsum(weight * score - events)
+    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
+    some = np.linspace(0, ends.size - 1, min(points, ends.size)).astype(int)
+    extremes = [int(np.argmax(running[ends])), int(np.argmin(running[ends]))]
+    some = ends[np.unique(np.concatenate([some, extremes]))]
+    share, spread = np.cumsum(weight), np.sqrt(np.cumsum(variance))
+    total = float(share[-1])
+    end = float(spread[-1]) / total if deviation is None else deviation
+    return {
+        "x": [0.0, *(share[some] / total).tolist()],
+        "y": [0.0, *(running[some] / total).tolist()],
+        "score": [float(score[0]), *score[some].tolist()],
+        "band": [0.0, *(1.96 * end * spread[some] / max(float(spread[-1]), 1e-300)).tolist()],
+    }

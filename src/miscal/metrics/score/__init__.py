@@ -1,1 +1,0 @@
-"""Calibration by score."""

@@ -1,0 +1,387 @@
+"""Search subpopulations, say which is worst, and whether it is worse than noise (paper 004)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from miscal.data.checks import check_seed, one_of, whole
+from miscal.data.errors import refusal, warn
+from miscal.data.predictions import Predictions
+from miscal.data.responses import Units
+from miscal.engines.subpopulations import Ordered, Search, information, ordered
+from miscal.inference.aggregates import NullSummary
+from miscal.inference.subpopulation import (
+    MaximumNoise,
+    deviations,
+    kuiper_errors,
+    maximum_noise,
+    no_quieter,
+    scaled_errors,
+)  # fmt: skip
+from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics.arrays import also_of_tables
+from miscal.metrics.binned import MEANS
+from miscal.metrics.pooled import choose_null
+from miscal.metrics.score import POINTS, cumulative_curve, in_units
+from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
+from miscal.pairs import pair
+from miscal.results import Result, Table, p_text
+
+POWER = 0.84  # a gap this many deviations beyond the critical one is found 4 times in 5
+NAMED = 10  # worst subpopulations described in full
+DRAWN = 4  # and drawn
+UNEVEN = 3.0  # a heaviest weight of this many means is what makes subpopulations too small
+PREVALENCE = "no p-value, because low-prevalence weights depend on the outcomes"
+REAL = 0.05
+
+
+class SubpopulationResult(Result):
+    """A result whose sentence names the worst subpopulation."""
+
+    def sentence(self) -> str:
+        """The result in a few sentences."""
+        worst, tested = self.extra["worst"][0], int(self.settings["tested"])
+        parts = [self._opening(worst, tested), self._belief(worst, tested), self._size(), self._missed(worst)]
+        return " ".join(part for part in parts if part)
+
+    def _opening(self, worst: dict[str, Any], tested: int) -> str:
+        said = "{:.4g}".format if self.settings["target"] in MEANS else percent
+        means = f"{said(worst['predicted'])} predicted, {said(worst['observed'])} happened"
+        where = f"{worst['label']} ({worst['rows']:,} rows; {means})"
+        if tested == 1:
+            small = int(self.settings.get("too_small", 0))
+            why = f", {small:,} others hold too little information" if small else ""
+            return f"Only the full population could be judged{why}: {excess(worst)} ({means})."
+        if not math.isnan(self.p_value) and self.p_value > REAL:
+            return f"No subpopulation is beyond noise. The worst of {tested:,} is {where}: {excess(worst)}."
+        return f"The worst of {tested:,} subpopulations is {where}: {excess(worst)}."
+
+    def _missed(self, worst: dict[str, Any]) -> str:
+        """What a search that found nothing could have found."""
+        least = worst["detectable"]
+        if math.isnan(self.p_value) or self.p_value <= REAL or math.isnan(least):
+            return ""
+        return f"In a subpopulation like the worst a Kuiper error of {least:.3g} would be found 4 times in 5."
+
+    def _belief(self, worst: dict[str, Any], tested: int) -> str:
+        noun = "range" if self.settings["statistic"] == "range" else "mean"
+        text = f"Its {noun} is {worst['deviations']:.1f} standard deviations"
+        if math.isnan(self.extra["null_mean"]):
+            return text + f"; {self.extra['no_p_value']}." if self.extra.get("no_p_value") else text + "."
+        what = f"the largest of all {tested:,}" if tested > 1 else "it"
+        compared = (
+            f", where {what} would be {self.extra['null_mean']:.1f} on average for calibrated predictions and pass "
+            f"{self.extra['null_critical']:.1f} once in 20 times"
+        )
+        verdict = ": beyond noise" if self.p_value <= REAL else ": within noise"
+        return f"{text}{compared}{verdict} (p {p_text(self.p_value, self.settings.get('draws'))})."
+
+    def _size(self) -> str:
+        text = f"Multi-calibration error {self.value:.4g}"
+        if not math.isnan(self.noise_floor):
+            text += f", where calibrated predictions would show {self.noise_floor:.4g} on average"
+        return text + "."
+
+
+def percent(share: float) -> str:
+    """A mean of probabilities in percent, three digits.
+
+    >>> percent(0.3506), percent(0.000123), percent(3.0)
+    ('35.1%', '0.0123%', '3')
+    """
+    return f"{100.0 * share:.3g}%" if 0.0 <= share <= 1.0 else f"{share:.3g}"
+
+
+def excess(worst: dict[str, Any]) -> str:
+    """How far off, in which scores."""
+    off = worst["interval_off"]
+    if not off:
+        return "as many predicted as happened"
+    amount = f"{abs(off):,.0f}" if abs(off) >= 10 else f"{abs(off):.2g}"
+    weighted = " (weighted)" if worst["weighted"] else ""
+    direction = "more predicted than happened" if off > 0 else "fewer predicted than happened"
+    place = f"with scores from {worst['score_low']:.3g} to {worst['score_high']:.3g}"
+    return f"{amount} {direction}{weighted} among its rows {place}"
+
+
+@also_of_tables
+def by_subpopulation(
+    p: Predictions,
+    columns: str | Sequence[str] | None = None,
+    *,
+    subpopulations: Any = 1000,
+    simulations: int = 999,
+    min_size: int = 10,
+    min_information: float = 5.0,
+    nominal: Any = None,
+    statistic: str = "range",
+    emphasis: str | None = None,
+    rho: float = 0.01,
+    regularise: str = "max",
+    target: str | int = "auto",
+    null: str = "bernoulli",
+    random_state: Any = 0,
+) -> SubpopulationResult:
+    """Multi-calibration: the worst of many subpopulations, with a p-value that survives having searched them all.
+
+    The value is M of `multicalibration_error`. The p-value comes from repeating the whole search on simulated outcomes,
+    p = (1 + #{M* >= M}) / (1 + simulations), stopped early once 20 simulations reached M; where rows times simulations
+    exceed 2e8, from Bonferroni's inequality over the Brownian range. Clusters and weights that depend on the outcome
+    call for sign flips in place of drawn outcomes, as everywhere.
+
+    Parameters
+    ----------
+    columns : names
+        What subpopulations are made from; None: all columns.
+    subpopulations
+        As in `multicalibration_error`.
+    simulations : int
+        0: no p-value.
+    min_size, nominal, statistic, emphasis, rho, regularise
+        As in `multicalibration_error`. ``emphasis="low_prevalence"`` never has a p-value.
+    min_information : float
+        Subpopulations with Σw²p(1-p) below this times their largest squared weight are listed as too small
+        (``extra["too_small"]``): among thousands of them one is always far off, and nothing else could be seen.
+
+    Returns
+    -------
+    Result
+        Its table has a row a subpopulation, worst first: label, rows, weight, predicted, observed, gap, kuiper (D),
+        deviation (σ), deviations (D/σ), scaled (M_k), expected (1.6 σ), the scores between which the range is attained
+        and how many more were predicted than happened there (interval_off), detectable, p_adjusted.
+
+    Examples
+    --------
+    >>> import numpy as np, miscal
+    >>> rng = np.random.default_rng(0)
+    >>> age, state = rng.integers(20, 80, 5000), rng.choice(["CA", "NV", "TX"], 5000)
+    >>> truth = 0.3 + 0.3 * ((age < 50) & (state == "CA"))
+    >>> p = miscal.Predictions(rng.random(5000) < truth, np.full(5000, 0.3), columns={"age": age, "state": state})
+    >>> result = miscal.by_subpopulation(p, subpopulations=100, simulations=199)
+    >>> result.table["label"][0], result.p_value
+    ('age < 50 and state = CA', 0.005)
+    """
+    check_seed(random_state)
+    draws, least = whole("simulations", simulations, 0), whole("min_size", min_size, 1)
+    one_of("statistic", statistic, ("range", "mean"))
+    names = [columns] if isinstance(columns, str) else list(p.columns if columns is None else columns)
+    for name in names:
+        p.columns.find(name)
+    settings = {
+        "columns": names, "subpopulations": _asked_words(subpopulations), "simulations": draws, "min_size": least,
+        "min_information": min_information, "statistic": statistic, "emphasis": emphasis,
+        "random_state": random_state if isinstance(random_state, int) else None,
+    }  # fmt: skip
+    compared = emphasised(pair(p, target), emphasis, rho, regularise)
+    if not compared.binary and emphasis is not None:
+        raise refusal("is for binary responses", where="'emphasis'", got=f"the response is {p.response!r}")
+    least, min_information = judged_from(least, min_information, binary=compared.binary)
+    rows = ordered(compared)
+    asked = Asked(p.columns, names, Kept(p.rows), nominal, least, float(min_information), random_state, naming=True)
+    noise_kind = choose_null(compared, null)
+    found = asked.search(rows, subpopulations)
+    stretch = None
+    if noise_kind.spread is not None:
+        stats, stretch = no_quieter(rows, found, noise_kind.spread)
+        found = replace(found, stats=stats)
+    values = scaled_errors(found.stats, statistic)
+    if np.isinf(values).any():
+        warn("a subpopulation's predictions are all 0 or 1, and an outcome contradicts them: its error is infinite")
+    if emphasis == "low_prevalence" or draws == 0:
+        noise = _silent(values, PREVALENCE if emphasis == "low_prevalence" else "no simulations were asked for")
+    else:
+        options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
+                                   "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
+        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
+    settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
+    reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
+    made = _result(rows, found, values, noise, settings, reason + noise.method)
+    return made if compared.binary else _in_units(made, p.units, weighted=p.weight is not None)
+
+
+def _in_units(made: SubpopulationResult, units: Units, *, weighted: bool) -> SubpopulationResult:
+    """The result of means that are no probabilities, in their units; exposure alone is no weight."""
+    table = Table(_cells(dict(made.table), units))
+    worst = [{**one, **_plain_cells(one, units), "weighted": weighted} for one in made.extra["worst"]]
+    scaled = {name: made.extra[name] * units.scale for name in ("deviation", "expectation", "detectable")}
+    curves = [{**one, **in_units(one, units)} for one in made.extra["cumulative"]]
+    small = Table(units.of_cells(dict(made.extra["too_small"])))
+    extra = {**made.extra, **scaled, "worst": worst, "cumulative": curves, "too_small": small}
+    extra["full"] = {**made.extra["full"], **_plain_cells(made.extra["full"], units)}
+    low, high = (end * units.scale for end in made.interval)
+    value, floor = made.value * units.scale, made.noise_floor * units.scale
+    return replace(made, value=value, noise_floor=floor, interval=(low, high), table=table, extra=extra)
+
+
+def _cells(columns: dict[str, Any], units: Units) -> dict[str, Any]:
+    """The columns of the table, the scores between which a walk moves among them."""
+    scores = {name: units.back(np.asarray(columns[name])) for name in ("score_low", "score_high")}
+    return units.of_cells(columns) | scores
+
+
+def _plain_cells(one: dict[str, Any], units: Units) -> dict[str, Any]:
+    known = {name: value for name, value in one.items() if isinstance(value, float)}
+    return {name: float(value) for name, value in _cells(known, units).items()}
+
+
+def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
+    """Fewest rows and least information of a subpopulation that is judged.
+
+    Information is that of events: of other outcomes as many rows are asked for as have it at a rate of one half.
+    """
+    return (least, float(information)) if binary else (max(least, math.ceil(4.0 * information)), 0.0)
+
+
+def _asked_words(subpopulations: Any) -> Any:
+    if isinstance(subpopulations, (int, np.integer)):
+        return int(subpopulations)
+    named = type(subpopulations).__module__.startswith("miscal.")
+    return repr(subpopulations) if named else f"{len(subpopulations)} given"
+
+
+def _silent(values: np.ndarray, reason: str) -> MaximumNoise:
+    summary, unknown = NullSummary.unknown(float(values.max()), reason), np.full(values.size, math.nan)
+    return MaximumNoise(summary, unknown, f"{reason[0].upper()}{reason[1:]}.")
+
+
+def _result(
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    noise: MaximumNoise,
+    settings: dict[str, Any],
+    method: str,
+) -> SubpopulationResult:
+    order = np.argsort(-values, kind="stable")
+    unit = float(deviations(found.stats)[0])
+    critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
+    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
+    worst = [_described(table, k, found.define(int(order[k])).words(), rows) for k in range(min(NAMED, order.size))]
+    tested = int(values.size)
+    return SubpopulationResult(
+        name=f"Multi-calibration error over {tested:,} subpopulations",
+        kind="subpopulation",
+        value=float(values.max()),
+        noise_floor=noise.summary.noise_floor,
+        p_value=noise.summary.p_value,
+        interval=noise.summary.interval if np.isfinite(values).all() else (math.nan, math.nan),
+        method=method + _too_small_words(rows, found),
+        table=table,
+        settings={**settings, "tested": tested, "too_small": len(found.too_small)},
+        extra={
+            "worst": worst,
+            "full": _described(table, int(np.flatnonzero(order == 0)[0]), "full population", rows),
+            "deviation": unit,
+            "expectation": RANGE_MEAN * unit,
+            "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
+            "null_mean": average,
+            "null_critical": critical,
+            "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
+            "detectable": (critical + POWER) * unit,
+            "too_small": _small_table(found),
+            "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
+        },
+    )
+
+
+def _table(
+    rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, order: np.ndarray, statistic: str
+) -> Table:
+    stats = found.stats[order]
+    errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
+    unit = float(deviations(found.stats)[0]) or math.nan
+    critical = noise.summary.quantile / unit
+    low, high, off = _interval(rows, stats)
+    return Table(
+        {
+            "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
+            **_means(stats),
+            "kuiper": errors,
+            "deviation": deviation,
+            "deviations": values[order] / unit,
+            "scaled": values[order],
+            "expected": RANGE_MEAN * deviation,
+            "score_low": low,
+            "score_high": high,
+            "interval_off": off,
+            "detectable": (critical + POWER) * deviation,
+            "information": information(stats),
+            "p_adjusted": noise.adjusted[order],
+        }
+    )
+
+
+def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
+    from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT
+
+    high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
+    scores = np.abs(rows.signed)
+    first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
+    off = np.where(high_at < low_at, 1.0, -1.0) * (stats[:, HIGH] - stats[:, LOW])
+    return scores[np.maximum(first, 0)], scores[np.maximum(last, 0)], off
+
+
+def _described(table: Table, row: int, words: str, rows: Ordered) -> dict[str, Any]:
+    made: dict[str, Any] = {name: column[row] for name, column in table.items()}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in made.items()}
+    return plain | {"definition": words, "weighted": bool(rows.weight.size)}
+
+
+def _too_small_words(rows: Ordered, found: Search) -> str:
+    count = len(found.too_small)
+    if not count:
+        return ""
+    words = f" {count:,} more were too small to judge."
+    if rows.largest.size and float(rows.largest.max()) > UNEVEN * float(rows.largest.mean()):
+        words += (
+            " Weights are uneven, and the heaviest row sets the floor: a lower min_information judges more of them."
+        )
+    return words
+
+
+def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
+    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
+
+    weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
+    return {
+        "rows": stats[:, ROWS].astype(np.int64),
+        "weight": stats[:, WEIGHT],
+        "predicted": stats[:, PREDICTED] / weight,
+        "observed": (stats[:, PREDICTED] + stats[:, TOTAL]) / weight,
+        "gap": -stats[:, TOTAL] / weight,
+        "events_off": -stats[:, TOTAL],
+    }
+
+
+def _small_table(found: Search) -> Table:
+    stats, means = found.too_small, _means(found.too_small)
+    labels = np.array([found.define_small(k).name for k in range(len(stats))], dtype=object)
+    shown = {name: means[name] for name in ("rows", "predicted", "observed")}
+    return Table({"label": labels, **shown, "information": information(stats)})
+
+
+def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
+    """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
+    wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
+    lists = found.lists(wanted)
+    return [
+        {"label": found.define(int(k)).name, **subpopulation_curve(rows, lists.list(place))}
+        for place, k in enumerate(wanted)
+    ]
+
+
+def subpopulation_curve(rows: Ordered, members: np.ndarray, points: int = POINTS) -> dict[str, Any]:
+    """The `cumulative_curve` of a subpopulation."""
+    signed = rows.signed[members]
+    score = np.abs(signed)
+    weight, second = (values[members] if values.size else np.ones(score.size) for values in (rows.weight, rows.second))
+    if rows.observed.size:  # the noise of outcomes that are no events is what they show
+        happened = rows.observed[members]
+        return cumulative_curve(score, weight, weight * happened, second * (happened - score) ** 2, points=points)
+    return cumulative_curve(score, weight, weight * ~np.signbit(signed), second * score * (1.0 - score), points=points)

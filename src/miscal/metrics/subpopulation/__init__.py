@@ -1,1 +1,0 @@
-"""Calibration of subpopulations (paper 004)."""

@@ -1,0 +1,289 @@
+"""Figures along the rows and along time: running totals, in which Kuiper's range can be seen, maps, and periods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from miscal.page import marks, words
+from miscal.page.entries import REACH, Cells, Entry, Grid, Walk
+from miscal.page.gap_figures import way
+from miscal.page.json import Floats, floats
+from miscal.page.marks import At, Figure, Scale, known, nice, placed, rate_ends
+from miscal.page.markup import Safe, ellipsis
+from miscal.page.words import CHANGED, period_words
+
+_LEFT, _RIGHT, _SIDE, _TOP, _BOTTOM = 54.0, 404.0, 466.0, 24.0, 364.0
+_SIZE = (480.0, 406.0)
+_TITLE = "Running total of predicted minus happened"
+_STEPS = (2.0, 3.0, 4.0)  # standard errors from which a cell is shaded more
+_PERIODS_SIZE, _END, _CEILING, _FLOOR = (480.0, 274.0), 470.0, 30.0, 232.0
+_DOTS, _LINES = "Predicted (line) and happened (dots)", "Predicted (thick line) and happened (thin line)"
+_MOST_SIGNS = 6
+MANY = 60  # periods from which on lines are drawn in place of dots
+FEW = 0.02  # of the rows of the largest period: too few to be drawn among so many
+_SIGNS = {"worse": "worse", "better": "better", "moved": "turned"}
+
+
+class _Unit(NamedTuple):
+    """What heights are counted in."""
+
+    label: str
+    of: str
+    ticks: marks.Writer
+    write: Callable[[object], str]
+
+
+_SHARE = _Unit("Predicted minus happened, so far (share of the rows)", "all rows", marks.rates, words.percent)
+_MEAN = _Unit("Predicted minus happened, so far (mean over all rows)", "a mean", marks.rates, words.percent)
+_DEVIATIONS = _Unit(
+    "Predicted minus happened, so far (deviations of noise)", "noise's standard deviation", marks.numbers, words.number
+)
+
+
+def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> Figure:
+    """Draw the running total of predicted minus happened over rows ordered by score; its range is Kuiper's.
+
+    A rising stretch is over-predicted, a falling one under-predicted.
+
+    reach : draw in standard deviations of noise, from one to the other, so that several figures can be compared
+    """
+    if walk is None:
+        return marks.drawn("cumulative", _TITLE, "There is no running total in this audit.", _SIZE, [])
+    columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
+    columns |= {"noise_low": walk.low, "noise_high": walk.high}
+    table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
+    unit = _MEAN if words.means() else _SHARE
+    if reach is not None and walk.deviation > 0:
+        unit, walk = _DEVIATIONS, _scaled(walk)
+    else:
+        shaded = known(walk.low, walk.high, walk.top, walk.bottom)
+        reach = float(shaded.min()), float(shaded.max())
+    x, y = Scale(0.0, 1.0, _LEFT, _RIGHT), Scale(*nice(*reach), _BOTTOM, _TOP)
+    drawn = [
+        marks.left(y, _LEFT, _RIGHT, unit.ticks),
+        marks.text(_LEFT, 12, unit.label, "label"),
+        marks.band(x(walk.share), y(walk.low), y(walk.high)),
+        marks.segment(x.start, y.at(0.0), x.end, y.at(0.0), "zero"),
+        marks.line(x(walk.share), y(walk.total), "walk"),
+        *_bracket(walk, x, y, unit),
+        *_stops(walk, x, y, unit),
+        marks.bottom(x, _BOTTOM, "Rows ordered from the lowest score to the highest", marks.shares),
+    ]
+    description = (
+        f"The running total moves between {unit.write(walk.bottom)} and {unit.write(walk.top)} of {unit.of} and "
+        f"ends at {unit.write(walk.total[-1])}. Its range, {unit.write(walk.size)}, is the Kuiper range."
+    )
+    return marks.drawn("cumulative", _TITLE, description, _SIZE, drawn, table)
+
+
+def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float] | None:
+    """The lowest and highest point of several running totals in standard deviations of their noise."""
+    ends = [end / walk.deviation for walk in walks if walk.deviation > 0 for end in (walk.bottom, walk.top)]
+    return (round(min(*ends, -REACH), 9), round(max(*ends, REACH), 9)) if ends else None
+
+
+def _scaled(walk: Walk) -> Walk:
+    """The same in standard deviations of noise."""
+    return replace(walk, **{key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")})
+
+
+def _bracket(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
+    """The bracket at the right that shows the range, with dotted lines from the two extremes."""
+    side = x.end + 10
+    peak = float(walk.share[int(walk.total.argmax())]) if walk.top > 0 else 0.0
+    trough = float(walk.share[int(walk.total.argmin())]) if walk.bottom < 0 else 0.0
+    top, bottom = y.at(walk.top), y.at(walk.bottom)
+    return [
+        marks.segment(x.at(peak), top, side, top, "dotted"),
+        marks.segment(x.at(trough), bottom, side, bottom, "dotted"),
+        marks.segment(side, top, side, bottom, "bracket"),
+        marks.segment(side - 4, top, side + 4, top, "bracket"),
+        marks.segment(side - 4, bottom, side + 4, bottom, "bracket"),
+        marks.text(side + 8, (top + bottom) / 2 - 4, "range", "tick"),
+        marks.text(side + 8, (top + bottom) / 2 + 10, unit.write(walk.size), "tick strong"),
+    ]
+
+
+def _stops(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
+    """Invisible points along the line, so that hovering reads the running total."""
+    drawn = []
+    for i in np.unique(np.linspace(0, len(walk.share) - 1, 40).astype(np.intp)):
+        share, score, total = walk.share[i], walk.score[i], walk.total[i]
+        upto = f" (up to {words.percent(score)})" if np.isfinite(score) else ""
+        more = "more predicted than happened" if total >= 0 else "more happened than predicted"
+        of = {_SHARE: " of all rows", _DEVIATIONS: " deviations"}.get(unit, " on average")
+        said = f"Lowest {words.share(share)} of scores{upto}\n{unit.write(abs(total))}{of} {more}"
+        drawn.append(marks.point(x.at(share), y.at(total), "ghost", said, 3.5))
+    return drawn
+
+
+def neighbourhood(result: Entry) -> Figure:
+    """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
+    title, grid = "Map of the gap", result.grid
+    if grid is None:
+        return marks.drawn("neighbourhood", title, "There is no map in this audit.", _SIZE, [])
+    one, two = [*result.columns, "x", "y"][:2]
+    across, up = Scale(grid.x[0], grid.x[-1], _LEFT, _SIDE), Scale(grid.y[0], grid.y[-1], _BOTTOM, _TOP)
+    row, column = np.nonzero(grid.rows > 0)
+    drawn = [_heat(grid, i, j, across, up, (one, two)) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
+    drawn += [
+        marks.left(up, _LEFT, _LEFT, marks.numbers),
+        marks.bottom(across, _BOTTOM, one[:40], marks.numbers),
+        marks.text(_LEFT, 12, two, "label", limit=40),
+    ]
+    table = {f"{one} from": grid.x[column].tolist(), f"{two} from": grid.y[row].tolist()}
+    planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
+    table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
+    description = f"The gap around each place of {one} (across) and {two} (up)."
+    return marks.drawn("neighbourhood", title, description, _SIZE, drawn, table)
+
+
+def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str, str]) -> Safe:
+    """One cell of the map."""
+    (left, right), (low, high) = across(grid.x[j : j + 2]), up(grid.y[i : i + 2])
+    place = (
+        f"{names[0]} {grid.x[j]:.3g} to {grid.x[j + 1]:.3g}, {names[1]} {grid.y[i]:.3g} to {grid.y[i + 1]:.3g}\n"
+        f"{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
+    )
+    return marks.bar(left, high, right - left, low - high, _shade(grid.deviations[i, j]), place)
+
+
+def _shade(deviations: float) -> str:
+    if not np.isfinite(deviations):
+        return "heat none"
+    step = sum(abs(deviations) >= limit for limit in _STEPS)
+    return f"heat {'over' if deviations > 0 else 'under'}-{step}" if step else "heat within"
+
+
+def period_rates(result: Entry, level: float = 0.05) -> Figure:
+    """Draw predicted (line) and happened (dots with intervals, a line where there are many) of every period."""
+    periods, note = _drawn(result)
+    many = len(periods) > MANY
+    low, high = periods.observed_interval()
+    y = Scale(*rate_ends(periods.predicted, periods.observed, *([] if many else [low, high])), _FLOOR, _CEILING)
+    x = _across(len(periods))
+    shapes = [
+        marks.left(y, _LEFT, _END),
+        marks.text(_LEFT, 12, _LINES if many else _DOTS, "label"),
+        marks.line(x, y(periods.observed), "smooth") if many else Safe(""),
+        marks.line(x, y(periods.predicted), "predicted"),
+    ]
+    beyond = periods.beyond(level)
+    for i in () if many else range(len(periods)):
+        shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), beyond[i])
+    return _figure(result, "predicted and happened", periods, level, shapes, note=note)
+
+
+def period_gaps(result: Entry, level: float = 0.05) -> Figure:
+    """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
+    periods, note = _drawn(result)
+    many = len(periods) > MANY
+    # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
+    low, high = periods.predicted - periods.band_high, periods.predicted - periods.band_low
+    ends = known(periods.gap, *([] if many else [periods.gap_low, periods.gap_high]), low, high, 0.0)
+    y = Scale(*nice(float(ends.min()), float(ends.max())), _FLOOR, _CEILING)
+    x = _across(len(periods))
+    shapes = [
+        marks.left(y, _LEFT, _END, marks.signed),
+        marks.text(_LEFT, 12, "Predicted minus happened", "label"),
+        marks.band(x, y(low), y(high)),
+        marks.segment(_LEFT, y.at(0.0), _END, y.at(0.0), "zero"),
+        marks.line(x, y(periods.gap), "smooth"),
+    ]
+    beyond = periods.beyond(level)
+    for i in range(len(periods)):
+        reach = (math.nan, math.nan) if many else (periods.gap_low[i], periods.gap_high[i])
+        if not many or beyond[i] or i % max(1, len(periods) // MANY) == 0:
+            shapes += _dot(periods, i, x[i], y, periods.gap[i], reach, beyond[i])
+    shapes += _signs(result, periods, x, y)
+    table = {name: values for name, values in result.table.items() if name != "method"}
+    return _figure(result, "predicted minus happened", periods, level, shapes, table, note)
+
+
+def _figure(
+    result: Entry,
+    what: str,
+    periods: Cells,
+    level: float,
+    shapes: list[Safe],
+    table: dict[str, list[object]] | None = None,
+    note: str = "",
+) -> Figure:
+    title = f"{ellipsis(result.extra.get('column', ''), 80)}: {what}, by {result.every}"
+    if not len(periods):
+        return marks.drawn("periods", title, "No period has rows.", _PERIODS_SIZE, [])
+    description = f"{words.plural(len(periods), result.every)}, {int(periods.beyond(level).sum())} beyond noise."
+    shapes += _bottom(periods.label, _across(len(periods)))
+    return marks.drawn("periods", title, description, _PERIODS_SIZE, shapes, table, note)
+
+
+def _drawn(result: Entry) -> tuple[Cells, str]:
+    """The periods in time that are drawn, and a word on those that are not; rows without a date are left out.
+
+    Where there are very many, those of few rows would hide the others behind their noise.
+    """
+    dated = np.array([verdict != "no date" for verdict in result.table["verdict"]], dtype=bool)
+    chosen = np.flatnonzero(dated)
+    if len(chosen) <= MANY:
+        return result.cells.take(chosen), ""
+    rows = np.nan_to_num(result.cells.rows[chosen])
+    large = chosen[rows >= FEW * rows.max()]
+    left = len(chosen) - len(large)
+    said = f"{words.plural(left, result.every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
+    return result.cells.take(large), said if left else ""
+
+
+def _across(many: int) -> Floats:
+    return np.asarray(_LEFT + (_END - _LEFT) / max(many, 1) * (np.arange(many) + 0.5))
+
+
+def _dot(
+    periods: Cells, i: int, x: float, y: Scale, value: float, ends: tuple[float, float], beyond: bool
+) -> list[Safe]:
+    if not np.isfinite(value):
+        return []
+    class_ = way(periods.gap[i], beyond)
+    whisker = marks.segment(x, y.at(ends[0]), x, y.at(ends[1]), f"whisker {class_}")
+    said = (
+        f"{period_words(periods.label[i])}\n{words.percent(periods.predicted[i])} predicted, "
+        f"{words.percent(periods.observed[i])} happened\n{words.count(periods.rows[i])} rows, gap "
+        f"{words.points(periods.gap[i])}\n{words.p_value(periods.p_value[i], 'adjusted p')}"
+    )
+    if len(periods) > MANY and not beyond:
+        class_ = "ghost"  # there to be hovered over
+    return [whisker, marks.point(x, y.at(value), class_, said, 4.0 if len(periods) < 40 else 2.6)]
+
+
+def _signs(result: Entry, periods: Cells, x: Floats, y: Scale) -> list[Safe]:
+    """The word of every step that changed, above or below its dot, the largest changes first; none over another."""
+    sizes = np.nan_to_num(np.abs(floats(result.table["change"])))
+    became = dict(zip(result.cells.label, zip(result.table["verdict"], sizes, strict=True), strict=True))
+    steps = [(i, *became[label]) for i, label in enumerate(periods.label) if became[label][0] in CHANGED]
+    wanted: list[tuple[str, list[At]]] = []
+    for i, verdict, _ in sorted(steps, key=lambda step: -step[2])[:_MOST_SIGNS]:
+        top = y.at(float(np.nanmax([periods.gap[i], periods.gap_high[i]]))) - 7
+        bottom = y.at(float(np.nanmin([periods.gap[i], periods.gap_low[i]]))) + 15
+        wanted.append((_SIGNS[verdict], [(float(x[i]), top, "middle"), (float(x[i]), bottom, "middle")]))
+    found = zip(wanted, placed(wanted, (_LEFT, 16.0, _END + 8, _FLOOR - 2)), strict=True)
+    return [marks.text(at[0], at[1], word, "callout", at[2]) for (word, _), at in found if at is not None]
+
+
+def _bottom(labels: list[str], x: Floats) -> list[Safe]:
+    """Names of the periods under the axis: the year with the first of them, as many as fit."""
+    step = max(1, int(np.ceil(60.0 / max(float(x[1] - x[0]), 1e-9)))) if len(x) > 1 else 1
+    drawn = [marks.segment(_LEFT, _FLOOR, _END, _FLOOR, "axis")]
+    year = ""
+    for i in range(0, len(labels), step):
+        parts = period_words(labels[i]).split(" ")
+        drawn.append(marks.segment(x[i], _FLOOR, x[i], _FLOOR + 4, "axis"))
+        short = " ".join([*parts[:-2], parts[-2][:3]]) if len(parts) > 1 else labels[i][:10]
+        drawn.append(marks.text(x[i], _FLOOR + 19, short, "tick", "middle"))
+        if len(parts) > 1 and parts[-1] != year:
+            year = parts[-1]
+            drawn.append(marks.text(x[i], _FLOOR + 37, year, "tick", "middle"))
+    return drawn

@@ -1,0 +1,413 @@
+"""Choose a recalibrator by cross-fitting, and leave the probabilities alone when nothing helps beyond noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal import recalibrate
+from miscal.data.checks import number, whole
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import check_named, refusal
+from miscal.data.predictions import METRIC, Predictions, Raw
+from miscal.inference.beyond import fold_of_rows
+from miscal.recalibrate.base import Array, Floats, Recalibrator
+from miscal.recalibrate.combined import Blend
+from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.families import FAMILIES
+from miscal.recalibrate.judging import (
+    Judged,
+    chance_of_growth,
+    difference,
+    judge,
+    mean_of,
+    measure,
+    mixed,
+    table_of,
+)
+from miscal.recalibrate.parameters import columns_of, parameter
+from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.state import label_array, state
+from miscal.results import Table
+
+Progress = Callable[[float, str], None]
+LEAST_ROWS = 50
+LEAST_EVENTS = 10
+LEVEL = 0.05  # of touching calibrated probabilities, counted in studies/choose_false_alarms.py
+BLEND_SHARE = 0.2  # of that level: a blend's weights have seen, through its members, a little of what judges them
+
+
+def choose(
+    y_prob: Any,
+    y: Any,
+    X: Any = None,
+    *,
+    by: Sequence[str] | None = None,
+    allowed: Sequence[str] | None = None,
+    candidates: str | Mapping[str, Recalibrator] | Sequence[Recalibrator] = "auto",
+    cv: int = 5,
+    sample_weight: Any = None,
+    random_state: int = 0,
+    cluster: Any = None,
+    top_error: float | None = None,
+    progress: Progress | None = None,
+    response: str = "binary",
+    exposure: Any = None,
+) -> Recalibrator:
+    """Compare recalibrators on rows they have not seen and return the best one, fitted on all rows.
+
+    Each candidate is fitted on all folds but one and judged on the one left out. With "auto" a `Blend` of them (the
+    isotonic ones left out: they give certainties) stands beside them, judged with weights from the other folds. A
+    candidate is eligible only if its held-out log loss is below that of leaving the probabilities alone and the gain is
+    more than noise would give if the probabilities were right as they are (one-sided: 1% for the blend, 4% with
+    Bonferroni for all others; 5% for these where there is no blend). An eligible blend wins, unless one of its members
+    has all the weight or a single candidate is better by more than a standard error. Else, among the eligible ones
+    within one standard error of the best, the one with the smallest error by the audited columns wins, then the earlier
+    (simpler) one.
+
+    If the probabilities p were right, the loss saved by a repair q that has not seen a row would be on average minus
+    KL(p, q), the divergence at that row; what a row saves beyond that, ln(q_y / p_y) + KL(p, q), has mean 0, and its
+    mean over rows is compared with its standard error. Two classes: it is (y - p) times the change of the logit, so
+    that this asks whether residuals go the way of the repair. Of means it is (y - m) times the change of m (of its
+    logarithm, for counts), whatever the spread of y, and the loss is squared error or Poisson's deviance.
+
+    Parameters
+    ----------
+    y_prob, y, sample_weight : as in `fit`
+    X : frame or mapping; the columns that audits and repairs may look at
+    by : columns by which errors are measured; all of X by default
+    allowed : columns that the repair may use; all of X by default. Audit by race, repair without race.
+    candidates : "auto", or recalibrators of your own, by name or in a list
+    cv : number of folds
+    cluster : (n,) labels, optional; rows of one cluster share a fold and count as one in the noise of differences
+    top_error : float, optional; of several classes the most by which the expected calibration error of the top label
+        may grow on unseen rows (0: not at all): candidates beyond it are not eligible. Without, `reason` says where it
+        grows beyond noise, since a lower log loss does not rule that out.
+    progress : function of a share done and a name, called before each candidate
+    response : {"binary", "real", "count"}; other than binary, `y_prob` holds predicted means, no blend is tried, and
+        `predict` of what is returned gives means
+    exposure : (n,) numbers above 0, optional; then `y_prob` is a rate a unit of exposure, and `y` what was counted
+
+    Returns
+    -------
+    Recalibrator
+        Fitted, with `name`, `table` (one row a candidate) and `reason` (a sentence). `Identity` when nothing helps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.recalibrate import choose
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 3000)
+    >>> choose(p, (rng.random(3000) < p).astype(int)).name
+    'Identity'
+    >>> choose(p, (rng.random(3000) < p**2).astype(int)).name != "Identity"
+    True
+    >>> years = rng.uniform(0.1, 1, 3000)
+    >>> claims = rng.poisson(1.5 * p * years)
+    >>> choose(p, claims, response="count", exposure=years)
+    MeanScaling() fitted on 3,000 rows: factor 1.41
+    """
+    whole("cv", cv, 2)
+    if top_error is not None:
+        number("top_error", top_error, 0.0)
+    columns = columns_of(X, None, "choose") if X is not None else Columns({})
+    given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
+    rows = Predictions.validated(replace(given, response=response, exposure=exposure))
+    picks: Any = {"by": by, "allowed": allowed, "candidates": candidates, "top_error": top_error, "progress": progress}
+    return chosen_on(rows, cv=cv, random_state=random_state, **picks)
+
+
+def chosen_on(
+    rows: Predictions,
+    *,
+    by: Sequence[str] | None = None,
+    allowed: Sequence[str] | None = None,
+    candidates: str | Mapping[str, Recalibrator] | Sequence[Recalibrator] = "auto",
+    cv: int = 5,
+    random_state: int = 0,
+    top_error: float | None = None,
+    progress: Progress | None = None,
+) -> Recalibrator:
+    """`choose` on validated rows."""
+    audited = _named(rows.columns, by, "'by'")
+    offered = Columns({name: rows.columns[name] for name in _named(rows.columns, allowed, "'allowed'")})
+    sample = Sample.of(rows, offered)
+    named = _candidates(candidates, rows, offered)
+    reason = _too_few(rows)
+    if reason:
+        return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
+    folds = fold_of_rows(rows.rows, cv, cluster=rows.cluster, random_state=random_state)
+    judged = []
+    for at, (name, candidate) in enumerate(named.items()):
+        if progress is not None:
+            progress(at / len(named), name)
+        judged.append(judge(name, candidate, sample, folds))
+    blends = isinstance(candidates, str) and rows.response == "binary"
+    blended = mixed(judged, rows, folds) if blends else None
+    judged += [blended] if blended is not None else []
+    for each in judged:
+        measure(each, judged[0], rows, audited)
+    table = table_of(judged, rows)
+    winner, reason = _choice(table, judged, rows, top_error)
+    reason += _top_label(winner, judged[0], rows)
+    if winner.weights:
+        fitted = _blended([named[name] for name in winner.weights], list(winner.weights.values()), sample)
+    else:
+        fitted = winner.recalibrator.quietly_fitted_on(sample)
+    return _told(fitted, winner.name, table, reason)
+
+
+def _too_few(rows: Predictions) -> str:
+    """Why nothing can be chosen, if so."""
+    beside = rows.rows - int(np.unique(rows.outcome, return_counts=True)[1].max())
+    if rows.cluster is not None and np.unique(rows.cluster).size < 2:
+        return "There is one cluster only, and no rows beside it to judge by."
+    if rows.rows >= LEAST_ROWS and beside >= LEAST_EVENTS:
+        return ""
+    what = "class" if rows.response == "binary" else "outcome"
+    return f"There are too few rows to choose by: {rows.rows:,} rows, {beside} beside the commonest {what}."
+
+
+def _blended(members: Sequence[Recalibrator], weights: Sequence[float], sample: Sample) -> Recalibrator:
+    return Blend.of([each.quietly_fitted_on(sample) for each in members], np.array(weights), sample.rows, sample)
+
+
+def refitted(chosen: Recalibrator, sample: Sample) -> Recalibrator:
+    """What `choose` gave, fitted again on other rows: the same method (a blend: with the same weights)."""
+    if isinstance(chosen, Blend) and not chosen.identity_:
+        fitted = _blended(chosen.members_, chosen.weights_.tolist(), sample)
+    else:
+        fitted = chosen.quietly_fitted_on(sample)
+    told = (getattr(chosen, name, None) for name in ("name", "table", "reason"))
+    return _told(fitted, *told)
+
+
+def _named(columns: Columns, names: Sequence[str] | None, where: str) -> list[str]:
+    known = list(columns)
+    check_named(names or (), known, f"X, named in {where},", known)
+    return known if names is None else list(names)
+
+
+def _candidates(
+    given: str | Mapping[str, Recalibrator] | Sequence[Recalibrator], rows: Predictions, columns: Mapping[str, Column]
+) -> dict[str, Recalibrator]:
+    if isinstance(given, str):
+        if given != "auto":
+            raise refusal("must be 'auto' or recalibrators", where="'candidates'", got=f"it is {given!r}")
+        found = candidates_for(rows.n_classes, columns, rows.response)
+    elif isinstance(given, Mapping):
+        found = dict(given)
+    else:
+        found = {type(each).__name__: each for each in given}
+        if len(found) < len(given):
+            raise refusal(
+                "must have different names", where="'candidates'", hint="give a dict: {'my name': recalibrator}"
+            )
+    for name, each in found.items():
+        if not isinstance(each, Recalibrator):
+            raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")
+    return {"Identity": Identity(), **{name: each for name, each in found.items() if name != "Identity"}}
+
+
+def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str = "binary") -> dict[str, Recalibrator]:
+    """What each recalibrator offers for such rows, the simplest first."""
+    found: dict[str, Recalibrator] = {}
+    for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
+        if response == "binary":
+            found |= kind._candidates(n_classes, columns)  # noqa: SLF001  # its registration
+        else:
+            found |= kind._mean_candidates(response, columns)  # noqa: SLF001
+    return found
+
+
+def _choice(
+    table: Table, judged: list[Judged], rows: Predictions, top_error: float | None = None
+) -> tuple[Judged, str]:
+    """The winner and why."""
+    helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
+    if not helpful:
+        return judged[0], _nothing(table, rows)
+    eligible = [each for each in helpful if _within(each, judged[0], rows, top_error)]
+    if not eligible:
+        what = f"All {len(helpful)} that lower the log loss on unseen rows raise the top label's expected error by more"
+        return judged[0], f"{what} than {top_error:.2%}, so the probabilities are left alone."
+    best = min(eligible, key=lambda each: mean_of(each.loss, rows))
+    near = []
+    for each in eligible:
+        mean, error = difference(each.loss, best.loss, rows)
+        if each is best or (math.isfinite(mean) and mean <= error):
+            near.append(each)
+    blends = [each for each in near if each.weights]
+    unit = 1.0 if rows.response == "binary" else max(mean_of(np.abs(rows.outcome), rows), 1e-300)
+    winner = blends[0] if blends else min(near, key=lambda each: (_grouped(each, unit), judged.index(each)))
+    return winner, _because(table, judged.index(winner), len(judged) - 1, winner.weights, rows)
+
+
+def _helps(each: Judged, judged: list[Judged], rows: Predictions) -> bool:
+    """Whether a candidate's held-out log loss is below that of doing nothing, by more than right scores would allow."""
+    blended = bool(judged[-1].weights)
+    singles = max(len(judged) - 1 - blended, 1)
+    share = BLEND_SHARE if blended else 0.0
+    level = LEVEL * (share if each.weights else (1.0 - share) / singles)
+    mean, _ = difference(each.loss, judged[0].loss, rows)
+    return (math.isfinite(mean) and mean < 0 and each.p_value <= level) or mean == -math.inf
+
+
+def _within(each: Judged, alone: Judged, rows: Predictions, top_error: float | None) -> bool:
+    """Whether the top label's error grows by no more than is allowed."""
+    grown = each.numbers["expected"] - alone.numbers["expected"]
+    return top_error is None or rows.n_classes == 2 or grown <= top_error
+
+
+def _top_label(winner: Judged, alone: Judged, rows: Predictions) -> str:
+    """A warning where the top label's calibration error of unseen rows has grown beyond noise."""
+    if rows.n_classes == 2 or winner is alone:
+        return ""
+    before, after = (each.numbers["expected"] for each in (alone, winner))
+    if after <= before or chance_of_growth(winner, alone, rows) > LEVEL:
+        return ""
+    words = f" The top label's expected calibration error grows from {before:.2%} to {after:.2%}, beyond noise"
+    return f"{words}: top_error=0 rules such repairs out."
+
+
+def _grouped(each: Judged, unit: float) -> float:
+    """Mean error by the audited columns, in steps of a tenth of a point of the unit: smaller differences are noise."""
+    errors = [value for name, value in each.numbers.items() if name.startswith("by ")]
+    return round(float(np.mean(errors)) / unit, 3) if errors else 0.0
+
+
+def _words(rows: Predictions) -> tuple[str, str, str, str, str]:
+    """The loss in the table and in words, what it is of, and how differences and errors are written."""
+    if rows.response == "binary":
+        return "log_loss", "log loss", "probabilities", ".5f", ".2%"
+    return "deviance", FAMILIES[rows.response].loss, "predictions", ".4g", ".3g"
+
+
+def _nothing(table: Table, rows: Predictions) -> str:
+    key, loss, things, digits, _ = _words(rows)
+    losses = table[key][1:]
+    if not np.isfinite(losses).any():
+        return f"No candidate has a finite {loss} on unseen rows, so the {things} are left alone."
+    place = int(np.nanargmin(np.where(np.isfinite(losses), losses, np.nan))) + 1
+    by, low, high = (table[n][place] for n in (f"{key}_difference", "difference_low", "difference_high"))
+    return (
+        f"Nothing lowers the {loss} on unseen rows beyond noise: the best, {table['name'][place]}, changes it by "
+        f"{by:+{digits}} ({low:+{digits}} to {high:+{digits}}), so the {things} are left alone."
+    )
+
+
+def _because(table: Table, place: int, rivals: int, weights: Mapping[str, float], rows: Predictions) -> str:
+    key, loss, _, digits, written = _words(rows)
+    parts = sorted(weights.items(), key=lambda item: -item[1])
+    shares = f" ({', '.join(f'{share:.0%} {name}' for name, share in parts)})" if weights else ""
+    saved, low, high = (-table[n][place] for n in (f"{key}_difference", "difference_high", "difference_low"))
+    by = f"by {saved:{digits}} ({low:{digits}} to {high:{digits}})"
+    by = by if math.isfinite(saved) else f"from infinity to {table[key][place]:{digits}}"
+    text = f"{table['name'][place]}{shares} lowers the {loss} on unseen rows {by}, the best of {rivals} "
+    text += "or within noise of it"
+    grouped = [name for name in table if name.startswith("by ")]
+    if grouped:
+        before, after = (float(np.mean([table[name][row] for name in grouped])) for row in (0, place))
+        text += f"; the mean error by the audited columns goes from {before:{written}} to {after:{written}}"
+    return text + ("." if table["keeps_ranking"][place] else "; it does not keep the ranking.")
+
+
+def _told(fitted: Recalibrator, name: Any, table: Any, reason: Any) -> Recalibrator:
+    fitted.name, fitted.table, fitted.reason = name, table, reason
+    return fitted
+
+
+def _names(name: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise refusal("must be a list of names of columns", where=f"'{name}'", got=f"got {value!r}")
+
+
+class Choose(Recalibrator):
+    """Compare recalibrators on held-out rows and keep the best, or none: `choose` with the methods of the others.
+
+    Columns are looked at where `fit` is given any. See `miscal.recalibrate.choose` for how it is decided.
+
+    Parameters
+    ----------
+    by, allowed, candidates, cv, random_state, top_error : as in `choose`
+
+    Attributes
+    ----------
+    chosen_ : list of the one fitted recalibrator
+    name, table, reason : as of what `choose` returns; not in JSON
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.recalibrate import BetaCalibration, Choose, PlattScaling
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 3000)
+    >>> made = Choose(candidates=[PlattScaling(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
+    >>> made.name
+    'BetaCalibration'
+    """
+
+    pulls_in: ClassVar[bool] = False  # what is chosen does
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "folds are drawn of rows",
+        "order": "folds are drawn by the rows' places",
+    }
+
+    by: Any = parameter(_names, default=None)
+    allowed: Any = parameter(_names, default=None)
+    candidates: Any = "auto"
+    cv: int = parameter(whole, 2, default=5)
+    random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    top_error: float | None = parameter(number, 0.0, default=None)
+    chosen_: list[Any] = state("inner")
+
+    @property
+    def uses_columns(self) -> bool:  # type: ignore[override]
+        """Whether what was chosen looks at columns."""
+        return hasattr(self, "chosen_") and bool(self.chosen_[0].uses_columns)
+
+    def check_state(self) -> None:
+        """Refuse what is not one map."""
+        if len(self.chosen_) != 1:
+            raise ValueError("there must be one recalibrator")
+
+    def _sample(self, given: Raw, X: Any) -> tuple[Sample, Array]:
+        given.columns = None if X is None else columns_of(X, None, "Choose")
+        rows = Predictions.validated(given)
+        return Sample.of(rows, rows.columns), label_array(rows.classes)
+
+    def _fit(self, sample: Sample) -> None:
+        options = {name: getattr(self, name) for name in ("by", "allowed", "candidates", "cv", "random_state")}
+        beside = sample.columns if len(sample.columns) else None
+        if beside is None:
+            options.update(by=None, allowed=None)
+        found: Any = choose(
+            sample.probability, sample.outcome, beside, sample_weight=sample.weight, top_error=self.top_error, **options
+        )
+        self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        found: Floats = self.chosen_[0].mapped(probability, columns)
+        return found
+
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and bool(self.chosen_[0].keeps_ranking)
+
+    def _formula(self) -> nodes.Formula:
+        found: nodes.Formula = self.chosen_[0].formula()
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.curves import PlattScaling, TemperatureScaling
+
+        return [cls(candidates=[PlattScaling(), TemperatureScaling()], cv=2)]
+
+    def _summary(self) -> str:
+        return repr(self.chosen_[0])

@@ -1,0 +1,263 @@
+"""Recalibrators made of others: one after another, and their weighted geometric mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from miscal.data.checks import whole
+from miscal.data.columns import Columns
+from miscal.data.errors import refusal
+from miscal.data.vectors import sigmoid
+from miscal.inference.beyond import fold_of_rows
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.parameters import parameter
+from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.recalibrate.state import state
+
+LEAST = 0.05  # a member of less weight is left out
+MOST_STEPS = 200
+
+
+def check_recalibrators(name: str, given: Any) -> None:
+    """Refuse what is not a list of recalibrators with right parameters."""
+    fine = isinstance(given, (list, tuple)) and len(given) > 0
+    if not fine or not all(isinstance(each, Recalibrator) for each in given):
+        what = "must be a list of recalibrators, such as [SamplingCorrection(rate=0.1), PlattScaling()]"
+        raise refusal(what, where=f"'{name}'", got=f"got {given!r}"[:200])
+    for each in given:
+        each.check_parameters()
+
+
+class Chain(Recalibrator):
+    """Fit recalibrators one after another, each on the probabilities that those before it give.
+
+    The first may be a correction that learns nothing, such as `SamplingCorrection`. All are fitted on the same rows.
+    Keeps the ranking if all of them do.
+
+    Parameters
+    ----------
+    steps : list of recalibrators
+        Those given are not changed.
+
+    Attributes
+    ----------
+    steps_ : list of fitted recalibrators
+
+    Examples
+    --------
+    >>> from miscal.recalibrate import Chain, HistogramBinning, SamplingCorrection
+    >>> fixed = Chain([SamplingCorrection(rate=0.5), HistogramBinning(bins=2)]).fit([0.5, 0.6, 0.9], [0, 1, 1])
+    >>> fixed.predict_proba([0.55])[:, 1]
+    array([0.5])
+    """
+
+    pulls_in: ClassVar[bool] = False  # its steps do
+
+    steps: Any = parameter(check_recalibrators)
+    steps_: list[Recalibrator] = state("inner")
+
+    @property
+    def uses_columns(self) -> bool:  # type: ignore[override]
+        """Whether X is looked at."""
+        return any(step.uses_columns for step in self.steps)
+
+    def check_state(self) -> None:
+        """Refuse steps that do not belong to the parameters."""
+        if [type(step) for step in self.steps_] != [type(step) for step in self.steps]:
+            raise ValueError("the fitted steps are not those of the parameters")
+
+    def _fit(self, sample: Sample) -> None:
+        self.steps_ = []
+        probability = sample.probability
+        for step in self.steps:
+            made = step.fitted_on(replace(sample, probability=probability))
+            self.steps_.append(made)
+            probability = _next(made, probability, sample.columns)
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        for step in self.steps_:
+            probability = _next(step, probability, columns)
+        return as_rows(probability)
+
+    def _keeps_ranking(self) -> bool:
+        return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
+
+    def _formula(self) -> nodes.Formula:
+        steps: list[Any] = [nodes.Probability(), *(step.formula() for step in self.steps_)]
+        found: nodes.Formula = reduce(nodes.Then, steps)
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.curves import PlattScaling
+
+        return [cls([PlattScaling(l2=0.5), VariableTree(max_depth=1)])]
+
+    def _summary(self) -> str:
+        return ", then ".join(type(step).__name__ for step in self.steps_)
+
+
+def _next(step: Recalibrator, probability: Floats, columns: Columns) -> Floats:
+    """The probabilities that the next step sees: (n,) of two classes."""
+    found = step.mapped(probability, columns)
+    return found[:, 1].copy() if probability.ndim == 1 else found
+
+
+class Blend(Recalibrator):
+    """Mix recalibrators: ln P is the weighted mean of their ln P, less a constant that makes rows sum to 1.
+
+    The weights are at least 0, sum to 1 and minimise the log loss of cross-fitted predictions: each member is fitted on
+    all folds but one and speaks for the one left out. Members that get less than 0.05 are left out and the others are
+    weighed again; then the members that are left are fitted on all rows. Probabilities are held at 1e-12 or more. With
+    two classes that is a mean of logits. Keeps the ranking where all its members do and there are two classes.
+
+    Parameters
+    ----------
+    recalibrators : list of Recalibrator
+        What is mixed; those given are not changed.
+    cv : int
+        Number of folds.
+    random_state : int
+        Of the folds.
+
+    Attributes
+    ----------
+    weights_ : (members,)
+    members_ : list of fitted Recalibrator
+        Those with a weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from miscal.recalibrate import BetaCalibration, Identity
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 3, 3000)
+    >>> Blend([Identity(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
+    Blend(recalibrators=[Identity(), BetaCalibration()]) fitted on 3,000 rows: 100% BetaCalibration()
+    """
+
+    broken_laws: ClassVar[Mapping[str, str]] = {
+        "repetition": "folds are drawn of rows",
+        "order": "folds are drawn by the rows' places",
+    }
+
+    recalibrators: Any = parameter(check_recalibrators)
+    cv: int = parameter(whole, 2, 1000, default=5)
+    random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
+    weights_: Floats = state("float", "any", low=0.0, high=1.0)
+    members_: list[Any] = state("inner")
+
+    @property
+    def uses_columns(self) -> bool:  # type: ignore[override]
+        """Whether any member looks at columns."""
+        return any(each.uses_columns for each in self.recalibrators if isinstance(each, Recalibrator))
+
+    def check_state(self) -> None:
+        """Refuse weights that are none, and members of other classes."""
+        if len(self.weights_) != len(self.members_) or not 0.999999 <= float(self.weights_.sum()) <= 1.000001:
+            raise ValueError("the weights must be one a member and sum to 1")
+        if any(member.uses_columns for member in self.members_) and not self.uses_columns:
+            raise ValueError("a member looks at columns, which none of the recalibrators does")
+
+    def _fit(self, sample: Sample) -> None:
+        folds = fold_of_rows(sample.rows, int(self.cv), random_state=int(self.random_state))
+        seen = np.empty((len(self.recalibrators), sample.rows, sample.n_classes))
+        for fold in np.unique(folds):
+            test = np.flatnonzero(folds == fold)
+            train, held = sample.take(np.flatnonzero(folds != fold)), sample.take(test)
+            for i, each in enumerate(self.recalibrators):
+                seen[i, test] = each.quietly_fitted_on(train).mapped(held.probability, held.columns)
+        weights = blend_weights(logs_of(seen), sample.outcome, sample.weight)
+        kept = np.flatnonzero(weights)
+        self.weights_ = weights[kept]
+        self.members_ = [self.recalibrators[i].quietly_fitted_on(sample) for i in kept]
+
+    @classmethod
+    def of(cls, members: Sequence[Recalibrator], weights: Floats, rows: int, sample: Sample | None = None) -> Self:
+        """A blend of fitted members with given weights; the sample says what certainties become."""
+        made = cls([clone(member) for member in members])
+        if sample is not None:
+            made._pulled_in(sample)
+        made.weights_, made.members_ = np.asarray(weights, dtype=np.float64), list(members)
+        made.classes_, made.identity_, made.n_rows_ = members[0].classes_, False, rows
+        return made
+
+    def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
+        total = np.zeros((len(probability), self.n_classes_))
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            total += weight * logs_of(member.mapped(probability, columns))
+        if probability.ndim == 1:
+            return pairs(sigmoid(total[:, 1] - total[:, 0]))
+        return softmax(total)[0]
+
+    def _keeps_ranking(self) -> bool:
+        members = self.members_ if self.is_fitted() else self.recalibrators
+        return all(each.keeps_ranking for each in members)
+
+    def _formula(self) -> nodes.Formula:
+        """The mean of the members' logits; each member has a name, because it is used twice."""
+        names = [nodes.Name(f"member_{i}") for i in range(len(self.members_))]
+        terms: list[tuple[float, nodes.Node]] = []
+        for weight, name in zip(self.weights_.tolist(), names, strict=True):
+            own, other = nodes.logs_of_classes(name)
+            terms += [(weight, own), (-weight, other)]
+        found: nodes.Node = nodes.Sigmoid(nodes.Linear(tuple(terms), 0.0))
+        for name, member in zip(names, self.members_, strict=True):
+            found = nodes.Named(name.name, member.formula(), found)
+        return found
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        from miscal.recalibrate.by_columns.variable_tree import VariableTree
+        from miscal.recalibrate.curves import TemperatureScaling
+
+        return [cls([TemperatureScaling(), VariableTree(max_depth=2)], cv=2)]
+
+    def _summary(self) -> str:
+        """The members with their weights, the largest first."""
+        order = np.argsort(-self.weights_, kind="stable")
+        return ", ".join(f"{self.weights_[i]:.0%} {clone(self.members_[i])!r}" for i in order)
+
+
+def blend_weights(logs: Floats, outcome: Array, weight: Floats | None = None) -> Floats:
+    """Weights (members,) on the simplex of least log loss for ln P (members, n, K); those below 0.05 become 0."""
+    found = _least(logs, outcome, weight)
+    kept = np.flatnonzero(found >= LEAST)
+    if 0 < len(kept) < len(found):
+        again = _least(logs[kept], outcome, weight)
+        found = np.zeros(len(found))
+        found[kept] = np.where(again >= LEAST, again, 0.0)
+    return np.asarray(found / found.sum())
+
+
+def _least(logs: Floats, outcome: Array, weight: Floats | None) -> Floats:
+    """Minimise the convex loss on the simplex."""
+    from scipy.optimize import minimize
+
+    count = len(logs)
+    if count == 1:
+        return np.ones(1)
+    share = np.full(len(outcome), 1.0 / len(outcome)) if weight is None else weight / weight.sum()
+    own = np.take_along_axis(logs, outcome.astype(np.int64)[None, :, None], axis=2)[:, :, 0]
+
+    def evaluate(weights: Floats) -> tuple[float, Floats]:
+        likely, log_sum = softmax(np.tensordot(weights, logs, axes=1))
+        likely *= share[:, None]
+        slope = np.einsum("mnk,nk->m", logs, likely) - own @ share
+        return float(share @ log_sum - weights @ (own @ share)), slope
+
+    rule = {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(len(w))}
+    options = {"maxiter": MOST_STEPS, "ftol": 1e-9}
+    start, bounds = np.full(count, 1.0 / count), [(0.0, 1.0)] * count
+    found = minimize(evaluate, start, jac=True, method="SLSQP", bounds=bounds, constraints=[rule], options=options).x
+    held = np.clip(found, 0.0, 1.0)
+    return np.asarray(held / held.sum())

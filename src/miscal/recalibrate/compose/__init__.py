@@ -1,1 +1,0 @@
-"""Recalibrators made of others, and the choice among them."""

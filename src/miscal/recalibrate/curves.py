@@ -1,0 +1,427 @@
+"""Curves of the score: the identity, the odds of a sampling, Platt, beta, temperature and kernel calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from miscal.data.checks import number, one_of
+from miscal.data.errors import warn
+from miscal.data.responses import RESPONSES
+from miscal.data.vectors import sigmoid
+from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
+from miscal.recalibrate.parameters import parameter
+from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.softmax import power_derivatives, softmax_map
+from miscal.recalibrate.state import state
+
+LOGIT = Features("logit")
+LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))
+BANDWIDTH = 0.2  # of the kernel, as in Kumar, Sarawagi and Jain
+STEEPEST = 10.0  # |log of the inverse temperature| at most
+GRID = 33
+LEAST = 1e-12
+RIDGE = 2e-9  # of the slope, against the mean loss: classes that are separated get a finite curve to start from
+
+Derivatives = Callable[[float], tuple[float, float]]  # slope and curvature of the loss at a power
+
+
+class Identity(Recalibrator):
+    """Leave probabilities as they are (keeps the ranking).
+
+    Rows of several classes that do not sum to 1 (they may be off by 1e-4) are divided by their sum.
+
+    Examples
+    --------
+    >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.25])
+    array([[0.75, 0.25]])
+    """
+
+    pulls_in: ClassVar[bool] = False
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
+
+    def _fit(self, sample: Sample) -> None:
+        pass
+
+    def _map(self, probability: Floats) -> Floats:
+        return as_rows(probability)
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Formula:
+        return nodes.untouched(self.n_classes_)
+
+
+class SamplingCorrection(Recalibrator):
+    """Correct probabilities of a model trained with a known share of the negatives (He et al. 2014).
+
+    P = p / (p + (1 - p) / rate): nothing is learned from the rows, so apply it before anything that is. Keeps the
+    ranking. Two classes only.
+
+    Parameters
+    ----------
+    rate : share of the negatives that was kept, in (0, 1]
+
+    Examples
+    --------
+    >>> SamplingCorrection(rate=0.1).fit([0.5, 0.2], [1, 0]).predict_proba([0.5])[:, 1].round(6)
+    array([0.090909])
+    """
+
+    two_classes_only: ClassVar[bool] = True
+    broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
+
+    pulls_in: ClassVar[bool] = False
+
+    rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
+
+    def _fit(self, sample: Sample) -> None:
+        pass
+
+    def _map(self, probability: Floats) -> Floats:
+        # Divided through by p where p is large, so that p = 1 stays 1 and p = 0 stays 0 exactly.
+        return pairs(np.asarray(probability / (probability + (1.0 - probability) / float(self.rate))))
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Ratio:
+        return nodes.Ratio(nodes.Probability(), float(self.rate))
+
+    @classmethod
+    def _examples(cls) -> list[Recalibrator]:
+        return [cls(rate=0.5)]
+
+
+class _Curve(Recalibrator):
+    """A logistic regression on features of the score."""
+
+    against_rest: ClassVar[bool] = True
+
+    coefficients_: Floats = state("float", 1, "any")
+    intercepts_: Floats = state("float", 1)
+
+    def _features(self) -> Features:
+        raise NotImplementedError
+
+    def _keep(self, coefficients: Floats, intercept: float) -> None:
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+
+    def _map(self, probability: Floats) -> Floats:
+        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+
+    def _formula(self) -> nodes.Formula:
+        return nodes.curve(self._features(), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
+
+    def check_state(self) -> None:
+        """Refuse coefficients that do not belong to the features."""
+        if self.coefficients_.shape[1] != self._features().count:
+            raise ValueError("'coefficients_' has the wrong width")
+
+
+class PlattScaling(_Curve):
+    """Fit a logistic curve of the score (Platt 1999).
+
+    P = 1 / (1 + exp(-(slope x + intercept))), x = ln(p / (1 - p)) with p held within [1e-12, 1 - 1e-12], or x = p,
+    minimising the sum of log losses + l2/2 slope². Several classes: each against the rest, rows divided by their sums.
+
+    Keeps the ranking of binary probabilities when the fitted slope is not negative. When all scores are equal the slope
+    is 1 on the logit and 0 on the probability (0 with a penalty), and the intercept meets the observed rate.
+    Classes that the score separates perfectly have no finite optimum without a penalty: the fit stops where the
+    loss is flat, with a warning.
+
+    Parameters
+    ----------
+    on : {"logit", "probability"}
+        What the curve is a function of. Paper 000's Platt scaling is ``on="probability", l2=1``.
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2.
+
+    Attributes
+    ----------
+    coefficients_, intercepts_ : (1, 1) slope and (1,)
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> PlattScaling().fit(y_prob, y)
+    PlattScaling() fitted on 8 rows: slope 0.792, intercept -0.0518
+    """
+
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+
+    on: str = parameter(one_of, ("logit", "probability"), default="logit")
+    l2: float = parameter(number, 0.0, default=0.0)
+
+    def _features(self) -> Features:
+        return Features(self.on)
+
+    def _fit(self, sample: Sample) -> None:
+        self._keep(*fit_curve(sample, self._features(), float(self.l2)))
+
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
+
+    def _summary(self) -> str:
+        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.intercepts_[0]:.3g}"
+
+
+class BetaCalibration(_Curve):
+    """Fit the beta family of curves (Kull, Silva Filho and Flach 2017).
+
+    P = 1 / (1 + exp(-(a ln p - b ln(1 - p) + c))), minimising the sum of log losses + l2/2 (a² + b²). Several classes:
+    each against the rest, rows divided by their sums. ``constraint="positive"`` finds the optimum with a, b >= 0 (not
+    the usual refit without the negative coefficient, which can miss it) and so keeps the ranking of binary
+    probabilities; ``"none"`` keeps it when both come out positive.
+
+    With equal scores a = b = 1 (0 with a penalty) and c meets the observed rate. With two distinct scores one of the
+    three parameters is free: the smallest is taken. Classes that the score separates perfectly have no finite
+    optimum without a penalty: the fit stops where the loss is flat, with a warning.
+
+    Parameters
+    ----------
+    constraint : {"positive", "none"}
+    l2 : float
+        Penalty; scikit-learn's C is 1 / l2. Paper 000's beta calibration is ``constraint="none", l2=1``.
+    clip : float
+        Probabilities are held within [clip, 1 - clip], 1e-12 unless said: one nearer to 0 or 1 counts as that.
+    towards : {"zero", "identity"}
+        What the penalty draws to: no use of the score, or the score as it is: l2/2 ((a - 1)² + (b - 1)² + c²).
+
+    Attributes
+    ----------
+    coefficients_, intercepts_ : (1, 2) a and b, and (1,) c
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> BetaCalibration(l2=1).fit(y_prob, y)
+    BetaCalibration(l2=1) fitted on 8 rows: a 0.329, b 0.659, c -0.364
+    """
+
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+
+    constraint: str = parameter(one_of, ("positive", "none"), default="positive")
+    l2: float = parameter(number, 0.0, default=0.0)
+    clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
+    towards: str = parameter(one_of, ("zero", "identity"), default="zero")
+
+    def _features(self) -> Features:
+        return Features("beta", float(self.clip))
+
+    def _fit(self, sample: Sample) -> None:
+        how = {"positive": self.constraint == "positive", "identity": self.towards == "identity"}
+        self._keep(*fit_curve(sample, self._features(), float(self.l2), **how))
+
+    def _keeps_ranking(self) -> bool:
+        return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
+
+    def _summary(self) -> str:
+        (a, b), c = self.coefficients_[0], self.intercepts_[0]
+        return f"a {a:.3g}, b {b:.3g}, c {c:.3g}"
+
+
+class TemperatureScaling(Recalibrator):
+    """Divide the logarithms of the probabilities by a temperature (Guo et al. 2017).
+
+    P_k = p_k^b / sum_j p_j^b with b = 1 / temperature, minimising the sum of log losses; p is held at 1e-12 or more
+    (and binary p at 1 - 1e-12 or less). Keeps the ranking: of binary probabilities, and of the classes within each row.
+
+    b is sought in [exp(-10), exp(10)]. It ends there, with a warning, when certainty (every row's most probable class
+    is right) or no use of the score at all fits best.
+
+    Attributes
+    ----------
+    temperature_ : float
+        Above 1: the model was too sure of itself.
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> TemperatureScaling().fit(y_prob, y)
+    TemperatureScaling() fitted on 8 rows: temperature 1.26
+    """
+
+    candidate_for: ClassVar[tuple[float, float]] = (3, np.inf)
+
+    inverse_temperature_: float = state("float", low=1e-300)
+
+    @property
+    def temperature_(self) -> float:
+        """1 / b."""
+        return 1.0 / self.inverse_temperature_
+
+    def _fit(self, sample: Sample) -> None:
+        start, thin = 1.0, sample.thinned()
+        if thin is not None:
+            start, _ = _minimum(power_derivatives(thin), start)
+        self.inverse_temperature_, inside = _minimum(power_derivatives(sample), start)
+        if not inside:
+            warn(f"the best temperature lies beyond every bound; it was stopped at {self.temperature_:.3g}")
+
+    def _map(self, probability: Floats) -> Floats:
+        return powered(probability, self.inverse_temperature_)
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+    def _formula(self) -> nodes.Formula:
+        power = float(self.inverse_temperature_)
+        return nodes.powers(power, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [power], 0.0)
+
+    def _summary(self) -> str:
+        return f"temperature {self.temperature_:.3g}"
+
+
+def powered(probability: Floats, power: float) -> Floats:
+    """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
+    if probability.ndim == 1:
+        return LOGIT.map(probability, np.array([power]), 0.0)
+    classes = probability.shape[1]
+    return softmax_map(probability, np.full(classes, power), np.zeros(classes))
+
+
+def _minimum(derivatives: Derivatives, start: float) -> tuple[float, bool]:
+    """Minimise a convex function of a positive power by Newton's method inside a bracket; also whether it is interior.
+
+    The sign of the slope says on which side the minimum lies, so a step that leaves the bracket is replaced by its
+    (geometric) middle: the search cannot fail. Steps grow or shrink the power at most eightfold.
+    """
+    low, high, power = LOWEST, HIGHEST, start
+    for _ in range(200):
+        slope, curvature = derivatives(power)
+        low, high = (power, high) if slope < 0 else (low, power)
+        if abs(slope) <= 1e-15 and curvature <= 1e-15:
+            return power, False  # flat to the last digit: all outcomes are certain already
+        step = -slope / curvature if curvature > 0 else np.copysign(np.inf, -slope)
+        if abs(step) <= 1e-7 * power:
+            return power + step, True
+        wanted = min(max(power + step, power / 8.0), power * 8.0)
+        if not low < wanted < high:
+            wanted = float(np.sqrt(low * high))
+        if high <= LOWEST * (1 + 1e-9) or low >= HIGHEST * (1 - 1e-9):
+            return power, False
+        power = wanted
+    return power, False
+
+
+class KernelCalibration(Recalibrator):
+    r"""Scale the score so that log loss plus a multiple of the kernel calibration error is least (MMCE).
+
+    .. math:: \frac1W \sum_i w_i \ell_i + \lambda \Big(\frac1{W^2} \sum_{i,j} w_i w_j (r_i - c_i)(r_j - c_j)\,
+        e^{-|r_i - r_j|/0.2}\Big)^{1/2}
+
+    with r the confidence after scaling and c whether it was right (Kumar, Sarawagi and Jain 2018). The double sum costs
+    one sort and one sweep. "temperature": one temperature (several classes: of the most probable one). "platt": slope
+    and intercept of the logit, several classes each against the rest; r is then P(class) and c whether it happened.
+
+    Keeps the ranking with a temperature, and with "platt" when binary and the slope is not negative.
+
+    Parameters
+    ----------
+    base : {"temperature", "platt"}
+    weight : float, at least 0
+        Of the kernel error; 0 is the log loss alone.
+
+    Attributes
+    ----------
+    coefficients_ : (1, 2) slope (1 / temperature) and intercept
+    each_ : of several classes and "platt", list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> KernelCalibration().fit(y_prob, y).predict_proba([0.9])[:, 1].round(2)
+    array([0.82])
+    """
+
+    base: str = parameter(one_of, ("temperature", "platt"), default="temperature")
+    weight: float = parameter(number, 0.0, default=1.0)
+    coefficients_: Floats = state("float", 1, 2)
+
+    @property
+    def against_rest(self) -> bool:  # type: ignore[override]
+        """Whether each class has a map of its own."""
+        return self.base == "platt"
+
+    def _fit(self, sample: Sample) -> None:
+        penalty = float(self.weight)
+        found = _platt(sample, penalty) if self.against_rest else [_temperature(sample, penalty), 0.0]
+        self.coefficients_ = np.array([found])
+
+    def _map(self, probability: Floats) -> Floats:
+        if probability.ndim == 2:
+            return powered(probability, float(self.coefficients_[0, 0]))
+        return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
+
+    def _keeps_ranking(self) -> bool:
+        return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
+
+    def _formula(self) -> nodes.Formula:
+        slope, start = self.coefficients_[0].tolist()
+        return nodes.powers(slope, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [slope], start)
+
+    def _summary(self) -> str:
+        if self.base == "temperature":
+            return f"temperature {1.0 / self.coefficients_[0, 0]:.3g}"
+        return f"slope {self.coefficients_[0, 0]:.3g}, intercept {self.coefficients_[0, 1]:.3g}"
+
+
+def kernel_error(score: Floats, observed: Array, weight: Floats) -> float:
+    """MMCE of scores against what was observed, by one sort and one sweep."""
+    from miscal.kernels.laplacian import laplacian_energy
+
+    order = np.argsort(score, kind="stable")
+    energy = laplacian_energy(score[order], (weight * (score - observed))[order], BANDWIDTH)
+    return float(np.sqrt(max(energy, 0.0)) / weight.sum())
+
+
+def _temperature(sample: Sample, penalty: float) -> float:
+    """Inverse temperature: the best of a grid of logarithms, then refined between its neighbours."""
+    from scipy.optimize import minimize_scalar
+
+    rows, outcome = np.arange(sample.rows), sample.outcome.astype(np.int64)
+    weight = sample.weights
+    label = sample.probability > 0.5 if sample.n_classes == 2 else sample.probability.argmax(axis=1)
+    right = (outcome == label).astype(np.float64)
+
+    def objective(logarithm: float) -> float:
+        scaled = powered(sample.probability, float(np.exp(logarithm)))
+        loss = -float(weight @ np.log(np.maximum(scaled[rows, outcome], LEAST))) / sample.total
+        confidence = scaled[rows, label.astype(np.int64)]
+        return loss + (penalty * kernel_error(confidence, right, weight) if penalty else 0.0)
+
+    grid = np.linspace(-4.0, 4.0, GRID)
+    values = [objective(float(at)) for at in grid]
+    best = int(np.argmin(values))
+    low = float(grid[best - 1]) if best else -STEEPEST
+    high = float(grid[best + 1]) if best + 1 < GRID else STEEPEST
+    found = minimize_scalar(objective, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return float(np.exp(found.x if found.fun <= values[best] else grid[best]))
+
+
+def _platt(rows: Sample, penalty: float) -> Floats:
+    """Slope and intercept: from the log loss's own optimum on, without derivatives (the error is a root)."""
+    from scipy.optimize import minimize
+
+    slope, intercept = fit_curve(rows, LOGIT, RIDGE * rows.total)
+    start = np.array([slope[0], intercept])
+    if not penalty:
+        return start
+    x, y, weights = LOGIT.rows(rows.probability)[0], rows.outcome.astype(np.float64), rows.weights
+
+    def objective(theta: Floats) -> float:
+        z = theta[0] * x + theta[1]
+        loss = float(weights @ (np.logaddexp(0.0, z) - y * z)) / rows.total
+        return loss + penalty * kernel_error(sigmoid(z), y, weights)
+
+    options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 400}
+    best = minimize(objective, start, method="Nelder-Mead", options=options).x
+    return np.asarray(np.clip(best, -1e6, 1e6), dtype=np.float64)

@@ -1,1 +1,0 @@
-"""What several recalibrators fit with: logistic losses, trees, designs of columns."""

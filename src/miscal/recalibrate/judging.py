@@ -1,0 +1,223 @@
+"""What `choose` compares: each candidate's held-out probabilities, what they cost, and the table of all of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from miscal.data.columns import Column, Columns
+from miscal.data.errors import MiscalError
+from miscal.data.predictions import Predictions
+from miscal.metrics.arrays import aggregate
+from miscal.metrics.binned import expected_calibration_error
+from miscal.metrics.losses import area_under_curve, pooled_scores
+from miscal.pairs import Pair, pair
+from miscal.pooling.columns import level_pooling, range_pooling
+from miscal.recalibrate.base import Recalibrator
+from miscal.recalibrate.combined import blend_weights
+from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.families import FAMILIES
+from miscal.recalibrate.sample import Sample, row_weight
+from miscal.recalibrate.softmax import logs_of, softmax
+from miscal.results import Table
+
+TWO_SIDED = 1.959963984540054
+LEAST = 1e-12  # probabilities are held above it where their logarithms are compared
+DRAWS = 200
+
+
+@dataclass(eq=False)
+class Judged:
+    """One candidate's held-out probabilities and what they cost; of a blend also the weights of its members."""
+
+    name: str
+    recalibrator: Recalibrator
+    weights: dict[str, float] = field(default_factory=dict)
+    held_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    seconds: float = 0.0
+    keeps_ranking: bool = False
+    p_value: float = 1.0
+    numbers: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
+
+
+def judge(name: str, recalibrator: Recalibrator, sample: Sample, folds: np.ndarray) -> Judged:
+    """Fit a candidate on all folds but one and keep what it says of the one left out, for every fold."""
+    done = Judged(name, recalibrator)
+    held_out = np.empty((sample.rows, sample.n_classes))
+    done.keeps_ranking = True
+    try:
+        for fold in np.unique(folds):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            start = time.perf_counter()
+            fitted = recalibrator.quietly_fitted_on(sample.take(train))
+            done.seconds += time.perf_counter() - start
+            done.keeps_ranking &= bool(fitted.keeps_ranking)
+            held_out[test] = fitted.mapped(fitted.checked(sample.probability[test]), sample.columns.take(test))
+    except MiscalError as error:
+        done.failure = str(error).splitlines()[0]
+        return done
+    done.held_out = held_out
+    return done
+
+
+def mixed(judged: list[Judged], rows: Predictions, folds: np.ndarray) -> Judged | None:
+    """The blend of all candidates: weighed on all rows; its held-out probabilities by weights of the other folds."""
+    start = time.perf_counter()
+    members = [each for each in judged if each.held_out.size and each.recalibrator.in_blends]
+    logs = logs_of(np.stack([each.held_out for each in members]))
+    outcome, weight = rows.outcome, rows.weight
+    weights = blend_weights(logs, outcome, weight)
+    done = Judged("Blend", Identity())
+    done.weights = {each.name: float(share) for each, share in zip(members, weights, strict=True) if share > 0}
+    if len(done.weights) < 2:
+        return None
+    done.held_out = np.empty((rows.rows, rows.n_classes))
+    for fold in np.unique(folds):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        own = blend_weights(logs[:, train], outcome[train], None if weight is None else weight[train])
+        done.held_out[test] = softmax(np.tensordot(own, logs[:, test], axes=1))[0]
+    done.keeps_ranking = all(each.keeps_ranking for each in members if each.name in done.weights)
+    done.seconds = time.perf_counter() - start + sum(each.seconds for each in members)
+    return done
+
+
+def measure(done: Judged, alone: Judged, rows: Predictions, audited: list[str]) -> None:
+    """Fill in what a candidate's held-out probabilities cost."""
+    if done.held_out.size:
+        done.loss = _row_loss(done.held_out, rows)
+        done.p_value = _chance(done, alone, rows)
+        done.numbers = {"fit_seconds": done.seconds, **_numbers(done.held_out, rows, audited)}
+
+
+def _row_loss(held_out: np.ndarray, rows: Predictions) -> np.ndarray:
+    if rows.response != "binary":
+        return Sample.of(rows, Columns({})).losses(held_out)
+    chosen = np.take_along_axis(held_out, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(chosen))
+
+
+def _numbers(held_out: np.ndarray, rows: Predictions, audited: list[str]) -> dict[str, float]:
+    """Brier, AUC, the score's error, and the error by each audited column, of held-out probabilities."""
+    probability = held_out[:, 1] if rows.n_classes == 2 else held_out
+    if rows.response != "binary":
+        return _means(rows.with_probability(probability), audited)
+    made = rows.with_probability(probability if rows.n_classes == 2 else held_out / held_out.sum(axis=1, keepdims=True))
+    compared = pair(made)
+    truth = np.eye(rows.n_classes)[rows.outcome.astype(np.int64)]
+    squares = ((held_out - truth) ** 2).sum(axis=1) / (2.0 if rows.n_classes == 2 else 1.0)
+    weight, events = pooled_scores(compared)[1:]
+    found = {
+        "brier": float(np.average(squares, weights=rows.weight)),
+        "auc": area_under_curve(weight, events),
+        "expected": expected_calibration_error(rows.outcome, probability, sample_weight=rows.weight),
+    }
+    return found | {f"by {name}": _error(compared, rows.columns[name]) for name in audited}
+
+
+def _means(made: Predictions, audited: list[str]) -> dict[str, float]:
+    """Observed / predicted, the error along the prediction in 15 ranges, and by each audited column."""
+    compared, scale, weight = pair(made), made.units.scale, row_weight(made)
+    observed, predicted = (float(np.average(each, weights=weight)) for each in (made.outcome, made.probability))
+    found = {
+        "ratio": observed / predicted if predicted else math.nan,
+        "expected": scale * _error(compared, Columns({"": made.probability})[""], 15),
+    }
+    return found | {f"by {name}": scale * _error(compared, made.columns[name]) for name in audited}
+
+
+def _error(compared: Pair, column: Column, bins: int = 10) -> float:
+    """The weighted mean size of the gaps of a column's levels or ranges."""
+    from miscal.engines.memory import mean_tally
+
+    pooling = level_pooling(column) if column.nominal else range_pooling(column, bins, weight=compared.weight)
+    tally = mean_tally(compared, pooling)
+    return float(aggregate(np.nan_to_num(tally.gap), tally.weight))
+
+
+def table_of(judged: list[Judged], rows: Predictions) -> Table:
+    """One row a candidate; differences are paired with leaving the probabilities alone."""
+    alone = judged[0].loss
+    found: dict[str, list[Any]] = {"name": [each.name for each in judged]}
+    differences = [difference(each.loss, alone, rows) for each in judged]
+    loss = "log_loss" if rows.response == "binary" else "deviance"
+    found[loss] = [mean_of(each.loss, rows) if each.loss.size else math.nan for each in judged]
+    found[f"{loss}_difference"] = [mean for mean, _ in differences]
+    found["difference_low"] = [mean - TWO_SIDED * error for mean, error in differences]
+    found["difference_high"] = [mean + TWO_SIDED * error for mean, error in differences]
+    found["p_value"] = [each.p_value for each in judged]
+    names = list(dict.fromkeys(name for each in judged for name in each.numbers))
+    for name in names:
+        found[name] = [each.numbers.get(name, math.nan) for each in judged]
+    found["keeps_ranking"] = [each.keeps_ranking for each in judged]
+    found["failed"] = [each.failure for each in judged]
+    return Table(found)
+
+
+def mean_of(loss: np.ndarray, rows: Predictions) -> float:
+    """Weighted mean."""
+    return float(np.average(loss, weights=row_weight(rows)))
+
+
+def difference(loss: np.ndarray, other: np.ndarray, rows: Predictions) -> tuple[float, float]:
+    """Mean paired difference and its standard error; both infinite where one loss is."""
+    if not loss.size:
+        return math.nan, math.nan
+    with np.errstate(invalid="ignore"):
+        change = loss - other
+    if not np.isfinite(change).all():
+        return (math.inf if np.isinf(loss).any() else -math.inf), math.inf
+    known = row_weight(rows)
+    weight = np.ones(rows.rows) if known is None else known
+    mean = float(np.average(change, weights=weight))
+    off = weight * (change - mean)
+    off = off if rows.cluster is None else np.bincount(rows.cluster, off)
+    return mean, float(np.sqrt(np.sum(off * off)) / weight.sum())
+
+
+def _chance(each: Judged, alone: Judged, rows: Predictions) -> float:
+    """One-sided p-value of the gain if the probabilities were right as they are.
+
+    Rows of one fold judge what rows of the others have fitted, and the other way round: the two share their noise, so
+    that the sum varies twice as much as that of as many independent rows.
+    """
+    from scipy.special import ndtr
+
+    beyond, weight = _beyond(each.held_out, alone.held_out, rows), row_weight(rows)
+    beyond = beyond if weight is None else beyond * weight
+    beyond = beyond if rows.cluster is None else np.bincount(rows.cluster, beyond)
+    spread = float(np.sqrt(2.0 * (beyond @ beyond)))
+    return float(ndtr(-beyond.sum() / spread)) if spread > 0 else 1.0
+
+
+def _beyond(held_out: np.ndarray, right: np.ndarray, rows: Predictions) -> np.ndarray:
+    """What each row saves beyond what it would on average if the probabilities were `right`: of mean 0 if they are.
+
+    Of means, and as it comes to the same of two classes: the residual times the change of the link.
+    """
+    if rows.response != "binary":
+        family = FAMILIES[rows.response]
+        return np.asarray((rows.outcome - right[:, 1]) * (family.link(held_out[:, 1]) - family.link(right[:, 1])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.where(right > 0, np.log(np.maximum(held_out, LEAST)) - np.log(right), 0.0)
+    own = np.take_along_axis(change, rows.outcome[:, None].astype(np.int64), axis=1)[:, 0]
+    return np.asarray(own - (right * change).sum(axis=1))
+
+
+def chance_of_growth(each: Judged, alone: Judged, rows: Predictions) -> float:
+    """How often draws of rows (of clusters) show no growth of the top label's error, of 200: a paired bootstrap."""
+    units = np.arange(rows.rows) if rows.cluster is None else rows.cluster
+    rng, weight = np.random.default_rng(0), rows.weight if rows.weight is not None else np.ones(rows.rows)
+    held = [each.held_out / each.held_out.sum(axis=1, keepdims=True) for each in (each, alone)]
+    fails = 0
+    for _ in range(DRAWS):
+        drawn = weight * rng.poisson(1.0, int(units.max()) + 1)[units]
+        one, two = (expected_calibration_error(rows.outcome, p, sample_weight=drawn) for p in held)
+        fails += one <= two
+    return (fails + 1) / (DRAWS + 1)

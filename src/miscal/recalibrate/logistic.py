@@ -1,0 +1,256 @@
+"""Logistic fits by Newton's method with step control, on features of the score: logit, probability, beta's logarithms.
+
+Fits are made in standardised coordinates (features centred and scaled), so one tolerance serves every unit of measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.errors import warn
+from miscal.data.vectors import locked
+from miscal.kernels import logistic as kernels
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import descended
+from miscal.recalibrate.sample import Sample
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
+Evaluate: TypeAlias = Callable[[Floats], State]
+
+SMALL_STEP = 1e-7  # the error after a step is of the order of the step's square: 1e-14
+FLAT = 1e-12  # curvature for each unit of weight below which a direction is not followed
+
+KINDS = {"probability": kernels.PROBABILITY, "logit": kernels.LOGIT, "beta": kernels.BETA}
+LOGIT_CLIP = 1e-12
+BELOW_ONE = 1.0 - 2.0**-53  # the largest number below 1
+SMALLEST = float(np.finfo(np.float64).tiny)  # numbers below it have fewer digits, and the kernels' logarithm none
+
+SEPARATED = (
+    "the classes are separated, wholly or on one side: without a penalty a steeper curve always fits better. "
+    "The coefficients were stopped where the loss is flat (curvature below 1e-12 of its scale). "
+    "Pass l2=1 to fit a finite optimum"
+)
+
+
+class Minimum(NamedTuple):
+    """Where a fit ended: the parameters, and whether the loss only falls towards infinity (separable classes)."""
+
+    theta: Floats
+    separated: bool
+
+
+def minimise(
+    evaluate: Evaluate,
+    start: Floats,
+    penalty: Floats,
+    total: float,
+    free: npt.NDArray[np.bool_],
+    target: Floats | float = 0.0,
+) -> Minimum:
+    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2.
+
+    `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
+    keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
+    keep the share they started with, and separable classes stop at certainty instead of overflowing.
+    """
+    flat: list[int] = []  # directions not followed, at each step
+
+    def penalised(at: Floats) -> State:
+        loss, gradient, hessian = evaluate(at)
+        off = at - target
+        return loss + 0.5 * float(penalty @ (off * off)), gradient + penalty * off, hessian + np.diag(penalty)
+
+    def step_at(_: Floats, state: State) -> tuple[Floats, bool]:
+        step, number = _newton_step(state[1], state[2], free, total)
+        flat.append(number)
+        return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
+
+    theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
+    return Minimum(theta, flat[-1] > flat[0])
+
+
+def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
+    """Solve H step = g on the free parameters, leaving out flat directions; also how many were flat.
+
+    The Hessian is first scaled to a unit diagonal: penalties and features may differ by many orders of magnitude.
+    """
+    diagonal = np.diag(hessian)
+    used = np.flatnonzero(free & (diagonal > FLAT * total))
+    flat = int(np.count_nonzero(free)) - len(used)
+    step = np.zeros(len(gradient))
+    if not len(used):
+        return step, flat
+    root = np.sqrt(diagonal[used])
+    values, vectors = np.linalg.eigh(hessian[np.ix_(used, used)] / np.outer(root, root))
+    steep = values > FLAT
+    along = vectors[:, steep]
+    step[used] = along @ ((along.T @ (gradient[used] / root)) / values[steep]) / root
+    return step, flat + int(np.count_nonzero(~steep))
+
+
+@dataclass(frozen=True)
+class Features:
+    """How features are made from a score: their kind, and the distance from 0 and 1 that logarithms are held at."""
+
+    kind: str
+    clip: float = LOGIT_CLIP
+
+    @property
+    def count(self) -> int:
+        """How many features."""
+        return 2 if self.kind == "beta" else 1
+
+    @property
+    def arguments(self) -> tuple[int, float, float]:
+        """What the kernels take: kind, low, high."""
+        if self.kind == "probability":
+            return KINDS[self.kind], SMALLEST, 1.0
+        low = max(self.clip, SMALLEST)
+        return KINDS[self.kind], low, min(1.0 - low, BELOW_ONE)
+
+    def rows(self, score: Floats) -> Floats:
+        """Features of a few rows, (count, rows)."""
+        made = np.empty((3, len(score)))
+        kernels.score_features(locked(score), *self.arguments, made)
+        return made[: self.count]
+
+    def map(self, score: Floats, coefficients: Floats, intercept: float) -> Floats:
+        """Probabilities (n, 2) of a fitted curve."""
+        out = np.empty((len(score), 2))
+        rows, theta = locked(score), np.append(intercept, coefficients)
+
+        def work(start: int, stop: int) -> None:
+            kernels.score_map(rows[start:stop], *self.arguments, theta, out[start:stop])
+
+        over_blocks(len(score), work)
+        return out
+
+
+def between(knots: Floats, x: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The knot below each number, and which part of the way to the next it has gone; outside below 0 or above 1."""
+    place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+    return place, (x - knots[place]) / np.diff(knots)[place]
+
+
+def residuals(x: Floats, outcome: npt.NDArray[Any], weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """For each row log loss, w (P - y) and w P (1 - P), where x are log-odds."""
+    scratch, off, curvature, loss = (np.empty(len(x)) for _ in range(4))
+    kernels.residuals(x, outcome.astype(np.float64), weight, scratch, off, curvature, loss)
+    return loss, off, curvature
+
+
+class LogisticFit:
+    """One logistic regression on features of a score, in coordinates centred and scaled by the rows themselves."""
+
+    def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
+        self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
+        thin = rows.thinned() or rows  # enough: the coordinates need not be exact
+        made = features.rows(thin.probability)
+        self.centre = np.average(made, axis=1, weights=thin.weight)
+        deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=thin.weight))
+        reach = np.ptp(features.rows(np.array([rows.probability.min(), rows.probability.max()])), axis=1)
+        self.constant = bool((reach <= 1e-13 * (1.0 + np.abs(self.centre))).any())
+        self.scale = 1.0 / np.where(deviation > 0, deviation, np.where(reach > 0, reach, 1.0))
+        if identity:  # its intercept is penalised too, and must be one of the coordinates
+            self.centre, self.constant = np.zeros(features.count), False
+
+    def evaluator(self, rows: Sample) -> Evaluate:
+        """Sum of log losses, its gradient and Hessian."""
+        weight, outcome = rows.weight_or_empty, rows.outcome.astype(np.float64)
+
+        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+            def work(start: int, stop: int) -> Floats:
+                part, y = rows.probability[start:stop], outcome[start:stop]
+                arguments = (*self.features.arguments, self.centre, self.scale, theta)
+                return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
+
+            return unpacked(np.sum(over_blocks(rows.rows, work), axis=0))
+
+        return evaluate
+
+    def minimum(self, free: npt.NDArray[np.bool_]) -> Minimum:
+        """Fit; coefficients outside `free` stay 0."""
+        start, target = np.zeros(len(self.centre) + 1), np.zeros(len(self.centre) + 1)
+        start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
+        if self.identity:
+            start = target = np.append(0.0, 1.0 / self.scale) * free
+        penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2)
+        thin = self.thinned()
+        if thin is not None:
+            share = thin.total / self.rows.total
+            warm = minimise(self.evaluator(thin), start, penalty * share, thin.total, free, target)
+            start = start if warm.separated else warm.theta
+        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free, target)
+
+    def thinned(self) -> Sample | None:
+        """Rows to start from."""
+        return self.rows.thinned()
+
+    def best(self, *, positive: bool) -> Minimum:
+        """Fit; with `positive` the coefficients of the score's two features are not below 0.
+
+        That optimum is found by trying every face of the constraint.
+        """
+        free = np.append(True, self.scale > 0)
+        best = self.minimum(free)
+        if not positive or (best.theta[1:3] >= 0).all():
+            return best
+        found = []
+        for held in ([1], [2], [1, 2]):
+            mask = free.copy()
+            mask[held] = False
+            found.append(self.minimum(mask).theta)
+        inside = [theta for theta in found if (theta[1:3] >= 0).all()]
+        return Minimum(min(inside, key=self.loss), separated=False)
+
+    def loss(self, theta: Floats) -> float:
+        """Log loss and penalty at a point."""
+        off = theta[1:] * self.scale - self.identity
+        held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
+        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * held
+
+
+def unpacked(sums: Floats) -> tuple[float, Floats, Floats]:
+    """Loss, gradient and the full symmetric Hessian from the sums of a pass."""
+    upper = sums[2:]
+    return float(sums[0, 0]), sums[1].copy(), np.triu(upper) + np.triu(upper, 1).T
+
+
+def fit_curve(
+    rows: Sample, features: Features, l2: float, *, positive: bool = False, identity: bool = False
+) -> tuple[Floats, float]:
+    """Coefficients and intercept of the penalised logistic regression; with `positive` no coefficient is below 0.
+
+    With `identity` and a penalty it is drawn towards coefficients 1 and intercept 0, not towards coefficients 0.
+
+    When all scores are equal the slope cannot be learned: without a penalty it is that of the identity (0 for
+    "probability", which has none) and the intercept meets the observed rate.
+    """
+    fit = LogisticFit(rows, features, l2, identity=identity and l2 > 0)
+    if fit.constant:
+        slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
+        return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
+    best = fit.best(positive=positive)
+    if best.separated:
+        warn(SEPARATED)
+    coefficients = best.theta[1:] * fit.scale
+    return coefficients, float(best.theta[0] - coefficients @ fit.centre)
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
+
+    return ThreadpoolController()
+
+
+def one_thread() -> Any:
+    """A context in which products of matrices take one thread: a fit of 50 columns takes a tenth of the time."""
+    return _controller().limit(limits=1, user_api="blas")

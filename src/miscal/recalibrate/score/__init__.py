@@ -1,1 +1,0 @@
-"""Maps of the probability alone, one class at a time."""

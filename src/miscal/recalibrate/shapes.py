@@ -1,0 +1,478 @@
+"""Maps of free shape: bins, isotonic regression, and line plots on the log-odds scale (paper 003, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miscal.data.checks import number, one_of, whole
+from miscal.data.columns import Column
+from miscal.data.errors import refusal
+from miscal.data.responses import RESPONSES
+from miscal.data.vectors import logit, sigmoid
+from miscal.kernels.threads import over_blocks
+from miscal.metrics.losses import descended
+from miscal.pooling.bins import bin_index, edges_for, quantile_edges
+from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.certain import HALF, inside, unit_of
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
+from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
+from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.state import state
+
+EMPTY_BIN = -1.0
+RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
+SETTLED = 1e-13  # of the loss: what one more step would gain
+
+
+class _Binned(Recalibrator):
+    """Base of maps that are constant within bins."""
+
+    against_rest: ClassVar[bool] = True
+
+    edges_: Floats = state("float", "any")
+    values_: Floats = state("float", "any", low=EMPTY_BIN, high=1.0)
+
+    def check_state(self) -> None:
+        """Refuse edges that do not increase, and bins without a value."""
+        check_bins(self.edges_, self.values_)
+
+    def _summary(self) -> str:
+        return f"{len(self.values_)} bins"
+
+
+class HistogramBinning(_Binned):
+    """Replace each probability by the observed rate of its bin (Zadrozny and Elkan 2001).
+
+    Bins are right-closed. A bin in which no row fell leaves probabilities as they are. Several classes: each against
+    the rest, rows divided by their sums. A rate of 0 or 1 among n rows becomes 0.5 / (n + 1) or 1 less that: half an
+    event, so that what was not seen is not ruled out. Without (`smooth=0`) the binary expected calibration error over
+    the same bins is 0 on the rows it was fitted on. Does not keep the ranking.
+
+    Parameters
+    ----------
+    bins : int or increasing edges
+        Edges: the end bins catch what lies outside.
+    strategy : {"uniform", "quantile"}
+        Bins of equal width over [0, 1], or of equal support.
+    smooth : float
+        Events by which rates are held away from 0 and 1, smooth / (n + 2 smooth); 0 for the bare rates.
+
+    Attributes
+    ----------
+    edges_, values_ : arrays
+        Edges of the bins and the rate in each, -1 where it was empty.
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).predict_proba([0.2, 0.7])[:, 1].round(3)
+    array([0.5  , 0.833])
+    """
+
+    bins: Any = parameter(bins_or_edges, default=15)
+    strategy: str = parameter(one_of, ("uniform", "quantile"), default="uniform")
+    smooth: float = parameter(number, 0.0, default=HALF)
+    pulls_in: ClassVar[bool] = False
+
+    def check_state(self) -> None:
+        """Refuse edges that do not increase, and bins without a rate."""
+        super().check_state()
+        if ((self.values_ < 0) & (self.values_ != EMPTY_BIN)).any():
+            raise ValueError("'values_' must hold probabilities, or -1 for an empty bin")
+
+    def _fit(self, sample: Sample) -> None:
+        score = sample.probability
+        self.edges_ = edges_for(score, self.bins, self.strategy, low=0.0, high=1.0, weight=sample.weight)
+        codes, weights = bin_index(score, self.edges_), sample.weights
+        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
+        events = np.bincount(codes, weights=weights * sample.outcome, minlength=len(self.edges_) - 1)
+        self.values_ = self.rates(np.asarray(events, np.float64), np.asarray(total, np.float64), sample.rows)
+
+    def rates(self, events: Floats, total: Floats, rows: float) -> Floats:
+        """What bins with such sums of weights give; `rows` is how many there are in all."""
+        rate = np.divide(events, total, out=np.zeros(len(total)), where=total > 0)
+        held = inside(rate, total / unit_of(float(total.sum()), rows), float(self.smooth))
+        return np.where(total > 0, held, EMPTY_BIN)
+
+    def _map(self, probability: Floats) -> Floats:
+        found = self.values_[bin_index(probability, self.edges_)]
+        return pairs(np.where(found == EMPTY_BIN, probability, found))
+
+    def _formula(self) -> nodes.Formula:
+        return nodes.steps(nodes.Probability(), self.edges_, self.values_)
+
+
+class ScalingBinning(_Binned):
+    """Platt scaling on the logit, then its mean in bins of equal support (Kumar, Liang and Ma 2019).
+
+    The logit is held at that of [1e-12, 1 - 1e-12]. The bins come from the scaled probabilities of the rows to fit on:
+    cut halfway between neighbouring distinct values, right-closed, with about equal weight in each; ties are never
+    split, so there may be fewer bins than asked. Several classes: each against the rest, rows divided by their sums.
+    Does not keep the ranking strictly; that of binary probabilities is kept with ties when the slope is not negative.
+
+    Parameters
+    ----------
+    bins : int
+    renormalise : bool
+        Whether rows of several classes are divided by their sums. Without it (as in paper 000) rows do not sum to 1.
+
+    Attributes
+    ----------
+    coefficients_, intercepts_ : (1, 1) and (1,)
+    edges_, values_ : arrays
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> y_prob, y = [0.1, 0.2, 0.2, 0.4, 0.6, 0.7, 0.9, 0.95], [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> ScalingBinning(bins=2).fit(y_prob, y).predict_proba([0.3, 0.8])[:, 1].round(3)
+    array([0.258, 0.742])
+    """
+
+    bins: int = parameter(whole, 1, 10**7, default=10)
+    renormalise: bool = parameter(truth, default=True)
+    values_: Floats = state("float", "any", low=0.0, high=1.0)
+    coefficients_: Floats = state("float", 1, 1)
+    intercepts_: Floats = state("float", 1)
+
+    @property
+    def divided(self) -> bool:  # type: ignore[override]
+        """Whether rows of several classes are divided by their sums."""
+        return bool(self.renormalise)
+
+    def _fit(self, sample: Sample) -> None:
+        weights = sample.weights
+        coefficients, intercept = fit_curve(sample, Features("logit"), 0.0)
+        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+        scaled = self._scaled(sample.probability)
+        self.edges_ = _halfway_edges(scaled, int(self.bins), weights)
+        codes = bin_index(scaled, self.edges_)
+        total = np.bincount(codes, weights=weights, minlength=len(self.edges_) - 1)
+        sums = np.bincount(codes, weights=weights * scaled, minlength=len(self.edges_) - 1)
+        self.values_ = np.clip(sums / total, 0.0, 1.0)
+
+    def _scaled(self, score: Floats) -> Floats:
+        found = Features("logit").map(score, self.coefficients_[0], float(self.intercepts_[0]))
+        return np.ascontiguousarray(found[:, 1])
+
+    def _map(self, probability: Floats) -> Floats:
+        return pairs(self.values_[bin_index(self._scaled(probability), self.edges_)])
+
+    def _formula(self) -> nodes.Formula:
+        scaled = nodes.curve(Features("logit"), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
+        return nodes.steps(scaled, self.edges_, self.values_)
+
+    def _keeps_ranking(self) -> bool:
+        return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
+
+
+def _halfway_edges(values: Floats, bins: int, weight: Floats) -> Floats:
+    """Edges halfway between distinct values, with about equal weight between them; the outer two are 0 and 1."""
+    distinct, place = np.unique(values, return_inverse=True)
+    mass = np.cumsum(np.bincount(place, weights=weight))
+    reached = np.searchsorted(mass, mass[-1] * (np.arange(1, bins) / bins), side="left")
+    reached = np.unique(reached[reached < len(distinct) - 1])
+    inner = distinct[reached] + (distinct[reached + 1] - distinct[reached]) * 0.5
+    return np.unique(np.concatenate([[-1.0], inner, [2.0]]))
+
+
+def check_bins(edges: Floats, values: Floats) -> None:
+    """Refuse a state whose edges and values do not belong together."""
+    # Two equal edges are one bin: all scores were equal.
+    increasing = bool((np.diff(edges) > 0).all()) or (len(edges) == 2 and edges[0] == edges[1])
+    if len(edges) < 2 or len(values) != len(edges) - 1 or not increasing:
+        raise ValueError("edges must increase and there must be one value a bin")
+
+
+class _Rising(Recalibrator):
+    """Base of maps through knots whose values never decrease."""
+
+    against_rest: ClassVar[bool] = True
+    candidate_for: ClassVar[tuple[float, float]] = (2, 2)
+    in_blends: ClassVar[bool] = False
+    fewest: ClassVar[int] = 1  # knots
+
+    knots_: Floats = state("float", "any")
+    values_: Floats = state("float", "any")
+
+    def check_state(self) -> None:
+        """Refuse knots that do not increase, and values that fall."""
+        if len(self.knots_) != len(self.values_) or len(self.knots_) < self.fewest:
+            raise ValueError("'knots_' and 'values_' differ in length or are too few")
+        if (np.diff(self.knots_) <= 0).any() or (np.diff(self.values_) < 0).any():
+            raise ValueError("'knots_' must increase and 'values_' must not decrease")
+
+    def _keeps_ranking(self) -> bool:
+        return True
+
+
+class IsotonicCalibration(_Rising):
+    """Fit the non-decreasing map of least squared error (Zadrozny and Elkan 2002).
+
+    Equal scores are pooled, then adjacent violators. Between the blocks the map is linear, as scikit-learn's is; beyond
+    the scores seen in fit it is constant. Several classes: each against the rest, rows divided by their sums. The
+    lowest and the highest block, in which nothing or everything happened, are given half an event (0.5 / (n + 1) and 1
+    less that) and pooled with their neighbours where they would pass them: what was not seen is not ruled out.
+    Counts have half an event in a lowest block without any; real numbers are left as they are.
+
+    Keeps the ranking of binary probabilities, with ties where the map is flat. Whole weights give the bits of
+    repetition.
+
+    Parameters
+    ----------
+    out_of_bounds : {"clip", "raise"}
+        What happens to scores beyond those seen in fit.
+    smooth : float
+        Events by which rates are held away from 0 and 1; 0 for those of least squared error, as scikit-learn has them.
+
+    Attributes
+    ----------
+    knots_, values_ : arrays
+        Scores at the ends of the blocks, and the probability there.
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1]).predict_proba([0.1, 0.25, 0.8])[:, 1]
+    array([0.25, 0.5 , 0.75])
+    """
+
+    out_of_bounds: str = parameter(one_of, ("clip", "raise"), default="clip")
+    smooth: float = parameter(number, 0.0, default=HALF)
+    pulls_in: ClassVar[bool] = False
+    responses: ClassVar[tuple[str, ...]] = RESPONSES
+
+    def check_state(self) -> None:
+        """Refuse what does not rise, and probabilities that are none."""
+        super().check_state()
+        ends = np.concatenate([self.knots_[[0, -1]], self.values_[[0, -1]]])  # both rise
+        if not self.is_mean() and not ((ends >= 0.0) & (ends <= 1.0)).all():
+            raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
+
+    def _fit(self, sample: Sample) -> None:
+        from miscal.kernels.order import rising_rates
+        from miscal.kernels.sorting import sorted_order
+
+        order = sorted_order(sample.probability)
+        sorted_scores = sample.probability[order]
+        starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
+        weight = sample.weights[order]
+        rates, mass = np.empty(len(starts)), np.add.reduceat(weight, starts)
+        rising_rates(np.add.reduceat(weight * sample.outcome[order], starts), mass, rates)
+        if self.smooth and sample.response != "real" and (rates[0] == 0.0 or rates[-1] == 1.0):
+            rates = self._off_the_ends(rates, mass, sample)
+        # A block of one score has one knot, the others one at either end.
+        change = rates[1:] != rates[:-1]
+        ends = np.append(True, change) | np.append(change, True)
+        self.knots_, self.values_ = sorted_scores[starts][ends], rates[ends]
+
+    def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
+        """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
+        from miscal.kernels.order import rising_rates
+
+        moved, again, smooth = rates.copy(), np.empty(len(rates)), float(self.smooth)
+        count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
+        for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):
+            total = float(mass[block].sum())
+            if block.any():
+                moved[block] = smooth / total if count else inside(rates[block], np.array([total / unit]), smooth)
+        rising_rates(moved * mass, mass, again)
+        return again
+
+    def _map(self, probability: Floats) -> Floats:
+        knots = self.knots_
+        if self.out_of_bounds == "raise" and probability.size:
+            low, high = float(probability.min()), float(probability.max())
+            if low < knots[0] or high > knots[-1]:
+                what = f"must lie in [{knots[0]:g}, {knots[-1]:g}], the scores seen in fit"
+                got = f"got {low if low < knots[0] else high:g}"
+                raise refusal(what, where="'y_prob'", got=got, hint="or use out_of_bounds='clip'")
+        return pairs(np.interp(probability, knots, self.values_))
+
+    def _formula(self) -> nodes.Formula:
+        if self.out_of_bounds == "raise":
+            hint = "use out_of_bounds='clip'"
+            raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
+        return nodes.Line(nodes.Probability(), tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
+
+    @classmethod
+    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+        return {cls.__name__: cls()}
+
+    def _summary(self) -> str:
+        return f"{len(self.knots_)} knots"
+
+
+class IsotonicLinePlotScaling(_Rising):
+    """Fit a non-decreasing line plot from log-odds to log-odds (ILPS; Pan and others 2019).
+
+    ``logit P = b_k + (b_(k+1) - b_k)(l - a_k)/(a_(k+1) - a_k)`` for ``l = logit p`` between the knots a_k and a_(k+1),
+    with ``b_1 <= b_2 <= ...``, minimising the sum of log losses. The map is linear in b, so the fit is convex: it ends
+    at the global optimum and is monotone whatever the data. (The paper adds a penalty instead, which guarantees
+    neither.) Several classes: each against the rest, rows divided by their sums.
+
+    Scores of exactly 0 and 1 are held within [1e-12, 1 - 1e-12]. Knots that no row determines, and runs with one
+    outcome only, whose values would be infinite, are settled by a ridge towards slope 1 of at least 1e-6. Keeps the
+    ranking of binary probabilities.
+
+    Parameters
+    ----------
+    knots : int
+        How many, at least 2; the paper has 100.
+    placement : {"probability", "quantile"}
+        Knots at the log-odds of k/(knots + 1), as in the paper; or where the scores are: at their quantiles, ties
+        merged.
+    outside : {"slope", "clamp"}
+        Beyond the end knots: continue the end slopes, or keep the end values. The paper leaves it open, and on real
+        data a large part of the scores lies there.
+    l2 : float
+        Adds l2/2 times the integral of (slope - 1)² over the knots' range to the sum of losses. With few rows the end
+        pieces are steep (their rows may all have one outcome) and 0.01 steadies them; the paper has none.
+
+    Attributes
+    ----------
+    knots_, values_ : arrays
+        Log-odds before and after.
+    each_ : of several classes, list of fitted recalibrators, one a class
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.random(5000)
+    >>> y = rng.random(5000) < y_prob**2
+    >>> made = IsotonicLinePlotScaling(knots=20).fit(y_prob, y)
+    >>> made.predict_proba([0.25, 0.5, 0.75])[:, 1].round(1)
+    array([0.1, 0.2, 0.6])
+    """
+
+    fewest: ClassVar[int] = 2
+
+    knots: int = parameter(whole, 2, 10_000, default=100)
+    placement: str = parameter(one_of, ("probability", "quantile"), default="probability")
+    outside: str = parameter(one_of, ("slope", "clamp"), default="slope")
+    l2: float = parameter(number, 0.0, default=0.0)
+
+    def _fit(self, sample: Sample) -> None:
+        self.knots_ = self._placed(sample)
+        self.values_ = fit_line(sample, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
+
+    def _placed(self, rows: Sample) -> Floats:
+        shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
+        if self.placement == "probability":
+            return np.asarray(np.log(shares / (1.0 - shares)))
+        held = np.clip(rows.probability, LOGIT_CLIP, 1.0 - LOGIT_CLIP)
+        edges = quantile_edges(held, self.knots + 1, rows.weight)[1:-1]
+        made = np.unique(np.log(edges) - np.log1p(-edges))
+        if made.size < 2:  # hardly any distinct scores: one line through their middle
+            middle = float(np.median(np.log(held) - np.log1p(-held)))
+            return np.array([middle - 1.0, middle + 1.0])
+        return np.asarray(made)
+
+    def _map(self, probability: Floats) -> Floats:
+        out = np.empty((len(probability), 2))
+
+        def work(start: int, stop: int) -> None:
+            place, part = between(self.knots_, logit(probability[start:stop], LOGIT_CLIP))
+            part = np.clip(part, 0.0, 1.0) if self.outside == "clamp" else part
+            below, above = self.values_[place], self.values_[place + 1]
+            x = below + part * (above - below)
+            x = np.where((part >= 0.0) & (part <= 1.0), np.clip(x, below, above), x)
+            out[start:stop] = np.stack([sigmoid(-x), sigmoid(x)], axis=1)  # both ends accurate
+
+        over_blocks(len(probability), work)
+        return out
+
+    def _formula(self) -> nodes.Formula:
+        knots, values = tuple(self.knots_.tolist()), tuple(self.values_.tolist())
+        return nodes.Sigmoid(nodes.Line(nodes.logit(), knots, values, continued=self.outside == "slope"))
+
+    def _summary(self) -> str:
+        steps = np.diff(self.values_)
+        return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
+
+
+def fit_line(rows: Sample, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
+    """Values at the knots that minimise the log loss among all that never decrease."""
+    steps = np.diff(knots)
+    start = np.append(knots[0], steps)  # the identity
+    thin = rows.thinned()
+    if thin is not None:
+        start = LineFit(thin, knots, clamp=clamp, l2=l2 * thin.total / rows.total).minimum(start)
+    return np.cumsum(LineFit(rows, knots, clamp=clamp, l2=l2).minimum(start))
+
+
+class LineFit:
+    """Newton's method on the first value and the increments, which may not fall below 0."""
+
+    def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
+        self.rows, self.steps, self.l2 = rows, np.diff(knots), l2
+        self.place, part = between(knots, logit(rows.probability, LOGIT_CLIP))
+        self.part = np.clip(part, 0.0, 1.0) if clamp else part
+
+    def evaluate(self, theta: Floats) -> State:
+        """Penalised loss, gradient and Hessian in the first value and the increments."""
+        values, rows, weight = np.cumsum(theta), self.rows, self.rows.weights
+
+        def work(i: int, j: int) -> Floats:
+            at, t = self.place[i:j], self.part[i:j]
+            x = values[at] + t * (values[at + 1] - values[at])
+            loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
+
+            def both(own: Floats, next_one: Floats) -> Floats:
+                return np.asarray(
+                    np.bincount(at, own, len(theta)) + np.bincount(at + 1, next_one, len(theta)), np.float64
+                )
+
+            u = 1.0 - t
+            side = np.bincount(at, bend * u * t, len(theta))
+            total = np.full(len(theta), weight[i:j] @ loss)
+            return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
+
+        loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
+        whole = np.diag(diagonal) + np.diag(side[:-1], 1) + np.diag(side[:-1], -1)
+        # b = cumsum(theta): sums from the end, of the gradient once and of the Hessian on both sides.
+        whole = np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1)[::-1, ::-1]
+        off = theta[1:] - self.steps
+        pull = self.l2 * off / self.steps
+        total = float(loss[0]) + 0.5 * float(pull @ off)
+        ridge = np.diag(np.append(0.0, self.l2 / self.steps))
+        return total, np.cumsum(gradient[::-1])[::-1] + np.append(0.0, pull), whole + ridge
+
+    def minimum(self, theta: Floats) -> Floats:
+        """The optimum, from a point with increments that are not negative."""
+
+        def step_at(at: Floats, state: State) -> tuple[Floats, bool]:
+            step = at - _best_quadratic(at, state[1], state[2])
+            return step, float(state[1] @ step) <= SETTLED * max(state[0], 1.0)
+
+        found = descended(self.evaluate, theta, step_at)
+        return np.append(found[0], np.maximum(found[1:], 0.0))
+
+
+def _best_quadratic(theta: Floats, gradient: Floats, hessian: Floats) -> Floats:
+    """Minimise the quadratic model of the loss among increments that are not negative.
+
+    With H = R'R it is a least-squares problem in R; its first row, which alone holds the free first value, is met
+    exactly, and the rest is least squares with non-negative unknowns.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+    from scipy.optimize import nnls
+
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+    scaled = hessian * np.outer(scale, scale)
+    for jitter in (1e-15, 1e-13, 1e-11, 1e-9):  # a proximal term: it slows the last digits and moves no optimum
+        try:
+            root = cholesky(scaled + jitter * np.eye(len(theta)), lower=False)
+            break
+        except np.linalg.LinAlgError:
+            continue
+    else:
+        root = np.eye(len(theta))
+    target = root @ (theta / scale) - solve_triangular(root, scale * gradient, trans="T")
+    rest, _ = nnls(root[1:, 1:], target[1:], maxiter=50 * len(theta))
+    first = (target[0] - root[0, 1:] @ rest) / root[0, 0]
+    return np.asarray(scale * np.append(first, rest))
