@@ -31,7 +31,7 @@ FAULTS = [
         "tests/laws/test_score_laws.py tests/papers/test_score.py",
     ),
     (
-        "kernels/draws.pxd",
+        "kernels/arithmetic.pxd",
         ">> 11) * 1.1102230246251565e-16",
         ">> 11) * 1.2102230246251565e-16",
         "tests/papers/test_inference.py tests/unit/test_inference_aggregates.py",
@@ -105,7 +105,7 @@ FAULTS = [
         "tests/unit/test_report_markup.py",
     ),
     (
-        "recalibrate/score/shapes.py",
+        "recalibrate/shapes.py",
         "np.where(total > 0, held, EMPTY_BIN)",
         "np.where(total > 0, held, 0.9)",
         "tests/unit/test_certainties.py",
