@@ -172,7 +172,7 @@ def string_rows(quick):
 
 def stream_rows(quick):
     """A field of text that is streamed from Parquet: what is kept grows with the levels, not with the rows."""
-    from miscal.auditing.all_rows import tally_of
+    from miscal.auditing.tallies import tally_of
     from miscal.engines.roles import Roles
 
     levels = 10**5

@@ -147,3 +147,8 @@ def test_an_infinite_bandwidth_and_older_files_can_be_read() -> None:
     old = json.loads(HistogramBinning().fit(p, y).to_json())
     del old["params"]["smooth"], old["params"]["keep_certain"]
     assert Recalibrator.from_json(json.dumps(old)).smooth == 0.5
+
+
+def test_a_bin_that_nobody_is_in_keeps_the_score() -> None:
+    made = HistogramBinning(bins=10).fit(np.array([0.05, 0.07, 0.95, 0.93]), [0, 1, 1, 1])
+    np.testing.assert_array_equal(made.predict_proba([0.31, 0.58])[:, 1], [0.31, 0.58])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.all_rows import tally_of
+from miscal.auditing.tallies import tally_of
 from miscal.engines.roles import Roles
 from miscal.inference.aggregates import max_statistic_p
 

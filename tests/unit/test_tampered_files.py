@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.all_rows import tally_of
+from miscal.auditing.tallies import tally_of
 from miscal.carriers.summary import Summary
 from miscal.data.errors import MiscalError
 from miscal.engines.roles import Roles
