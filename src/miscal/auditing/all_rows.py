@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.all_along import along_sums, cells_of_part, score_cells
 from miscal.auditing.column_choice import left_out
+from miscal.auditing.search.along_sums import along_sums, cells_of_part, score_cells
 from miscal.auditing.search.groups import Group, Rows
 from miscal.auditing.search.looking import Looked, walk_of
 from miscal.auditing.search.parts import Part
