@@ -32,6 +32,8 @@ def test_a_count_with_exposure_becomes_a_rate_whose_weight_is_the_exposure():
         ([0, 1], [1.0, 2.0], {"response": "count", "exposure": [1.0, 0.0]}, "above 0"),
         ([0, 1], [1.0, 2.0], {"response": "count", "exposure": [1.0, -1.0]}, "above 0"),
         ([0, 1], [0.1, 0.2], {"exposure": [1.0, 1.0]}, "no event"),
+        ([0, 1, 2], [0.1, 0.2, 0.3], {}, "counts, amounts or shares[?] say response='count' or response='real'"),
+        ([0.0, 0.4, 0.6], [0.1, 0.2, 0.3], {}, "say response='count' or response='real'"),
         ([0, 1], [0.1, 0.2], {"response": "real", "positive": 1}, "needs response='binary'"),
         ([0, 1], [0.1, 0.2], {"response": "real", "count": [1, 1]}, "needs response='binary'"),
         ([0, 1], [[0.1, 0.9], [0.2, 0.8]], {"response": "real"}, "one-dimensional"),

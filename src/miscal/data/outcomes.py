@@ -84,7 +84,8 @@ def _labels_hint(vector: Vector, n_classes: int, where: str) -> str:
     if n_classes > 2:
         hint = "name the classes in the order of the columns: classes=[...]"
     elif len(labels) > 2:
-        hint = "only two classes are possible with one column of probabilities"
+        hint = "only two classes are possible with one column of probabilities; "
+        hint += "counts, amounts or shares? say response='count' or response='real'"
     else:
         hint = _event_hint(labels, where)
     return f"{hint}; labels found: {_listed(labels)}"
