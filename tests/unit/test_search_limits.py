@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import miscal
 from miscal.cli import main
+from miscal.page.records import LeftOut
 
 ROWS = 240_000
 ASKED = {"outcome": "y", "probability": "p"}
@@ -170,3 +171,18 @@ def test_no_place_is_explained_on_a_sample_too_small_to_see_it(tmp_path, monkeyp
             explained += 1
             assert (own & inside).sum() >= 0.5 * own.sum(), (head.where, place.where)
     assert explained
+
+
+def test_how_many_levels_were_not_crossed_is_one_range():
+    rng = np.random.default_rng(3)
+    table = _calm(2, 6_000)
+    for name, levels in (("small", 30), ("middle", 100), ("large", 400)):
+        table[name] = np.array([f"{name}{i}" for i in range(levels)], object)[rng.integers(0, levels, 6_000)]
+    left = _places(miscal.audit(table, by=["c0", "small", "middle", "large"], **ASKED), "levels")
+    assert left
+    assert all(place.count(" to ") <= 1 for place in left), left
+
+
+def test_one_pair_is_a_pair():
+    left = LeftOut("pairs", 1, "neither is suspect", "--by", ["a and b"])
+    assert left.words.startswith("1 pair, because")

@@ -17,11 +17,11 @@ import numpy as np
 from miscal.auditing.findings import Finding, flat
 from miscal.page.entries import Entry, read_entry
 from miscal.page.json import READERS, Columns, checked, ends, items, mapping, read_record, text
-from miscal.page.words import finite, showing
+from miscal.page.words import finite, plural, showing
 
 T = TypeVar("T")
 
-COUNTED = ("pairs", "columns", "classes")  # things left out that are many alike
+COUNTED = {"pairs": "pair", "columns": "column", "classes": "class"}  # things left out that are many alike
 NAMED = 3
 
 
@@ -78,7 +78,9 @@ class LeftOut:
         """In one sentence: how many, why, and how to ask for them."""
         more = f" and {self.count - NAMED:,} more" if self.count > NAMED else ""
         named = f"{', '.join(self.where[:NAMED])}{more}"
-        many = f"{self.count:,} {self.what}" if self.what in COUNTED else f"{self.what} of {named}"
+        many = f"{self.what} of {named}"
+        if self.what in COUNTED:
+            many = plural(self.count, COUNTED[self.what], self.what)
         return f"{many}, because {self.reason}. To ask for it: {self.ask}."
 
 

@@ -79,9 +79,8 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
     for side in sides:
         if side.cut:
             every = side.part.known
-            left = " to ".join(
-                f"{every - kept:,}" for kept in sorted({p.known for p in side.cut.values()}, reverse=True)
-            )
+            kept = [part.known for part in side.cut.values()]
+            left = " to ".join(f"{many:,}" for many in sorted({every - max(kept), every - min(kept)}))
             looked.leave_out("levels", f"{side.part.name} ({left} of {every:,} levels)", SMALL_LEVELS, JOIN_THEM)
 
 
