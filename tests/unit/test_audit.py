@@ -283,5 +283,5 @@ def test_a_score_that_is_too_extreme_is_said_so() -> None:
     found = audit(data.predictions(), effort="quick")
     assert [f.where for f in found.findings if f.real and not f.parent] == ["the whole table"]
     text = found.to_markdown()
-    assert text.startswith("# Right on average, but the scores are too extreme"), text.splitlines()[0]
+    assert text.startswith("# Within noise on average, but the scores are too extreme"), text.splitlines()[0]
     assert "Along the score the predictions are off by 7.11% on average" in text

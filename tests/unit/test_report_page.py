@@ -208,12 +208,12 @@ def test_forbidden_words_are_not_on_the_page() -> None:
             [],
             "No error beyond noise: 24.1% predicted, 26.9% happened.",
         ),
-        ({}, [{"real": True}], "Right on average, wrong in one place: 24.1% predicted, 26.9% happened overall."),
+        ({}, [{"real": True}], "Within noise on average, wrong in one place: 24.1% predicted, 26.9% happened overall."),
         ({}, [{"real": False}], "No error beyond noise: 24.1% predicted, 26.9% happened."),
         (
             {"kuiper": {"value": 0.02, "p_value": 0.01}, "slope": {"value": 0.8, "interval": [0.7, 0.9]}},
             [],
-            "Right on average, but the scores are too extreme: 24.1% predicted, 26.9% happened overall.",
+            "Within noise on average, but the scores are too extreme: 24.1% predicted, 26.9% happened overall.",
         ),
     ],
 )
@@ -426,3 +426,17 @@ def test_a_baseline_with_a_part_of_another_kind_is_refused(tmp_path: Path, part:
     write_json(SAMPLE | {part: garbage}, tmp_path / "a.json")
     with pytest.raises(MiscalError, match=f"is damaged; it has no '{part}'"):
         miscal.Audit.load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({}, "outcomes drawn from the predictions themselves"),
+        ({"response": "count"}, "judged by the residuals themselves"),
+        ({"cluster": "patient"}, "judged by sums over whole clusters"),
+    ],
+)
+def test_the_method_says_which_noise_it_was(data: dict[str, Any], said: str) -> None:
+    page = to_html({**SAMPLE, "data": {**SAMPLE["data"], **data}})
+    assert said in page
+    assert page.count("drawn from the predictions themselves") == (not data)

@@ -192,4 +192,4 @@ def test_the_first_line_says_form_and_size(table: Path) -> None:
     p = rng.beta(3, 3, 20_000)
     extreme = 1 / (1 + np.exp(-2 * np.log(p / (1 - p))))
     text = miscal.audit({"y": rng.random(20_000) < p, "p": extreme}, outcome="y", probability="p").to_markdown()
-    assert text.startswith("# Right on average, but the scores are too extreme, off by 9.4"), text.split("\n")[0]
+    assert text.startswith("# Within noise on average, but the scores are too extreme, off by 9.4"), text.split("\n")[0]

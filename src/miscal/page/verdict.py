@@ -60,7 +60,7 @@ def _verdict(document: Document) -> Verdict:
         way: Direction = "over" if gap.value > 0 else "under"
         return Verdict(way, f"{what} too {'high' if way == 'over' else 'low'}: {rates}.", support)
     places = [finding for finding in document.heads if finding.kind != "score"]
-    average = "" if beyond else "Right on average, "
+    average = "" if beyond else "Within noise on average, "
     if places:
         opening = _capital(f"{average}wrong in {_most(places, predicted_as, happened)}")
         return Verdict("places", f"{opening}: {rates} overall.", support)

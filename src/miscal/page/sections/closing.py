@@ -29,10 +29,12 @@ _WHAT = (
     "p-values show it."
 )
 MOST_METHODS = 40
-_ASSUMED = (
-    "Every p-value assumes that the model was not trained on these rows. Predictions are compared with outcomes "
-    "drawn from the predictions themselves: whatever such draws show is noise."
+_ASSUMED = "Every p-value assumes that the model was not trained on these rows. "
+_DRAWN = (
+    "Predictions are compared with outcomes drawn from the predictions themselves: whatever such draws show is noise."
 )
+_RESIDUAL = "Noise is judged by the residuals themselves, predicted minus happened, whatever their spread."
+_CLUSTERS = "Rows of a cluster may err together, so noise is judged by sums over whole clusters."
 _UNSEEN = (
     "No test looked here: an error that these alone would show stays unseen. Pairs of columns that were left out count "
     "as tests all the same. The JSON names every one."
@@ -161,10 +163,18 @@ def method(document: Document) -> Safe:
     return section(
         "method",
         "How it was done",
-        lead(_ASSUMED),
+        lead(_ASSUMED + _noise(document)),
         folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
         folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
     )
+
+
+def _noise(document: Document) -> str:
+    """What noise is, on such rows."""
+    if document.data.get("cluster"):
+        return _CLUSTERS
+    flipped = any(score.settings.get("null") == "residual" for score in document.of("score"))
+    return _RESIDUAL if document.response or flipped else _DRAWN
 
 
 def _facts(facts: list[tuple[str, str]], key_limit: int, limit: int) -> Safe:

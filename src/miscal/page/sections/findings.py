@@ -77,7 +77,7 @@ def _unlisted(many: int) -> Safe | None:
         return None
     places = words.plural(many, "smaller or overlapping place is", "smaller or overlapping places are")
     text = f"The list ends here. {places} still off when all of these are put right; "
-    return tag("p", text, "a deeper look at their columns would name them.", class_="note")
+    return tag("p", text, "a deeper look at the columns would name the rest.", class_="note")
 
 
 def _shared_domain(shown: Sequence[Finding]) -> tuple[float, float] | None:

@@ -29,8 +29,8 @@ _SCORE = (
     "Put the score right. One map of the score alone mends the general error; it is judged on rows it has not seen."
 )
 _SLOPE = (
-    " Some are right on average and wrong along the score: they need a slope of their own, not an offset, such as "
-    "GroupWise(PlattScaling()) fits."
+    " Some are within noise on average and wrong along the score: they need a slope of their own, not an offset, "
+    "such as GroupWise(PlattScaling()) fits."
 )
 _GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
 _CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
@@ -50,7 +50,7 @@ def advice(document: Document) -> Safe:
         text = [
             "Let the repair see ",
             *shown,
-            ": places that the score alone cannot mend are defined by them.",
+            f": places that the score alone cannot mend are defined by {'it' if len(chosen) == 1 else 'them'}.",
             _SLOPE if bent else "",
         ]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
