@@ -147,3 +147,9 @@ def test_a_notebook_s_traceback_ends_at_the_user_s_line(tmp_path: Path, frame: p
         assert all(__file__ in line for line in files)
         assert not any("direct cause" in line or "During handling" in line for line in lines)
         assert any(str(caught.value).splitlines()[0] in line for line in lines)
+
+
+def test_no_control_is_shown_that_needs_a_script(found: miscal.Audit) -> None:
+    shown = found._repr_html_()
+    assert 'class="filters"' in shown
+    assert re.search(r"\n\.tools, \.search, \.filters, \.copy \{ display: none; \}", shown)

@@ -140,7 +140,7 @@ MOST_ROWS = 20
 MOST_SAID = 10
 _JUDGED = ("value", "noise_floor", "predicted", "observed", "gap", "gap_low", "gap_high", "deviations", "p_adjusted")
 _WHOLE = "The worst places. audit.to_html(path) writes the whole page, which sorts and searches."
-_OWN = """.tools, .search { display: none; } th button::after { content: none; }
+_OWN = """.tools, .search, .filters, .copy { display: none; } th button::after { content: none; }
 main { padding: .5rem 1.25rem 1.5rem; margin: 0; }
 main > section, main > .hero { padding-top: 1.5rem; } .tiles { margin-top: 1.5rem; }
 .hero h1 { font-size: 1.6rem; } .pair > figure:only-child { max-width: 34rem; } .grid { margin-top: 1.5rem; }
