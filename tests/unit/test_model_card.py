@@ -42,3 +42,12 @@ def test_a_hostile_name_stays_a_name() -> None:
     assert "<script>" not in text
     assert "\n# " not in text
     assert "](" not in text.replace("\\]", "")  # an escaped bracket closes no link
+
+
+def test_a_model_card_of_rates_says_what_they_are_a_unit_of() -> None:
+    rng = np.random.default_rng(4)
+    years = rng.uniform(0.2, 1.0, 2000)
+    table = {"claims": rng.poisson(0.2 * years), "rate": rng.uniform(0.1, 0.3, 2000), "years": years}
+    named = {"outcome": "claims", "prediction": "rate", "response": "count", "exposure": "years"}
+    text = miscal.audit(table, effort="quick", **named).to_model_card()
+    assert "- outcome claims, prediction rate, a unit of exposure years\n" in text
