@@ -90,7 +90,7 @@ def test_a_quick_audit_says_that_it_crossed_nothing():
     kinds = {entry["what"]: entry for entry in found.left_out}
     assert kinds["pairs"]["count"] == 6
     assert kinds["pairs"]["ask"] == "--effort normal"
-    assert "subpopulations" in kinds
+    assert kinds["subpopulations"]["where"] == ["up to three columns"]
 
 
 def test_columns_left_out_of_the_search_of_subpopulations_are_named():

@@ -31,7 +31,7 @@ def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], see
     if effort in ALONE and len(names) > 1:
         for one, two in combinations(names, 2):
             looked.leave_out("pairs", f"{one} and {two}", *ALONE[effort])
-        looked.leave_out("subpopulations", "conjunctions of up to three columns", *ALONE[effort])
+        looked.leave_out("subpopulations", "up to three columns", *ALONE[effort])
     if effort in ("quick", "normal"):
         for one, two in combinations(numbers, 2):
             looked.leave_out("neighbourhoods", f"{one} and {two}", ONLY_DEEP, "--effort deep")

@@ -45,7 +45,7 @@ _MAP = (
 )
 _GROUPS = (
     "How much more a group is over-predicted than the rest of its column; the intervals hold for all groups of a "
-    "column at once. A difference whose interval leaves out zero treats the group unlike the others."
+    "column at once. Where one leaves out zero, the group is treated unlike the others."
 )
 
 

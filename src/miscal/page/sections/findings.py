@@ -149,7 +149,7 @@ def strength(finding: Finding) -> str:
             if finding.at_least > 0 or finding.score_ranges
             else f"{finding.judged} Off along the score more than on average."
         )
-    return finding.judged if finding.specific else f"{finding.judged} Correcting the score alone would explain it."
+    return finding.judged if finding.specific else f"{finding.judged} Within noise once the score alone is corrected."
 
 
 def ranking(heads: Sequence[Finding]) -> list[Column]:
