@@ -134,7 +134,7 @@ HEADINGS: dict[str, tuple[str, Callable[[object], str] | Kind]] = {
     "note": ("Note", "words"),
     "reason": ("Why", "words"),
     "what": ("What", "name"),
-    "count": ("How many", words.count),
+    "count": ("Names", words.count),
     "ask": ("How to ask for it", "words"),
 }
 RATES = ("rows", "predicted", "observed", "gap")

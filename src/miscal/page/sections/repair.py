@@ -55,7 +55,7 @@ def advice(document: Document) -> Safe:
         ]
         steps.append((text, _repair(document, *(word for column in chosen for word in ("--allowed", column)))))
     if not steps:
-        steps.append(("Nothing is off beyond noise on these rows: there is nothing to mend.", ""))
+        steps.append(("Nothing that was looked at is off beyond noise: no repair is called for.", ""))
     steps.append((_GATE, _command("check", document, "--no-new-findings", "report.json")))
     listed = [tag("li", tag("p", text), tag("pre", tag("code", line)) if line else None) for text, line in steps]
     return section("advice", "What to do", tag("ol", listed, class_="steps"))
