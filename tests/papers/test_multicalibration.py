@@ -378,7 +378,7 @@ def test_contradicted_certainty_is_infinite(rng):
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a < x"}, "cannot be understood"),
         ({"features": {"a": [1, 2, 3, 4]}, "subpopulations": "a ; 3"}, "cannot be understood"),
         ({"subpopulations": [], "statistic": "median"}, "'range' or 'mean'"),
-        ({"subpopulations": [], "response": "count"}, "'binary' or 'real'"),
+        ({"subpopulations": [], "response": "rate"}, "one of 'binary', 'real', 'count'"),
         ({"subpopulations": [], "variance": "x"}, "'corrected' or 'paper'"),
         ({"subpopulations": [], "emphasis": "x"}, "'proportional'"),
         ({"subpopulations": [], "emphasis": "proportional", "rho": 0}, "above 0"),

@@ -42,7 +42,8 @@ def score_bins(
         bins = bins if number else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
-    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=True)
+    own = on is None  # other values are cut as the paper cuts them
+    edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
     equal_width = number and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
 
