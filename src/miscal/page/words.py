@@ -295,7 +295,8 @@ def not_compared(columns: Sequence[str]) -> str:
     'Not compared, as no range or level of theirs has enough rows of known noise in both audits: age, day.'
     """
     more = f" and {len(columns) - 8} more" if len(columns) > 8 else ""
-    return f"Not compared, as no range or level of theirs has enough rows of known noise in both audits: {', '.join(columns[:8])}{more}."
+    why = "no range or level of theirs has enough rows of known noise in both audits"
+    return f"Not compared, as {why}: {', '.join(columns[:8])}{more}."
 
 
 def became(verdicts: Sequence[str]) -> str:
