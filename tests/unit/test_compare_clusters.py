@@ -23,6 +23,7 @@ def period(rng: np.random.Generator, first: int, shift: float = 0.0) -> Audit:
         "y": (draw < np.minimum(p + shift, 1.0)).astype(int), "p": p,
         "patient": np.repeat(np.arange(patients) + first, each),
         "ward": rng.choice(["a", "b", "c"], p.size), "sex": np.repeat(rng.choice(["f", "m"], patients), each),
+        "age": np.repeat(rng.normal(60.0, 9.0, patients), each), "pulse": rng.normal(70.0, 9.0, p.size),
     }  # fmt: skip
     return audit(pd.DataFrame(frame), outcome="y", probability="p", cluster="patient", effort="quick")
 
@@ -31,6 +32,7 @@ def test_two_calibrated_periods_of_clusters_seldom_differ() -> None:
     rng = np.random.default_rng(0)
     compared = [period(rng, 0).compare(period(rng, 1000)) for _ in range(20)]
     assert sum(bool(each.better or each.worse) for each in compared) <= LIMIT
+    assert all({"age", "pulse"} <= {str(where).split()[0] for where in each.table["where"]} for each in compared)
 
 
 def test_a_real_change_is_still_seen_from_a_file(tmp_path: Path) -> None:

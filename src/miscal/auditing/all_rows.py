@@ -31,7 +31,7 @@ from miscal.engines.roles import Roles
 from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
-from miscal.pooling.bins import bin_index
+from miscal.pooling.bins import bin_index, shared_edges
 from miscal.pooling.cells import Levels, Product, Ranges
 from miscal.results import Result
 
@@ -59,7 +59,8 @@ def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *,
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
     bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
     quantiles = np.quantile(known, np.linspace(0.0, 1.0, CELLS + 1)) if known.size else np.empty(0)
-    return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate([bins, fine, quantiles]) + 0.0))
+    asked = [bins, fine, quantiles, *([shared_edges(bins)] if known.size and column.kind != "date" else [])]
+    return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
 
 
 def cuts_like(name: str, summary: Summary) -> Cuts:
@@ -221,6 +222,7 @@ def _variable(
         extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
         extra |= {"curve_rows": len(column)} if "curve" in extra else {}
     bins, fine = coarsened(each.grid, each.bins), coarsened(each.grid, each.fine)
+    extra["fine"] = coarsened(each.grid, _shared(each))
     result = from_sums.variable_from_sums(
         column.name, bins, each.grid, rows.noise, target=target, random_state=random_state, extra=extra
     )
@@ -231,6 +233,12 @@ def _variable(
     group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
+
+
+def _shared(each: VariableSums) -> np.ndarray:
+    """The edges of the grid that other audits may share, beside those that are shown."""
+    shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)
+    return np.union1d(each.bins, np.intersect1d(shared, each.grid.cells.edges))  # type: ignore[attr-defined]
 
 
 def _field(

@@ -8,6 +8,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from miscal.auditing.all_rows import AllRows, measured_on_all
 from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
 from miscal.auditing.compare import cells_of
@@ -26,6 +28,7 @@ from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.auditing.search.unseen import leave_out_by_effort
 from miscal.auditing.tallies import look_at_tally
+from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -35,10 +38,14 @@ from miscal.data.sources import one_prediction, unnamed
 from miscal.data.texts import in_words
 from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
+from miscal.engines.memory import tally
 from miscal.engines.reading import read_as_meant
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
+from miscal.pooling.bins import shared_edges
+from miscal.pooling.cells import BinPooling, Ranges
+from miscal.results import Result
 
 __all__ = ["Audit", "audit"]
 
@@ -195,8 +202,22 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
         dated = [result for result in looked.further if result.kind == KIND]
         results |= {f"{KIND} by {each.settings['every']}:{each.settings['column']}": each for each in dated}
         clustered = looked.rows.raw.cluster is not None
-        made |= {name: cells_of(result, clustered=clustered) for name, result in results.items()}
+        fine = {
+            f"variable{suffix}:{column.name}": _fine(looked, column, result) for column, result, _ in looked.columns
+        }
+        made |= {name: cells_of(each, fine.get(name), clustered=clustered) for name, each in results.items()}
     return {name: cells for name, cells in made.items() if cells is not None}
+
+
+def _fine(looked: Looked, column: Column, result: Result) -> Tally | None:
+    """Sums of narrow ranges of numbers, some of whose edges any other audit has."""
+    cells = result.extra["tally"].cells
+    if column.kind != "numeric" or not isinstance(cells, Ranges):
+        return None
+    if "fine" in result.extra:
+        return result.extra["fine"]  # type: ignore[no-any-return]
+    ranges = replace(cells, edges=np.union1d(cells.edges, shared_edges(cells.edges)))
+    return tally(looked.rows.raw, BinPooling(np.ascontiguousarray(column.values, dtype=np.float64), ranges))
 
 
 def source_of(data: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.findings import flat, known
+from miscal.carriers.tally import Tally
 from miscal.data.errors import refusal, visible
 from miscal.inference.adjust import holm
 from miscal.page import words
@@ -22,6 +23,7 @@ from miscal.results import Result, Table
 COLUMNS = ("where", "rows_before", "rows", "gap_before", "gap_after", "p_value")
 SUMS = ("rows", "weight", "predicted", "observed", "variance", "residual2")
 WHOLE = "the whole table"
+SHARE, LEAST_ROWS = 0.1, 30  # of a range that is joined from narrower ones
 Sums = Mapping[str, np.ndarray]
 
 
@@ -36,6 +38,7 @@ class Comparison:
     table : a row a cell that both have: where, gap_before, gap_after, change (of |gap|), p_value, p_adjusted, verdict
     better, worse : places where the error became smaller or larger beyond noise
     new, gone : findings of one audit only, by their place
+    left_out : columns that both looked at, no range or level of which has enough rows of known noise in both
     """
 
     paired: bool
@@ -46,6 +49,7 @@ class Comparison:
     score: dict[str, tuple[float, float]]
     cells: bool = True
     response: str = ""
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def better(self) -> list[str]:
@@ -65,6 +69,7 @@ class Comparison:
         return {
             "paired": self.paired, "cells": self.cells, "level": self.level, "table": self.table.to_dict(),
             "new": self.new, "gone": self.gone, "better": self.better, "worse": self.worse,
+            "left_out": self.left_out,
             "score": {name: list(pair) for name, pair in self.score.items()},
             **({"response": self.response} if self.response else {}),
         }  # fmt: skip
@@ -92,6 +97,7 @@ class Comparison:
             ]
         lines += [f"  new: {visible(where)}" for where in self.new[:8]]
         lines += [f"  gone: {visible(where)}" for where in self.gone[:8]]
+        lines += [visible(words.not_compared(self.left_out))] if self.left_out else []
         return "\n".join(lines)
 
     def _overall(self) -> list[str]:
@@ -116,10 +122,12 @@ def compare(before: Any, after: Any) -> Comparison:
             hint = f"small cells (below {below}) were taken out of it: save and compare first, suppress then"
             raise refusal("keeps no tallies to compare", where=which, hint=hint)
     data = [audit.document["data"] for audit in (before, after)]
-    same = data[0].get("rows_fingerprint") is not None and data[0]["rows_fingerprint"] == data[1]["rows_fingerprint"]
+    prints = [each.get("rows_fingerprint") for each in data]  # not of tables that were not held in memory
+    same = prints[0] is not None and prints[0] == prints[1]
     level = float(after.document["settings"].get("level", 0.05))
     both = [name for name in before.carriers if name in after.carriers]
     parts = [_cells(name, *_alike(before.carriers[name], after.carriers[name]), paired=same) for name in both]
+    seen = {_column(name) for name, part in zip(both, parts, strict=True) if part and part["where"].size}
     if "score" in both:  # first of all, all rows
         parts.insert(0, _cells("score", *(_joined(a.carriers["score"]) for a in (before, after)), paired=same))
     parts = [part for part in parts if part] or [dict.fromkeys(COLUMNS, np.empty(0))]
@@ -133,23 +141,31 @@ def compare(before: Any, after: Any) -> Comparison:
     if kinds[0] != kinds[1]:
         got = " and ".join(kind or "binary" for kind in kinds)
         raise refusal("must predict the same kind of outcome", where="the two audits", got=f"their responses are {got}")
-    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed, kinds[0])
+    left = [name for name in _columns(before) if summed and name in _columns(after) and name not in seen]
+    return Comparison(same, level, table, *_findings(before, after), _scores(before, after), summed, kinds[0], left)
 
 
-def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
+def _column(name: str) -> str:
+    return name.partition(":")[2] or "score"
+
+
+def _columns(audit: Any) -> list[str]:
+    """The columns that an audit looked at, each once."""
+    results = [one for kind in ("variable", "field", "period") for one in audit.document["sections"].get(kind, [])]
+    return list(dict.fromkeys(str(one["settings"]["column"]) for one in results))
+
+
+def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> dict[str, Any] | None:
     """The sums of a result's cells as plain lists, for a comparison; None where their noise is not known.
+
+    fine : sums of narrow ranges of the same column, some of whose edges any other audit has (`shared_edges`)
 
     With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
     errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
     """
-    tally, scale, low = result.extra["tally"], result.extra.get("scale", 1.0), result.extra.get("low", 0.0)
-    sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
-    cells = tally.cells
-    if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
-        sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
-        sums |= dict.fromkeys(("variance", "residual2"), sums["residual2"] * scale**2)
-        if result.kind == "score":
-            cells = replace(cells, edges=cells.edges * scale + low)
+    tally = result.extra["tally"]
+    sums, cells = _sums(tally, result)
+    spread = np.ones(1)
     if clustered:
         error = result.table["error"] if "error" in result.table else np.empty(0)
         if error.size != sums["weight"].size:
@@ -157,7 +173,28 @@ def cells_of(result: Result, *, clustered: bool) -> dict[str, Any] | None:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = (error * sums["weight"]) ** 2 / sums["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
-        sums |= {name: sums[name] * spread for name in ("variance", "residual2")}
+    made = _listed(cells, sums, spread)
+    if fine is not None:  # rows of a cluster lie in several narrow ranges: those joined err together as the widest do
+        made["fine"] = _listed(fine.cells, _sums(fine, result)[0], spread.max())
+    return made
+
+
+def _sums(tally: Tally, result: Result) -> tuple[dict[str, np.ndarray], Any]:
+    """The sums of cells in the units of the data, and the cells."""
+    scale, low = result.extra.get("scale", 1.0), result.extra.get("low", 0.0)
+    sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
+    cells: Any = tally.cells
+    if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
+        sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
+        sums |= dict.fromkeys(("variance", "residual2"), sums["residual2"] * scale**2)
+        if result.kind == "score":
+            cells = replace(cells, edges=cells.edges * scale + low)
+    return sums, cells
+
+
+def _listed(cells: Any, sums: Mapping[str, np.ndarray], spread: Any) -> dict[str, Any]:
+    """Cells and their sums as plain lists; those that are noise as much larger as `spread`."""
+    sums = {**sums, **{name: sums[name] * spread for name in ("variance", "residual2")}}
     rule = None if cells.describe()["kind"] == "levels" else fingerprint(cells)
     edges = cells.edges.tolist() if isinstance(cells, Ranges) else []
     return {
@@ -173,7 +210,8 @@ def read_cells(value: Mapping[str, Any]) -> dict[str, Any]:
     lists = {name: list(value[name]) for name in ("label", *SUMS)}
     if len({len(each) for each in lists.values()}) > 1:
         raise ValueError("the sums of its cells differ in number")
-    return {"rule": value["rule"], "edges": floats(value.get("edges", [])).tolist(), **lists}
+    fine = {"fine": read_cells(value["fine"])} if "fine" in value else {}
+    return {"rule": value["rule"], "edges": floats(value.get("edges", [])).tolist(), **lists, **fine}
 
 
 def _joined(cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,11 +220,31 @@ def _joined(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alike(one: Mapping[str, Any], two: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The same ranges of both: neighbours that only one of them cuts apart are joined."""
+    """The same ranges of both: neighbours that only one of them cuts apart are joined, and such as have few rows."""
     if one["rule"] == two["rule"] or not (one.get("edges") and two.get("edges")):
         return one, two
+    one, two = one.get("fine", one), two.get("fine", two)
     inner = np.intersect1d(one["edges"][1:-1], two["edges"][1:-1])
+    rows = [floats(_cut(each, inner)["rows"])[: inner.size + 1] for each in (one, two)]
+    inner = inner[_useful(*rows)]
     return (_cut(one, inner), _cut(two, inner)) if inner.size else (one, two)
+
+
+def _useful(one: np.ndarray, two: np.ndarray) -> list[int]:
+    """Which borders between neighbouring cells leave ranges with enough rows of both, about a tenth of all rows.
+
+    >>> _useful(np.array([5, 40, 3, 60, 80]), np.array([40, 40, 40, 40, 40]))
+    [1, 3]
+    """
+    share = 0.5 * (one / max(one.sum(), 1.0) + two / max(two.sum(), 1.0))
+    kept, start = [], 0
+    for end in range(1, one.size):
+        inside = slice(start, end)
+        enough = min(one[inside].sum(), two[inside].sum(), one[end:].sum(), two[end:].sum()) >= LEAST_ROWS
+        if enough and share[inside].sum() >= SHARE:
+            kept.append(end - 1)
+            start = end
+    return kept
 
 
 def _cut(cells: Mapping[str, Any], inner: np.ndarray) -> dict[str, Any]:
@@ -204,7 +262,7 @@ def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired:
     """The cells of one result that both audits have, matched by name; ranges only where their edges are the same."""
     if one["rule"] != two["rule"]:
         return {}
-    column = name.partition(":")[2] or "score"
+    column = _column(name)
     full, own_full = floats(two["weight"]) > 0, floats(one["weight"]) > 0
     place = {label: index for index, label in enumerate(two["label"]) if full[index]}
     own = [index for index, label in enumerate(one["label"]) if label in place and own_full[index]]

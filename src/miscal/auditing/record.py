@@ -137,7 +137,8 @@ class Audit:
         """Say what got better and what got worse in `other`, a later audit: of another model, or of another period.
 
         On the same rows (the same outcomes in the same order) the comparison is paired; otherwise gaps are compared as
-        those of independent rows. Cells are matched by name; ranges must have been cut at the same edges.
+        those of independent rows. Levels are matched by name. Ranges that were cut at other
+        edges are joined to those between round numbers that both have; columns without any are in `left_out`.
         """
         return compare(self, other)
 

@@ -116,6 +116,7 @@ def shown_lines(document: Document) -> list[str]:
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
+        rest += [words.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(escape(inert(visible(line))) for line in rest)])
 
 

@@ -95,6 +95,7 @@ class Compared:
     worse: list[str]
     new: list[str]
     gone: list[str]
+    left_out: list[str]
 
 
 @dataclass(frozen=True)

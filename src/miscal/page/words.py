@@ -288,6 +288,17 @@ def span(low: float, high: float, write: Callable[[float], str] = edge) -> str:
     return last if low >= high or first == last else f"{first} to {last}"
 
 
+def not_compared(columns: Sequence[str]) -> str:
+    """Name columns that a comparison had to leave out.
+
+    >>> not_compared(["age", "day"])
+    'Not compared, as no range or level of theirs has enough rows of known noise in both audits: age, day.'
+    """
+    more = f" and {len(columns) - 8} more" if len(columns) > 8 else ""
+    why = "no range or level of theirs has enough rows of known noise in both audits"
+    return f"Not compared, as {why}: {', '.join(columns[:8])}{more}."
+
+
 def became(verdicts: Sequence[str]) -> str:
     """What a repair made of the places that were wrong, and how many it made itself.
 

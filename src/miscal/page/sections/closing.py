@@ -100,6 +100,7 @@ def comparison(document: Document) -> Safe:
         "comparison",
         "Since the baseline",
         lead(f"Against the baseline, judged on {how}{said}"),
+        lead(words.not_compared(compared.left_out)) if compared.left_out else None,
         _changed(compared),
         _list("New findings", compared.new),
         _list("Findings that are gone", compared.gone),
