@@ -96,3 +96,14 @@ def test_an_unchanged_quarter_passes_and_a_changed_one_fails() -> None:
     changed = audited(6_000, 300, **off, a=0.9)
     lines = [outcome.line for outcome in judge(changed.document, Gates(), before.document) if not outcome.passed]
     assert any("ountry a" in line for line in lines)
+
+
+def test_places_off_on_average_do_not_take_the_shape_of_the_whole_table_with_them() -> None:
+    """Scores too extreme everywhere, and half of the rows too high beside that: both are said."""
+    rng = np.random.default_rng(4)
+    rows = 16_000
+    logit, half = rng.normal(-1.0, 1.0, rows), rng.random(rows) < 0.5
+    y = rng.random(rows) < 1 / (1 + np.exp(-(0.9 * logit - 0.1 - 0.25 * half)))
+    table = {"y": y, "p": 1 / (1 + np.exp(-logit)), "half": half.astype(int), "other": rng.normal(size=rows)}
+    found = miscal.audit(table, outcome="y", probability="p", effort="quick").findings
+    assert "the whole table" in {finding.where for finding in found}

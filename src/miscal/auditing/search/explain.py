@@ -279,7 +279,7 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     whole = _whole(looked, tests)
     general = Explainer(looked.rows, tests, [*whole, *_others(real, taken)], looked.groups, beyond=False)
     for item in taken:
-        off = item.place.raw.off if item.place.along is None else item.place.along[0].off
+        off = _own_off(item.place)
         item.explains += [place for place in general.put_right(item.place, off) if place not in whole]
     for place in whole:
         if place in general.open:
@@ -291,6 +291,15 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
     _add_extremes(looked, tests, taken, ordered)
     return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in _decided(looked, taken)]
+
+
+def _own_off(place: Place) -> np.ndarray:
+    """What a place is off by in cells of the score: as it is, or its average alone where only that is beyond noise."""
+    if place.along is None:
+        return place.raw.off
+    if place.shape:
+        return place.along[0].off
+    return place.along[0].weight * float(place.raw.off[0] / place.raw.weight[0])
 
 
 def _decided(looked: Looked, taken: list[Taken]) -> list[Place]:
