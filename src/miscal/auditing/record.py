@@ -69,7 +69,12 @@ class Audit:
         Examples
         --------
         >>> import miscal
-        >>> table = {"y": [0, 1] * 50, "p": [0.4, 0.6] * 50, "a": ["u", "v"] * 50, "b": ["u", "u", "v", "v"] * 25}
+        >>> table = {
+        ...     "y": [0, 1] * 50,
+        ...     "p": [0.4, 0.6] * 50,
+        ...     "a": ["u"] * 50 + ["v"] * 50,
+        ...     "b": ["u", "u", "v", "v"] * 25,
+        ... }
         >>> found = miscal.audit(table, outcome="y", probability="p", effort="quick")
         >>> found.left_out[-2]["what"], found.left_out[-2]["where"], found.left_out[-2]["ask"]
         ('pairs', ['a and b'], '--effort normal')

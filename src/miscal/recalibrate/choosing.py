@@ -350,7 +350,7 @@ class Choose(Recalibrator):
     >>> p = rng.beta(2, 3, 3000)
     >>> made = Choose(candidates=[PlattScaling(), BetaCalibration()]).fit(p, rng.random(3000) < p**2)
     >>> made.name
-    'BetaCalibration'
+    'PlattScaling'
     """
 
     pulls_in: ClassVar[bool] = False  # what is chosen does
