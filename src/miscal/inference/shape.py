@@ -97,6 +97,8 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
     --------
     >>> form_of(np.array([-30.0, -30.0, 30.0, 30.0]), np.full(4, 50.0), average=False, shape=True)
     ('too extreme', ((2, 3), (0, 1)))
+    >>> form_of(np.array([-30.0, 30.0]), np.array([0.0, 50.0]), average=True, shape=True)
+    ('too extreme', ((1, 1), (0, 0)))
     """
     total = float(off.sum())
     plain = "too high" if total >= 0 else "too low"
@@ -110,8 +112,8 @@ def form_of(off: Floats, variance: Floats, *, average: bool, shape: bool) -> tup
         return "uneven", _uneven(off, min(low, high), max(low, high))
     cut = low if turns[0] > turns[1] else high
     below, above = float(off[: cut + 1].sum()), float(off[cut + 1 :].sum())
-    noise = np.sqrt([variance[: cut + 1].sum(), variance[cut + 1 :].sum()])
-    apart = below * above < 0 and min(abs(below) / noise[0], abs(above) / noise[1]) >= BOTH_SIDES
+    noise = np.sqrt([variance[: cut + 1].sum(), variance[cut + 1 :].sum()])  # 0 where all rows are certain
+    apart = below * above < 0 and bool((np.abs([below, above]) >= BOTH_SIDES * noise).all())
     if not apart and average:
         return plain, ()
     return "too extreme" if turns[0] > turns[1] else "too timid", ((cut + 1, last), (0, cut))
