@@ -31,11 +31,10 @@ from miscal.engines.roles import Roles
 from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
-from miscal.pooling.bins import bin_index, shared_edges
+from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
 from miscal.pooling.cells import Levels, Product, Ranges
 from miscal.results import Result
 
-CELLS = 1024  # of the grid of a variable, beside the edges that are asked for
 FROM_SAMPLE = ("curve", "density", "curve_rows")  # what a variable's figure draws beside its ranges
 
 
@@ -58,7 +57,7 @@ def cuts_of(column: Column, bins: np.ndarray | None, fine: np.ndarray | None, *,
         return Cuts(column.name, kind)
     nothing = np.array([-np.inf, np.inf])  # all of the sample's values are missing
     bins, fine = (nothing if edges is None else edges for edges in (bins, fine))
-    quantiles = np.quantile(known, np.linspace(0.0, 1.0, CELLS + 1)) if known.size else np.empty(0)
+    quantiles = grid_quantiles(known) if known.size else np.empty(0)
     asked = [bins, fine, quantiles, *([shared_edges(bins)] if known.size and column.kind != "date" else [])]
     return Cuts(column.name, kind, bins, fine, np.unique(np.concatenate(asked) + 0.0))
 

@@ -15,9 +15,9 @@ from miscal.inference.sums import EFFECTIVE_EVENTS, effective_events, rows_of_ce
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.metrics.pooled import DRAWS, Pooled
 from miscal.pairs import Pair
+from miscal.pooling.bins import grid_quantiles
 from miscal.pooling.cells import BinPooling, Ranges
 
-GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 MOST_VALUES = 100_000  # of a variable, that its grid is found by
 
 
@@ -59,9 +59,7 @@ def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Quantiles of a variable, and the edges of its ranges."""
     known = values[~np.isnan(values)]
     known = known[:: max(1, known.size // MOST_VALUES)]
-    # Of half the values: between the largest numbers of either sign lies more than a number holds.
-    quantiles = 2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1))
-    fine = np.unique(np.append(quantiles, edges) + 0.0)
+    fine = np.unique(np.append(grid_quantiles(known), edges) + 0.0)
     return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself
 
 

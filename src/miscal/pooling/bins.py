@@ -10,6 +10,7 @@ import numpy as np
 from miscal.data.errors import refusal, warn
 
 EMPTY = np.empty(0, np.int64)
+GRID_CELLS = 1024  # of a variable, beside the edges that are asked for
 
 
 def uniform_edges(bins: int, low: float, high: float) -> np.ndarray:
@@ -139,6 +140,16 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     codes = np.empty(values.size, np.int32)
     edge_index(values, edges, codes)
     return codes
+
+
+def grid_quantiles(known: np.ndarray) -> np.ndarray:
+    """The quantiles of a variable's fine grid, beside which the edges that are asked for stand.
+
+    >>> grid_quantiles(np.array([-1.7e308, 1.7e308]))[[0, 512, 1024]].tolist()
+    [-1.7e+308, 0.0, 1.7e+308]
+    """
+    # Of half the values: between the largest numbers of either sign lies more than a number holds.
+    return np.asarray(2.0 * np.quantile(0.5 * known, np.linspace(0.0, 1.0, GRID_CELLS + 1)))
 
 
 def shared_edges(edges: np.ndarray) -> np.ndarray:
