@@ -70,15 +70,15 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     return Shape(np.where(usable, np.minimum(p_value, 1.0), np.nan), moment)
 
 
-def normal_z(p_value: float) -> float:
-    """The standard deviations of a normal that have this two-sided p-value.
+def normal_z(p_value: Floats) -> Floats:
+    """The standard deviations of a normal that have these two-sided p-values.
 
-    >>> round(normal_z(0.05), 2)
-    1.96
+    >>> normal_z(np.array([0.05, 1.0])).round(2).tolist()
+    [1.96, -0.0]
     """
     from scipy.special import ndtri
 
-    return float(-ndtri(0.5 * min(max(p_value, 1e-300), 1.0)))
+    return np.asarray(-ndtri(0.5 * np.clip(p_value, 1e-300, 1.0)))
 
 
 def bridge(off: Floats, variance: Floats) -> Floats:

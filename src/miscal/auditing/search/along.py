@@ -137,10 +137,29 @@ def testable(group: Group) -> np.ndarray | None:
 
 def tested(along: Along, rows: Rows) -> Shape:
     """The test of places, NaN where too few events are expected on either side."""
-    found = along.test
-    weight = np.maximum(along.weight.sum(axis=-1), 1e-300)
-    rate = along.predicted.sum(axis=-1) / weight if rows.noise.binary else 0.5
-    enough = along.rows.sum(axis=-1) * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
+    return _with_enough(along.test, rows, *(values.sum(axis=-1) for values in _totals(along)))
+
+
+def tested_boxes(along: Along, rows: Rows, shape: Sequence[int], insides: Sequence[np.ndarray | None]) -> Shape:
+    """The test of every box of the cells of a group: of its sums only those that the test reads are added up."""
+
+    def boxes(values: Floats) -> Floats:
+        return over_stretches(values.reshape(*shape, *values.shape[1:]), insides)
+
+    variance = boxes(along.noise)
+    if along.usual.any():
+        variance = np.maximum(variance, boxes(along.usual))
+    totals = (boxes(values.sum(axis=-1)) for values in _totals(along))
+    return _with_enough(shape_test(boxes(along.off), variance), rows, *totals)
+
+
+def _totals(along: Along) -> tuple[Floats, Floats, Floats]:
+    return along.rows, along.weight, along.predicted
+
+
+def _with_enough(found: Shape, rows: Rows, count: Floats, weight: Floats, predicted: Floats) -> Shape:
+    rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
+    enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
 
 

@@ -6,6 +6,7 @@ The place with most events off for certain is taken and put right, then the othe
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -16,8 +17,8 @@ from miscal.auditing.findings import Finding
 from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.overlap import certain_share, overlap_of
-from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond, noise_left
+from miscal.auditing.search.overlap import Expected, Overlap, certain_share, overlap_of
+from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond, effects, noise_left
 from miscal.auditing.search.shapes import mark_whole, see_along
 from miscal.auditing.search.telling import finding
 from miscal.inference.adjust import adjusted_z
@@ -54,6 +55,7 @@ class Explainer:
         self.open = list(places)
         self.columns = max(len(groups), 1)
         self.left = 0  # places still off when the list was stopped
+        self.shared: tuple[Place, Overlap | Expected] | None = None
         self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [g for g in groups if g.ordered and beyond]
@@ -61,6 +63,7 @@ class Explainer:
         self.noise = {id(g): rows.variance(g.beyond) for g in self.searched}
         for place in self.open:
             self._measure(place)
+        self._bend(self.open)
 
     def _measure(self, place: Place, left: float = math.nan) -> None:
         """Note what is left of a place's error, along the score where that is known, and its standard deviation."""
@@ -74,16 +77,21 @@ class Explainer:
         else:
             total = self.total if self.beyond else math.inf
             place.deviation = deviation_beyond(float(self.rows.variance(self.of(place))[0]), total)
-        self._bend(place)
-
-    def _bend(self, place: Place) -> Place:
-        """Note how far off what is left of a place is along the score, as standard deviations of a normal."""
-        place.bent = 0.0
-        if place.along is not None and place.shape and place.left.size > 1:
+        if place.along is not None:
             variance = place.along[self.beyond].variance
-            left = noise_left(float(variance.sum()), self.total) if self.beyond else 1.0
-            place.bent = normal_z(float(shape_test(place.left, variance * left).p_value))
-        return place
+            place.noise = variance * (noise_left(float(variance.sum()), self.total) if self.beyond else 1.0)
+
+    def _bend(self, places: Sequence[Place]) -> None:
+        """Note how far off what is left of places is along the score, as standard deviations of a normal."""
+        walked: defaultdict[int, list[Place]] = defaultdict(list)
+        for place in places:
+            place.bent = 0.0
+            if place.along is not None and place.shape and place.left.size > 1:
+                walked[place.left.size].append(place)
+        for alike in walked.values():  # of as many cells of the score
+            tested = shape_test(np.stack([p.left for p in alike]), np.stack([p.noise for p in alike]))
+            for place, bent in zip(alike, normal_z(tested.p_value).tolist(), strict=True):
+                place.bent = bent
 
     def run(self) -> list[Taken]:
         """Take places until none is significant any more."""
@@ -153,7 +161,7 @@ class Explainer:
         cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
         near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = overlap_of(self.rows, top)
+        overlap = self._overlap(top)
         size = float(top.raw.weight[0])
         same = [
             p
@@ -169,7 +177,7 @@ class Explainer:
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
-        names, overlap = set(chosen.group.names), overlap_of(self.rows, chosen)
+        names, overlap = set(chosen.group.names), self._overlap(chosen)
         size = float(chosen.raw.weight[0])
         alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
@@ -178,32 +186,18 @@ class Explainer:
             share = float(overlap.weight(wider).sum()) / size
             if share < INSIDE or float(wider.raw.weight[0]) <= share * size:
                 continue
-            own, other = self._effects(chosen, wider, share)
+            own, other = effects(chosen, wider, share, beyond=self.beyond)
             apart = abs(own[0] - other[0]) / math.hypot(own[1], other[1])
             too = own[0] * other[0] > 0 and abs(other[0]) >= alike * other[1]
             if apart <= alike or (too and CLEARLY * bounds[id(wider)] >= bounds[id(chosen)]):
                 return wider
         return chosen
 
-    def _effects(self, chosen: Place, wider: Place, share: float) -> list[tuple[float, float]]:
-        """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
-
-        share : of the place that lies in the wider one, and so does as much of its error
-        """
-        size = float(chosen.raw.weight[0])
-        sizes = size, float(wider.raw.weight[0]) - share * size
-        offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
-        noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
-        if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
-            return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
-        own, every = chosen.along[self.beyond].variance, wider.along[self.beyond].variance
-        lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
-        made = []
-        rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
-        for off, variance in ((chosen.left, own), rest):
-            known = max(float(np.sum(variance * lever * lever)), 1e-300)
-            made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
-        return made
+    def _overlap(self, place: Place) -> Overlap | Expected:
+        """What others share with a place; the last is kept: what is chosen is put right next."""
+        if self.shared is None or self.shared[0] is not place:
+            self.shared = place, overlap_of(self.rows, place)
+        return self.shared[1]
 
     def _bound(self, place: Place) -> float:
         """Events off for certain: the smaller of what is left beyond the score and of what was predicted."""
@@ -213,15 +207,16 @@ class Explainer:
         )
         if place.along is None or not place.bent:
             return plain
-        raw = place.along[0]
-        sizes = (place.left, place.along[self.beyond].variance, place.bent), (raw.off, raw.variance, math.nan)
-        return max(plain, min(self._disagreeing(*size) for size in sizes))
+        if math.isnan(place.certain):
+            raw = place.along[0]
+            place.certain = self._disagreeing(raw.off, raw.variance, float(normal_z(raw.test.p_value)))
+        left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
+        return max(plain, min(left, place.certain))
 
     def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
-        """Events off for certain in the ranges of the score that disagree, added; `bent` if it is known."""
+        """Events off for certain in the ranges of the score that disagree, added."""
         _, ends = form_of(off, variance, average=False, shape=True)
         size = sum(abs(float(off[first : last + 1].sum())) for first, last in ends)
-        bent = normal_z(float(shape_test(off, variance).p_value)) if math.isnan(bent) else bent
         return size * max(0.0, 1.0 - self.critical / max(bent, 1e-300))
 
     def put_right(self, place: Place, off: np.ndarray) -> list[Place]:
@@ -231,7 +226,7 @@ class Explainer:
         alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
         rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
-        overlap = overlap_of(self.rows, place)
+        overlap = self._overlap(place)
         weight = place.raw.weight
         if place.along is not None and off.size == overlap.cells_of_score > 1:
             weight = place.along[0].weight
@@ -240,23 +235,29 @@ class Explainer:
         gap = np.where(weight > 0, off / np.where(weight > 0, weight, 1.0), 0.0)
         for group in self.searched:
             self.off[id(group)] = self.off[id(group)] - (gap * overlap.cells(group)).sum(axis=1)
-        explained: list[Place] = []
-        still: list[Place] = []
-        for other in self.open:
-            if other is place or other.key == place.key:
-                continue
-            was, shared = self._still_off(other), overlap.weight(other)
+        others = [other for other in self.open if other is not place and other.key != place.key]
+        was, shares, lefts = [self._still_off(other) for other in others], [], []
+        for other in others:
+            shared = overlap.weight(other)
             shared = shared * certain_share(self.rows, other, float(shared.sum()))
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
                 change = change.sum() * parts / parts.sum()
-            left, other.left = other.left - change, other.start - change
-            alone = not self._still_off(self._bend(other))
+            shares.append(float(shared.sum()))
+            lefts.append(other.left - change)
+            other.left = other.start - change
+        self._bend(others)
+        alone = [not self._still_off(other) for other in others]
+        for other, left in zip(others, lefts, strict=True):
             other.left = left
-            if was and self._still_off(self._bend(other)):
+        self._bend(others)
+        explained: list[Place] = []
+        still: list[Place] = []
+        for other, before, by_this, share in zip(others, was, alone, shares, strict=True):
+            if before and self._still_off(other):
                 still.append(other)
-            elif alone and shared.sum() >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
+            elif by_this and share >= SHARED * float(other.raw.weight[0]) and _one_way(other, place):
                 explained.append(other)
         self.open = still
         return explained

@@ -42,7 +42,7 @@ class Expected:
 class Overlap:
     """Weights of the rows that places share with some rows, in cells of the score.
 
-    One count of a group serves all its cells; it is kept until another group is asked for.
+    One count of a group serves all its cells; it is kept until another group is asked for; weights of places stay.
     """
 
     def __init__(self, rows: Rows, members: np.ndarray) -> None:
@@ -52,6 +52,7 @@ class Overlap:
         self.cells_of_score = 1 if grid is None else grid.cells
         self.scores = np.zeros(members.size, np.int64) if grid is None else grid.codes[members].astype(np.int64)
         self.last: tuple[int, np.ndarray] | None = None
+        self.known: dict[int, tuple[Place, np.ndarray]] = {}  # the place is held, so that its number stays its own
         self.inside: np.ndarray | None = None
 
     def cells(self, group: Group) -> np.ndarray:
@@ -65,6 +66,11 @@ class Overlap:
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
+        if id(place) not in self.known:
+            self.known[id(place)] = place, self._weight(place)
+        return self.known[id(place)][1]
+
+    def _weight(self, place: Place) -> np.ndarray:
         if isinstance(place.group, Group):
             cells = self.cells(place.group)
             cut = tuple(slice(first, last + 1) for first, last in place.box)

@@ -62,7 +62,8 @@ class Place:
     average, shape : whether its average, and its walk along the score, are beyond noise
     start, left : its error in each cell of the score, and what is left of it once others were put right
     deciding : prediction and outcome of the one row without which it is within noise, where there is one
-    deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
+    deviation : the standard deviation of the sum of that;  noise : the variance of what is left, in each cell
+    bent : its walk along the score, as standard deviations;  certain : events off for certain along it, as predicted
     """
 
     group: Group | Own
@@ -80,8 +81,10 @@ class Place:
     start: Floats = field(default_factory=lambda: np.zeros(1))
     left: Floats = field(default_factory=lambda: np.zeros(1))
     deviation: float = math.nan
+    noise: Floats = field(default_factory=lambda: np.zeros(1))
     bound: bool = False
     bent: float = 0.0
+    certain: float = math.nan
     deciding: tuple[float, float] | None = None
 
     @property
@@ -291,3 +294,24 @@ def noise_left(variance: float, total: float) -> float:
 def deviation_beyond(variance: float, total: float) -> float:
     """Standard deviation of a place's sum when the score was put right on the same rows."""
     return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
+
+
+def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[tuple[float, float]]:
+    """The error of a place and of the rest of a wider one, each with its noise: the gap, or the tilt of a walk.
+
+    share : of the place that lies in the wider one, and so does as much of its error
+    """
+    size = float(chosen.raw.weight[0])
+    sizes = size, float(wider.raw.weight[0]) - share * size
+    offs = float(chosen.left.sum()), float(wider.left.sum() - share * chosen.left.sum())
+    noise = chosen.deviation, math.sqrt(max(wider.deviation**2 - share * chosen.deviation**2, 1e-300))
+    if chosen.bent <= chosen.plain_z or chosen.along is None or wider.along is None:
+        return [(off / size, error / size) for off, error, size in zip(offs, noise, sizes, strict=True)]
+    own, every = chosen.along[beyond].variance, wider.along[beyond].variance
+    lever = np.cumsum(every) / max(float(every.sum()), 1e-300) - 0.5
+    made = []
+    rest = wider.left - share * chosen.left, np.maximum(every - share * own, 0.0)
+    for off, variance in ((chosen.left, own), rest):
+        known = max(float(np.sum(variance * lever * lever)), 1e-300)
+        made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
+    return made

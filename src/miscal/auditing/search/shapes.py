@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, over_stretches, testable, tested
+from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, testable, tested, tested_boxes
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
 from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond, noise_left
 
@@ -55,10 +55,7 @@ def _boxes(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[P
         return places
     possible = partial_boxes(axes, ordered)
     for beyond, along in enumerate(alongs(group, rows)):
-        boxes = along.map(
-            lambda values: over_stretches(values.reshape(*group.shape, -1), [axis.inside for axis in axes])
-        )
-        found = tested(boxes, rows).p_value
+        found = tested_boxes(along, rows, group.shape, [axis.inside for axis in axes]).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         for item in picked(sizes, axes, ordered):
             p = math.exp(-item.z)
