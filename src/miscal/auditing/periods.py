@@ -258,8 +258,9 @@ def period_result(
     if days is not None:
         times = float(np.median(wide["wider"]))
         extra["note"] = (
-            f"Rows of one day of {column} err together: sums of a day vary {days.first:.1f} times as much as those of "
-            f"independent rows, sums of a {every} {times:.1f} times. Periods and steps are judged by that noise."
+            f"Rows of one day of {column} err together: around the mean of their {every}, sums of a day vary "
+            f"{days.first:.1f} times as much as those of independent rows, and sums of a {every} {times:.1f} times. "
+            "Periods and steps are judged by that noise."
         )
         summary = replace(
             found.summary, p_value=float(np.nanmin(columns["p_adjusted"])), exceedances=1,
