@@ -13,6 +13,8 @@ import json
 import math
 import os
 import platform
+import resource
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,6 +63,16 @@ def _one(call: Callable[[], Any]) -> tuple[float, float]:
     peak = memory("VmHWM") - before
     del answer
     return cpu, max(peak, 0.0)
+
+
+def process_seconds(
+    python: Path | str, arguments: list[str], folder: Path | str, environment: Mapping[str, str] | None = None
+) -> float:
+    """CPU seconds of an interpreter in a process of its own, from its start to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([python, *arguments], check=True, cwd=folder, env=environment, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def memory(field: str) -> float:

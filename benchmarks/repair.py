@@ -10,12 +10,10 @@ the score. Three of the columns carry an error of the score.
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 
 import harness
 import numpy as np
@@ -40,11 +38,8 @@ def command(frame: pd.DataFrame) -> float:
     """CPU seconds of the whole command, in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         frame.to_parquet(Path(name) / "table.parquet")
-        words = ["recalibrate", "table.parquet", "--outcome", "y", "--probability", "p"]
-        before = getrusage(RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "miscal", *words], check=True, cwd=name, capture_output=True)
-        after = getrusage(RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        words = ["-m", "miscal", "recalibrate", "table.parquet", "--outcome", "y", "--probability", "p"]
+        return harness.process_seconds(sys.executable, words, name)
 
 
 def plain(frame: pd.DataFrame) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -71,12 +70,9 @@ def installed(folder: Path) -> Path:
 
 
 def cpu_seconds(python: Path | str, arguments: list[str], folder: Path, **environment: str) -> float:
-    """CPU seconds of a process, from its start to its end."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """CPU seconds of a process that finds miscal where it was installed alone."""
     known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
-    subprocess.run([python, *arguments], check=True, cwd=folder, env=known, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return harness.process_seconds(python, arguments, folder, known)
 
 
 def megabytes(python: Path) -> dict[str, float]:
