@@ -251,3 +251,14 @@ def test_figures_of_means_have_no_percent():
         claims = p.outcome * p.exposure
         made = ScoreDisplay.from_predictions(claims, p.probability, response="real", exposure=p.exposure)
         assert made.result.value == pytest.approx(miscal.by_score(p).value)
+
+
+def test_simulated_neighbourhoods_are_as_wide_as_they_are_judged() -> None:
+    """A neighbourhood that was quiet by chance is judged by what is usual; its draws must vary as much."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(["quiet", "loud"], 400)
+    residual = np.where(group == "quiet", 0.1, 10.0) * rng.choice([-1.0, 1.0], 800)
+    p = miscal.Predictions(50.0 + residual, np.full(800, 50.0), response="real", columns={"group": group})
+    found = miscal.by_neighbourhood(p, ["group"], kernel="group", simulations=999, random_state=0)
+    # The larger of two normals is beyond 2.24 in 5%; where one of them hardly moved it was 1.96.
+    assert found.extra["critical"] > 2.12

@@ -48,12 +48,17 @@ class Nearness(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LocalGaps:
-    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration."""
+    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
+
+    judged : whether there is enough information to judge
+    stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
+    """
 
     gap: np.ndarray
     mass: np.ndarray
     deviation: np.ndarray
-    judged: np.ndarray  # whether there is enough information to judge
+    judged: np.ndarray
+    stretch: np.ndarray | None = None
 
     @classmethod
     def of(cls, sums: np.ndarray, squares: np.ndarray, powers: np.ndarray, least: float) -> LocalGaps:
@@ -114,6 +119,8 @@ def maximum_noise(near: Nearness, local: LocalGaps, centres: Centres, residuals:
         for part, sums in _sums(near, centres.rows, residuals, first, count):
             rows, chosen = centres.rows[part], centres.tested[part]
             np.abs(sums, out=sums)
+            if local.stretch is not None:
+                sums *= local.stretch[rows, None]
             ratio = sums[chosen] / local.deviation[rows[chosen], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             np.maximum(largest, (sums / local.mass[rows, None]).max(axis=0, initial=0.0), out=largest)

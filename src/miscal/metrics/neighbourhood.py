@@ -237,12 +237,13 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     squares = _squared(problem).sums((noise * own**2,)).values[0, :, 0]
     if chosen.spread is not None:
         usual = chosen.spread.of_rows(compared) / problem.scale() ** 2
-        squares = np.maximum(squares, _squared(problem).sums((usual,)).values[0, :, 0])
+        usual = np.maximum(squares, _squared(problem).sums((usual,)).values[0, :, 0])
         even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
         masses = _squared(problem).sums((even,)).values[0, :, 0]
         powers = _squared(_squared(problem)).sums((4.0 * even**2,)).values[0, :, 0]
         made = LocalGaps.of(sums, masses, powers, least)
-        return replace(made, deviation=np.sqrt(squares))
+        stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
+        return replace(made, deviation=np.sqrt(usual), stretch=stretch)
     powers = _squared(_squared(problem)).sums((noise * own**4,)).values[0, :, 0]
     return LocalGaps.of(sums, squares, powers, least)
 
