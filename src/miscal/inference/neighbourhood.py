@@ -120,7 +120,7 @@ def maximum_noise(near: Nearness, local: LocalGaps, centres: Centres, residuals:
             rows, chosen = centres.rows[part], centres.tested[part]
             np.abs(sums, out=sums)
             if local.stretch is not None:
-                sums *= local.stretch[rows, None]
+                np.multiply(sums, local.stretch[rows, None], out=sums)
             ratio = sums[chosen] / local.deviation[rows[chosen], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             np.maximum(largest, (sums / local.mass[rows, None]).max(axis=0, initial=0.0), out=largest)
