@@ -3,7 +3,7 @@
     python -m studies.few_clusters [--quick]
 
 Calibrated tables of 1,000 rows in 20, 50 or 100 clusters whose latent values have a correlation of .05 to .3 (a normal
-copula), scores from beta(1, 8) or beta(3, 3). Limits are the 99.9% points of the binomial: of 1,000, 73 at 5% and 20 at
+copula), scores from beta(1, 8) or beta(3, 3). Limits are the 99.9% points of the binomial: of 1,000, 73 at 5% and 21 at
 1% (the goal there is 18). `by_variation` sees three classes, Dirichlet(8, 1, 1) or (2, 2, 2). Planted: log-odds off by
 0.9 (skewed) or 0.5.
 """
