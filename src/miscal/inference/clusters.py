@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count, islice
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class Latent:
 class ClusterDraws:
     """Draws of Σw·y* of cells, studentised: the clusters' sums of residuals are given the size they have in data."""
 
-    words: str
+    words: ClassVar[str] = "outcomes drawn by cluster"
     mean: Floats
     offsets: Integers
     threshold: NDArray[np.float32]
@@ -89,9 +90,8 @@ class ClusterDraws:
         squares = float(own @ own)
         alike = likeness(threshold, weight, cluster, squares - variance)
         size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
-        words = "outcomes drawn by cluster"
         latent = Latent(cluster, alike, seed)
-        return cls(words, mean, rows.offsets, threshold.astype(np.float32), predicted, weight, latent, size, least)
+        return cls(mean, rows.offsets, threshold.astype(np.float32), predicted, weight, latent, size, least)
 
     def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
         """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
@@ -109,20 +109,6 @@ class ClusterDraws:
         for start, residual in self.steps(first, count) if filled.size else ():
             out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterSteps:
-    """Residuals of draws by cluster, rows by draws."""
-
-    draws: ClusterDraws
-
-    def block(self, first: int, count: int) -> Floats:
-        """Draws first .. first + count - 1, (rows, count)."""
-        steps = np.empty((self.draws.predicted.size, count))
-        for start, residual in self.draws.steps(first, count):
-            steps[:, start : start + len(residual)] = residual.T
-        return steps
 
 
 def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:

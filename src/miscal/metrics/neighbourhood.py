@@ -14,13 +14,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.inference.beyond import beyond_score
-from miscal.inference.neighbourhood import (
-    LocalGaps,
-    MaximumNoise,
-    Nearness,
-    choose_centres,
-    maximum_noise,
-)
+from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps, seed_of
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import MEANS, score_bins
@@ -169,23 +163,21 @@ def by_neighbourhood(
     problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    centres = choose_centres(local, random_state)
-    near = Nearness(features, cells, kernel, float(bandwidths[0]))
     residuals = Steps.of(
         compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
     )
-    noise = maximum_noise(near, local, centres, residuals, int(simulations))
+    noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
     described = {name: p.columns[name] for name in made.names or p.columns}
-    table = worst_table(problem, near, edges, local, centres.rows[centres.tested], noise, described, beyond)
+    table = worst_table(problem, edges, local, noise, described, beyond)
     settings = {
         "columns": list(made.names), "features": made.words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": int(centres.tested.sum()), "too_small": int((~local.judged).sum()),
+        "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
@@ -258,7 +250,7 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
 
 
 def _result(
-    noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
+    noise: LocalNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
 ) -> NeighbourhoodResult:
     plain, tested = noise.plain, noise.tested
     words = {"largest_deviations": tested.value, "null_mean": tested.noise_floor, "critical": tested.quantile}
@@ -276,7 +268,7 @@ def _result(
     )
 
 
-def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:
+def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int) -> str:
     words = f"{reason} Features: {settings['features']}. "
     if settings["tested"]:
         words += (

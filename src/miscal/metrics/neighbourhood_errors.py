@@ -204,6 +204,21 @@ class Neighbourhoods:
         """Predicted minus observed."""
         return np.asarray(self.pair.predicted - self.pair.observed)
 
+    def weights(self, centres: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Weights of some rows around others by the kernel alone, (centres, rows)."""
+        around, points, d = self.features[centres], self.features[rows], self.features.shape[1]
+        if callable(self.kernel):
+            return np.asarray(self.kernel(around, points), dtype=np.float64)
+        from scipy.spatial.distance import cdist
+
+        if self.kernel == "group":
+            return np.asarray(cdist(around, points, "chebyshev") == 0.0, dtype=np.float64)
+        bandwidth = float(self.bandwidths[0])
+        with np.errstate(over="ignore", divide="ignore"):
+            if self.kernel == "gaussian":
+                return np.asarray(np.exp(-cdist(around, points, "sqeuclidean") / (2.0 * d * bandwidth**2)))
+            return np.asarray(np.exp(-cdist(around, points, "cityblock") / (d * bandwidth)))
+
     def sums(self, columns: Sequence[np.ndarray]) -> Any:
         """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""
         from miscal.kernels.neighbours import local_sums

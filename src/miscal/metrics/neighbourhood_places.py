@@ -15,8 +15,7 @@ import numpy as np
 from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
-from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
-from miscal.inference.subpopulation import reached_p
+from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.encoding import Encoding, Floats, mean_and_spread
 from miscal.results import Table
@@ -180,24 +179,22 @@ COLUMNS = (
 
 def worst_table(
     problem: Neighbourhoods,
-    near: Nearness,
     edges: np.ndarray,
     local: LocalGaps,
-    centres: np.ndarray,
-    noise: MaximumNoise,
+    noise: LocalNoise,
     columns: Mapping[str, Column],
     beyond: np.ndarray,
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
-    z, critical = local.z[centres], noise.tested.quantile
-    adjusted, error, weight = reached_p(noise.maxima, np.abs(z)), local.error[centres], problem.weight()
+    centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
+    z, error, weight = local.z[centres], local.error[centres], problem.weight()
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
         centre = int(centres[place])
         cell = int(problem.cells[centre])
         inside = np.flatnonzero(problem.cells == cell)
-        weights = near.weights(centres[place : place + 1], inside)[0]
+        weights = problem.weights(centres[place : place + 1], inside)[0]
         core = _core(weights, weight[inside])
         if taken[inside[core]].any():
             continue

@@ -15,14 +15,14 @@ from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.subpopulation import (
+from miscal.inference.maxima import (
     MaximumNoise,
     deviations,
     kuiper_errors,
-    maximum_noise,
     no_quieter,
     scaled_errors,
-)  # fmt: skip
+    subpopulation_noise,
+)
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import MEANS
@@ -197,7 +197,7 @@ def by_subpopulation(
     else:
         options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
                                    "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
-        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
+        noise = subpopulation_noise(rows, found, values, compared, random_state=random_state, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
     made = _result(rows, found, values, noise, settings, reason + noise.method)

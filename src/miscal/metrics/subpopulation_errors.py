@@ -28,7 +28,7 @@ from miscal.engines.subpopulations import (
     ordered_real,
     search_lists,
 )
-from miscal.inference.subpopulation import scaled_errors
+from miscal.inference.maxima import scaled_errors
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
