@@ -102,7 +102,8 @@ def _searched(sums, draws):
     """Draws of matched binomials by looking through all of their distribution."""
     stream = cell_draws(sums, weighted=False)
     found = np.empty((draws, sums.rows.size))
-    for cell, (mean, trials) in enumerate(zip(stream.mean, stream.trials, strict=True)):
+    mean_of, _, trials_of, _, _, limit, swapped = stream.inputs
+    for cell, (mean, trials) in enumerate(zip(mean_of, trials_of, strict=True)):
         under, over = math.floor(trials), math.ceil(trials)
         share = 0.0
         if under < over and mean <= under:
@@ -113,7 +114,7 @@ def _searched(sums, draws):
         own = _mixed(stream.seed, cell)
         levels = [(_mixed(own, draw) >> 11) / 2**53 for draw in range(draws)]
         number = np.searchsorted(below, levels, side="right")
-        found[:, cell] = stream.limit[cell] - number if stream.swapped[cell] else number
+        found[:, cell] = limit[cell] - number if swapped[cell] else number
     return stream, found
 
 
@@ -128,7 +129,7 @@ def _cells(count):
 
 def test_guided_draws_are_those_of_a_plain_search():
     stream, naive = _searched(_cells(40), 150)
-    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.limit))
+    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.inputs[5]))
 
 
 def test_some_cells_are_drawn_as_all_of_them():

@@ -15,7 +15,8 @@ from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
 from miscal.inference import maxima as noise
 from miscal.inference.maxima import bonferroni_noise
-from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.nulls import Steps
+from miscal.inference.sums import seed_of
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
 

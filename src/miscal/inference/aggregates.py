@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from miscal.inference.cells import Null
-from miscal.inference.nulls import Draws, MatchedDraws, SparseDraws, cell_draws
+from miscal.inference.clusters import ClusterDraws
+from miscal.inference.nulls import Draws, cell_draws
 from miscal.inference.sums import CellRows, Floats, Sums
 
 Metric = Callable[[Floats, Floats, Floats], Any]
@@ -205,17 +206,17 @@ def aggregate_null(
     return replace(found, interval=seminorm_interval(actual, upper_quantile(own, level)))
 
 
-def _values(stream: Draws, metric: Metric, sums: Sums, draws: int) -> Floats:
+def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:
     """The metric of each draw."""
     predicted, weight = sums.predicted, sums.weight
-    if isinstance(metric, PooledError) and isinstance(stream, MatchedDraws):
-        return _drawn_by_cells(stream, metric, predicted, weight, draws)
+    if isinstance(metric, PooledError) and isinstance(stream, Draws) and stream.kernel == "draw_cells":
+        return metric.of_draws(stream.block, draws, predicted, weight)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty(draws)
     for first in range(0, draws, step):
         count = min(step, draws - first)
         values[first : first + count] = metric(predicted, stream.block(first, count), weight)
-    if isinstance(stream, SparseDraws):
+    if isinstance(stream, Draws) and stream.together is not None:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
     return values
 
@@ -251,50 +252,42 @@ class PooledError:
     """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite.
 
     The sum is one over CHUNK cells, added up: what the cells give can then be drawn some cells at a time, all draws
-    of a cell together, and has the same bits.
+    of a cell together, so that the masses of a cell's numbers are worked out once, and has the same bits.
     """
 
     norm: float
 
     def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
         """Of draws (draws, cells)."""
-        total, values = weight.sum(), np.zeros(len(observed))
+        return self.of_draws(
+            lambda first, count, cells: observed[first : first + count, cells], len(observed), predicted, weight
+        )
+
+    def of_draws(
+        self, block: Callable[[int, int, slice], Floats], draws: int, predicted: Floats, weight: Floats
+    ) -> Floats:
+        """Of draws that are made a block at a time, ``block(first, count, cells)``."""
+        total, values = weight.sum(), np.zeros(draws)
+        step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
         for start in range(0, weight.size, CHUNK):
             cells = slice(start, start + CHUNK)
-            self.add(values, predicted[cells], observed[:, cells], weight[cells], total)
-        return self.whole(values)
-
-    def add(self, values: Floats, predicted: Floats, observed: Floats, weight: Floats, total: float) -> None:
-        """Add what some cells give to the values of the draws; `total` is the weight of all cells."""
-        filled = weight > 0.0
-        kept = observed if filled.all() else np.compress(filled, observed, axis=1)
-        gap = kept - predicted[filled]
-        np.abs(gap, out=gap)
-        gap /= weight[filled]
-        if math.isinf(self.norm):
-            np.maximum(values, gap.max(axis=1, initial=0.0), out=values)
-            return
-        if self.norm != 1.0:
-            gap **= self.norm
-        gap *= weight[filled] / total
-        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-        values += gap.sum(axis=1)
-
-    def whole(self, values: Floats) -> Floats:
-        """The metric from what all cells gave."""
+            own = weight[cells]
+            filled = own > 0.0
+            for first in range(0, draws, step):
+                made, part = block(first, min(step, draws - first), cells), values[first : first + step]
+                kept = made if filled.all() else np.compress(filled, made, axis=1)
+                gap = kept - predicted[cells][filled]
+                np.abs(gap, out=gap)
+                gap /= own[filled]
+                if math.isinf(self.norm):
+                    np.maximum(part, gap.max(axis=1, initial=0.0), out=part)
+                    continue
+                if self.norm != 1.0:
+                    gap **= self.norm
+                gap *= own[filled] / total
+                # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+                part += gap.sum(axis=1)
         return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
-
-
-def _drawn_by_cells(stream: MatchedDraws, metric: PooledError, predicted: Floats, weight: Floats, draws: int) -> Floats:
-    """The metric of each draw: the masses of a cell's numbers are worked out once for many draws of it."""
-    total, values = weight.sum(), np.zeros(draws)
-    step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
-    for start in range(0, weight.size, CHUNK):
-        cells = slice(start, start + CHUNK)
-        for first in range(0, draws, step):
-            made = stream.block(first, min(step, draws - first), cells)
-            metric.add(values[first : first + step], predicted[cells], made, weight[cells], total)
-    return metric.whole(values)
 
 
 def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:

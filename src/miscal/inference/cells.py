@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events, seed_of
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -183,7 +183,7 @@ def cell_p_values(
     """
     p_value = np.full(sums.rows.size, np.nan)
     method = np.full(sums.rows.size, "empty", dtype=object)
-    seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
+    seed = seed_of(random_state)
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"

@@ -25,8 +25,8 @@ from miscal.inference.aggregates import (
 )
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
-from miscal.inference.nulls import ROW_DRAWS, Steps, seed_of
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Spread
+from miscal.inference.nulls import ROW_DRAWS, Steps
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Spread, seed_of
 from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima

@@ -128,6 +128,11 @@ def rows_of_cells(
     )
 
 
+def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
+    """Give the 64-bit seed of a counter-based stream."""
+    return np.uint64(np.random.default_rng(random_state).integers(2**63))
+
+
 def effective_events(sums: Sums) -> Floats:
     """Give the expected events of the rarer side, in rows of equal weight that would be as informative.
 

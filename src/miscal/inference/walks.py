@@ -27,8 +27,7 @@ from miscal.inference.aggregates import (
 )
 from miscal.inference.cells import Null
 from miscal.inference.clusters import CHUNK, ClusterDraws, drawn_by_cluster
-from miscal.inference.nulls import seed_of
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums, seed_of
 
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
 """Mean of the range: 1.5957691216."""

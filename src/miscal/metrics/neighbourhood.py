@@ -15,7 +15,8 @@ from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.inference.beyond import beyond_score
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
-from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.nulls import Steps
+from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import MEANS, score_bins
 from miscal.metrics.neighbourhood_errors import (

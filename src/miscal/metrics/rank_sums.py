@@ -15,7 +15,7 @@ from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
-from miscal.inference.variation import flip_groups, flipped_weight
+from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import bin_index, edges_for

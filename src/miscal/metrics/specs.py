@@ -22,9 +22,9 @@ from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.nulls import ROW_DRAWS, seed_of
-from miscal.inference.sums import EFFECTIVE_EVENTS
-from miscal.inference.variation import flip_groups, flipped_weight
+from miscal.inference.clusters import flip_groups, flipped_weight
+from miscal.inference.nulls import ROW_DRAWS
+from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import ClassSums, class_sums, same_edges, score_bins

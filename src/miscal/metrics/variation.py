@@ -11,8 +11,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks
-from miscal.inference.variation import Draws, matched_size
+from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks, drawn_variations, matched_size
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.pooled import DRAWS, Noise, choose_null
 from miscal.metrics.rank_sums import (
@@ -251,26 +250,26 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    made = Draws(sums.predicted[filled], sums.size[filled])
-    p = rows.predictions
-    if p.cluster is not None and not noise.outcome_weights and _affordable(p):
-        shares, rank, place = ranked_places(rows)
-        weight = np.ones(p.rows) if p.weight is None else p.weight
-        place = np.searchsorted(filled, place)
-        drawn = clustered_ranks(shares, rank, place, weight, p.cluster, DRAWS, random_state)
-        plain = rows.measure(drawn)
-        return bias_corrected(rows.measure, plain, drawn, made.size) if corrected else plain
-    if noise.null == "residual":
-        residual = group_residuals(rows)[:, filled]
-        size = matched_size(residual, made.shares, sums.weight[filled], made.size, sums.rows[filled])
-        slope = rows.measure.slope(made.shares, size)
-        made = Draws(made.shares, size, (residual * slope).sum(axis=2) / sums.weight[filled], slope)
+    shares, size, weight = sums.predicted[filled], sums.size[filled], sums.weight[filled]
+    p, measure = rows.predictions, rows.measure
+    residual = slope = None
+    clustered = p.cluster is not None and not noise.outcome_weights and _affordable(p)
+    if noise.null == "residual" and not clustered:
+        apart = group_residuals(rows)[:, filled]
+        size = matched_size(apart, shares, weight, size, sums.rows[filled])
+        slope = measure.slope(shares, size)
+        residual = (apart * slope).sum(axis=2) / weight
 
-    def variation(shares: np.ndarray) -> np.ndarray:
-        plain = rows.measure(shares)
-        return bias_corrected(rows.measure, plain, shares, made.size) if corrected else plain
+    def variation(drawn: np.ndarray) -> np.ndarray:
+        plain = measure(drawn)
+        return bias_corrected(measure, plain, drawn, size) if corrected else plain
 
-    return made.observed(variation, DRAWS, random_state)
+    if p.cluster is None or not clustered:
+        return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
+    ranked_shares, rank, place = ranked_places(rows)
+    own = np.ones(p.rows) if p.weight is None else p.weight
+    place = np.searchsorted(filled, place)
+    return variation(clustered_ranks(ranked_shares, rank, place, own, p.cluster, DRAWS, random_state))
 
 
 def _affordable(p: Predictions) -> bool:
