@@ -135,16 +135,6 @@ class Shrunken:
     spreads: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class _Messages:
-    """Estimates at one height of the tree: value, its noise variance, and the parent of each."""
-
-    value: Floats
-    noise: Floats
-    parent: Integers
-    spread2: float
-
-
 def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrunken:
     """Draw each level's gap towards its parent's by as much as its noise asks for.
 
@@ -178,48 +168,36 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
     factor = float(noise[live].sum() / sums.variance[live].sum())
     value = off[live] / information[live]
     variance = factor * sums.variance[live] / information[live] ** 2
-    heights = _upward(value, variance, [_dense(codes, live) for codes in parents])
-    middle, spread = _downward(heights, *_pooled(heights[-1]))
+    dense = [np.unique(codes[live], return_inverse=True)[1].astype(np.int64) for codes in parents]
+    middle, spread, spreads = _partly_pooled(value, variance, dense)
     scale = information[live] / weight[live]
     predicted = sums.predicted[live] / weight[live]
     low, high = gap.copy(), gap.copy()
     for target, theta in ((gap, middle), (low, middle - NORMAL_95 * spread), (high, middle + NORMAL_95 * spread)):
         target[live] = np.clip(theta * scale, predicted - 1.0, predicted)
-    return Shrunken(gap, low, high, tuple(float(np.sqrt(height.spread2)) for height in heights))
+    return Shrunken(gap, low, high, spreads)
 
 
-def _dense(codes: Integers, live: Integers) -> Integers:
-    return np.unique(codes[live], return_inverse=True)[1].astype(np.int64)
+def _partly_pooled(value: Floats, noise: Floats, parents: list[Integers]) -> tuple[Floats, Floats, tuple[float, ...]]:
+    """Means and standard deviations of the levels given all data, and the spread of each height of the tree.
 
-
-def _upward(value: Floats, variance: Floats, parents: list[Integers]) -> list[_Messages]:
-    """Estimates of the levels, of their parents from them, and so on to the outermost ancestors."""
-    heights = []
-    own = np.arange(value.size)
+    Upwards a parent's value is the precision-weighted mean of its family; downwards each is drawn to its parent's.
+    """
+    heights, own = [], np.arange(value.size)
     for codes in [*parents, np.zeros(value.size, np.int64)]:
         parent = np.empty(value.size, np.int64)
         parent[own] = codes  # every row of levels below agrees on the parent of its ancestor
-        height = _Messages(value, variance, parent, _spread2(value, variance, parent))
-        heights.append(height)
-        value, variance = _pooled(height)
+        spread2 = _spread2(value, noise, parent)
+        heights.append((value, noise, parent, spread2))
+        omega = 1.0 / (noise + spread2)
+        total = np.bincount(parent, weights=omega)
+        value, noise = np.bincount(parent, weights=omega * value) / total, 1.0 / total
         own = codes
-    return heights
-
-
-def _pooled(height: _Messages) -> tuple[Floats, Floats]:
-    """Precision-weighted mean of each family, and its variance."""
-    omega = 1.0 / (height.noise + height.spread2)
-    total = np.bincount(height.parent, weights=omega)
-    return np.bincount(height.parent, weights=omega * height.value) / total, 1.0 / total
-
-
-def _downward(heights: list[_Messages], centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Means and standard deviations given all data, from the root to the levels."""
-    for height in reversed(heights):
-        own = height.spread2 / (height.spread2 + height.noise)
-        centre = own * height.value + (1.0 - own) * centre[height.parent]
-        variance = own * height.noise + (1.0 - own) ** 2 * variance[height.parent]
-    return centre, np.sqrt(variance)
+    for measured, apart, parent, spread2 in reversed(heights):
+        share = spread2 / (spread2 + apart)
+        value = share * measured + (1.0 - share) * value[parent]
+        noise = share * apart + (1.0 - share) ** 2 * noise[parent]
+    return value, np.sqrt(noise), tuple(float(np.sqrt(spread2)) for *_, spread2 in heights)
 
 
 def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:

@@ -47,8 +47,14 @@ class NullSummary:
         """A statistic of whose noise nothing can be said, and why."""
         return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
 
+    def numbers(self, scale: float = 1.0) -> dict[str, Any]:
+        """Value, floor, p-value and interval by name, as a result has them; `scale` is that of the units."""
+        low, high = self.interval
+        made = {"value": self.value * scale, "noise_floor": self.noise_floor * scale, "p_value": self.p_value}
+        return {**made, "interval": (low * scale, high * scale)}
 
-def summary_of_draws(value: float, draws: Floats, *, method: str, level: float = 0.95) -> NullSummary:
+
+def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary:
     """Compare a value with draws of it under the null: ``p = (1 + #{T* >= T})/(1 + B)``.
 
     Draws that equal the value up to rounding count as reaching it.
@@ -62,15 +68,15 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
         return NullSummary.unknown(value, method)
     # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
     exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
-    quantile = upper_quantile(draws, level)
+    quantile = upper_quantile(draws)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
     interval = seminorm_interval(value, quantile)
     return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
 
 
-def upper_quantile(draws: Floats, level: float = 0.95) -> float:
-    """The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw."""
-    rank = min(draws.size, math.ceil(level * (draws.size + 1)))
+def upper_quantile(draws: Floats) -> float:
+    """The 95% point, the ceiling of .95·(B + 1)-th smallest draw: conservative by at most one draw."""
+    rank = min(draws.size, math.ceil(0.95 * (draws.size + 1)))
     return float(np.partition(draws, rank - 1)[rank - 1])
 
 
@@ -158,7 +164,6 @@ def aggregate_null(
     draws: int = DRAWS,
     null: Null = "bernoulli",
     rows: CellRows | None = None,
-    level: float = 0.95,
     model_variance: bool = False,
     stretch: Floats | None = None,
     random_state: int | np.random.Generator | None = 0,
@@ -197,13 +202,13 @@ def aggregate_null(
     stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, stretch=stretch, **options)
     values = _values(stream, metric, sums, draws)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
-    found = summary_of_draws(actual, values, method=stream.words, level=level)
+    found = summary_of_draws(actual, values, method=stream.words)
     if null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted: the interval has the data's own noise.
     happened = as_happened(sums, weighted=weighted)
     own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **options), metric, happened, FLOOR_DRAWS)
-    return replace(found, interval=seminorm_interval(actual, upper_quantile(own, level)))
+    return replace(found, interval=seminorm_interval(actual, upper_quantile(own)))
 
 
 def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:

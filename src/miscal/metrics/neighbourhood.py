@@ -12,7 +12,6 @@ import numpy as np
 from miscal.data.checks import check_seed, number, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.responses import Units
 from miscal.inference.beyond import beyond_score
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps
@@ -182,26 +181,35 @@ def by_neighbourhood(
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    extra = {
-        "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
-        "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
-    }
-    found = _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
-    return found if compared.binary else _in_units(found, p.units)
+    method = _method(chosen.reason, settings, noise, compared.rows)
+    return _result(problem, edges, local, noise, table, settings, method)
 
 
-def _in_units(made: NeighbourhoodResult, units: Units) -> NeighbourhoodResult:
-    """The result of means that are no probabilities, in their units."""
-    scores = {name: units.back(np.asarray(made.table[name], float)) for name in ("score_low", "score_high")}
-    table = Table(units.of_cells(dict(made.table)) | scores)
-    drawn = made.extra["map"]
-    moved = {name: getattr(drawn, name) * units.scale for name in ("gap", "error", "residual")}
-    extra = {"map": replace(drawn, **moved, edges=units.back(drawn.edges))}
-    extra["average"] = made.extra["average"] * units.scale
-    low, high = (end * units.scale for end in made.interval)
-    value, floor = made.value * units.scale, made.noise_floor * units.scale
-    return replace(
-        made, value=value, noise_floor=floor, interval=(low, high), table=table, extra={**made.extra, **extra}
+def _result(
+    problem: Neighbourhoods,
+    edges: np.ndarray,
+    local: LocalGaps,
+    noise: LocalNoise,
+    table: Table,
+    settings: dict[str, Any],
+    method: str,
+) -> NeighbourhoodResult:
+    units, weight, tested = problem.pair.units, problem.weight(), noise.tested
+    gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
+        method=method,
+        table=table,
+        settings=settings,
+        extra={
+            "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
+            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(edges), residual, weight),
+            "largest_deviations": tested.value,
+            "null_mean": tested.noise_floor,
+            "critical": tested.quantile,
+        },
     )
 
 
@@ -248,25 +256,6 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     if kernel == "group":
         return problem
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
-
-
-def _result(
-    noise: LocalNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
-) -> NeighbourhoodResult:
-    plain, tested = noise.plain, noise.tested
-    words = {"largest_deviations": tested.value, "null_mean": tested.noise_floor, "critical": tested.quantile}
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=plain.value,
-        noise_floor=plain.noise_floor,
-        p_value=tested.p_value,
-        interval=plain.interval,
-        method=method,
-        table=table,
-        settings=settings,
-        extra={**extra, **words},
-    )
 
 
 def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int) -> str:

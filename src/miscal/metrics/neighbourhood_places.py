@@ -216,7 +216,9 @@ def worst_table(
         found.append(row)
         if len(found) == LISTED:
             break
-    return Table({name: [each[name] for each in found] for name in COLUMNS})
+    units = problem.pair.units
+    made = units.of_cells({name: [each[name] for each in found] for name in COLUMNS})
+    return Table(made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")})
 
 
 def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:

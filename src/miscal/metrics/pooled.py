@@ -194,16 +194,13 @@ class Pooled:
             names, alone = zip(*tested.parts, strict=True)
             extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
             made = f"{made} {tested.words}"
-        scale = self.noise.units.scale
-        low, high = self.summary.interval
-        extra = extra if self.noise.binary else {**extra, "scale": scale, "low": self.noise.units.low}
+        units = self.noise.units
+        extra = extra if self.noise.binary else {**extra, "scale": units.scale, "low": units.low}
+        numbers = self.summary.numbers(units.scale)
         return Result(
             name=name,
             kind=kind,
-            value=self.summary.value * scale,
-            noise_floor=self.summary.noise_floor * scale,
-            p_value=self.summary.p_value if tested is None else tested.p_value,
-            interval=(low * scale, high * scale),
+            **(numbers if tested is None else numbers | {"p_value": tested.p_value}),
             method=f"{made} {words}".strip(),
             table=self.table if table is None else table,
             settings=settings,
@@ -222,12 +219,9 @@ def draws_for(cells: int) -> int:
     return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
 
 
-def p_floor(summary: NullSummary, times: float = 1.0) -> float:
-    """The p-value where no draw reached the value, so that it can only be bounded; NaN where it is more than a bound.
-
-    times : by how much the p-value was multiplied since
-    """
-    return times / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
+def p_floor(summary: NullSummary) -> float:
+    """The p-value where no draw reached the value, so that it is a bound; NaN where it is more than that."""
+    return 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -298,7 +292,7 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 
 def walk_summary(
-    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, draws: int = DRAWS, locate: bool = True
+    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, locate: bool = True
 ) -> tuple[Any, NullSummary]:
     """The walk along a key and how its range compares with noise."""
     from miscal.engines.walks import DISTINCT, walk
@@ -333,7 +327,6 @@ def walk_summary(
         rows=rows,
         ties=ties,
         weighted=pair.weight is not None,
-        draws=draws,
         random_state=random_state,
     )
     return walked, summary

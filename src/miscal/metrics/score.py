@@ -119,11 +119,7 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
         "observed": units.back(float(events.sum() / weight.sum())),
         "kuiper": walked.range * units.scale,
         "kuiper_noise": {
-            "noise_floor": kuiper.noise_floor * units.scale,
-            "p_value": kuiper.p_value,
-            "interval": [end * units.scale for end in kuiper.interval],
-            "method": kuiper.method,
-            "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
+            **_noise_of(kuiper, units.scale),
             "from": units.back(walked.highest_at),
             "to": units.back(walked.lowest_at),
         },
@@ -151,7 +147,7 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
     brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
     return {
         "smooth": smooth,
-        "smooth_noise": noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
+        "smooth_noise": _noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
         "slope": _numbers(fit.slope),
         "intercept": _numbers(fit.intercept),
         "in_the_large": _numbers(fit.in_the_large),
@@ -163,12 +159,13 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
     }
 
 
-def noise_of(found: NullSummary) -> dict[str, Any]:
+def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
     """What is known of a number's noise, as plain values."""
+    made = found.numbers(scale)
     return {
-        "noise_floor": found.noise_floor,
-        "p_value": found.p_value,
-        "interval": list(found.interval),
+        "noise_floor": made["noise_floor"],
+        "p_value": made["p_value"],
+        "interval": list(made["interval"]),
         "method": found.method,
         "least": 1.0 / (1.0 + found.draws) if found.draws else math.nan,
     }

@@ -208,10 +208,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     return Result(
         name=f"Calibration of each class, by {pools.subject}",
         kind="class",
-        value=summary.value,
-        noise_floor=summary.noise_floor,
-        p_value=summary.p_value,
-        interval=summary.interval,
+        **summary.numbers(),
         method=f"{noise.reason} {summary.draws} draws, {words}.",
         table=_table(p, pools, sums, errors, drawn, judged=_judged(sums, noise, p), scored=isinstance(spec, Score)),
         settings={

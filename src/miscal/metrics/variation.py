@@ -224,10 +224,7 @@ def by_variation(
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
-        value=summary.value,
-        noise_floor=summary.noise_floor,
-        p_value=summary.p_value,
-        interval=(np.nan, np.nan),
+        **summary.numbers() | {"interval": (np.nan, np.nan)},
         method=f"{noise.reason} {summary.draws} draws of the ranks. {NO_INTERVAL}",
         table=table,
         settings={
