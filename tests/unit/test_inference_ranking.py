@@ -13,8 +13,8 @@ from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.aggregates import PooledError, aggregate_null
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
+from miscal.inference.residual import Noise
 from miscal.inference.sums import rows_of_cells
-from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from miscal.inference.cells import Null
 from miscal.inference.clusters import ClusterDraws
 from miscal.inference.nulls import Draws, cell_draws
-from miscal.inference.sums import CellRows, Floats, Sums
+from miscal.inference.sums import CellRows, Floats, Null, Sums
 
 Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -117,8 +117,6 @@ def _binomial_tails(
             above = np.where(poisson, np.where(count > 0.0, gammainc(reach, mean), 1.0), above)
     return np.asarray(below), np.asarray(above)
 
-
-Null = Literal["bernoulli", "residual"]
 
 EXACT_ROWS = 200  # trials up to which a cell is convolved
 CELL_DRAWS = 9_999

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.adjust import adjusted_z
-from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
+from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
-from miscal.inference.sums import CellRows, Floats, Integers, Sums
+from miscal.inference.sums import CellRows, Floats, Integers, Null, Sums
 from miscal.pairs import Pair
 
 Tail = Callable[[Floats, Integers], Floats]

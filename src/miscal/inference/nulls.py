@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.cells import Null, equal_weights, match
+from miscal.inference.cells import equal_weights, match
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
 from miscal.kernels import simulate
 from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 from miscal.pairs import Pair

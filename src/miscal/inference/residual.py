@@ -5,13 +5,18 @@ It is the noise of clusters, of outcomes that are not 0 or 1, and where weights 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miscal.carriers.tally import Tally
 from miscal.carriers.weights import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.data.checks import one_of
+from miscal.data.responses import Units
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Spread, Sums, effective_events
+from miscal.pairs import Pair
 
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
@@ -193,3 +198,60 @@ def _constant(outcomes: Floats) -> bool:
     if np.any(square / trials - mean**2 > 1e-9 * mean**2):
         return False
     return bool(mean.max() > mean.min() * (1.0 + 1e-6))
+
+
+# ---- which null a call uses ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Noise:
+    """Which null a call uses, and why in words; how residuals spread where outcomes are no events, and their units."""
+
+    null: Null
+    reason: str
+    outcome_weights: bool = False
+    spread: Spread | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether outcomes are events."""
+        return self.spread is None
+
+    @property
+    def units(self) -> Units:
+        """Of predictions and outcomes."""
+        return Units() if self.spread is None else self.spread.units
+
+    def sums(self, made: Tally) -> Sums:
+        """Sums as inference reads them."""
+        return Sums.of(made) if self.spread is None else self.spread.sums(made)
+
+
+OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
+def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
+
+    classes : (n, K) probabilities, where the outcomes of the pair are classes
+    """
+    one_of("null", null, ("bernoulli", "residual"))
+    if not pair.binary:
+        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
+        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
+    if outcome_weights(pair, classes):
+        return OUTCOME_WEIGHTS
+    if pair.cluster is not None:
+        return Noise("residual", "Noise of whole clusters, because their rows go together.")
+    if null == "residual":
+        return Noise("residual", "Sign-flip null.")
+    return BY_THE_MODEL
+
+
+def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
+    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
+    if pair.weight is None:
+        return False
+    if classes is None:
+        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
+    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)

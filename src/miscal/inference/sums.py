@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from miscal.pooling.cells import Ranges
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Null = Literal["bernoulli", "residual"]
 
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 BINS = 15  # of predictions, of as many rows each

@@ -25,9 +25,8 @@ from miscal.inference.aggregates import (
     seminorm_interval,
     walk_range,
 )
-from miscal.inference.cells import Null
 from miscal.inference.clusters import CHUNK, ClusterDraws, drawn_by_cluster
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Sums, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Null, Sums, seed_of
 
 RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
 """Mean of the range: 1.5957691216."""

@@ -23,8 +23,7 @@ from miscal.inference.residual import cluster_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
 from miscal.metrics.binned import Bins, tally_error
 from miscal.metrics.losses import in_the_large
-from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
-from miscal.metrics.tested import levels_tested
+from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
 from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges

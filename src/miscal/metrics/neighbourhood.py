@@ -15,6 +15,7 @@ from miscal.data.predictions import Predictions
 from miscal.inference.beyond import beyond_score
 from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
 from miscal.inference.nulls import Steps
+from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import MEANS, score_bins
@@ -27,7 +28,6 @@ from miscal.metrics.neighbourhood_errors import (
     check_kernel,
 )
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
-from miscal.metrics.pooled import Noise, choose_null
 from miscal.pairs import pair
 from miscal.results import Result, Table, p_text
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
-from miscal.data.checks import one_of
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
@@ -22,12 +22,11 @@ from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import Omnibus
-from miscal.inference.residual import weights_depend_on_outcome
+from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
+from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
-    Spread,
     Sums,
     effective_events,
     effective_events_of,
@@ -36,71 +35,16 @@ from miscal.inference.sums import (
 from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
+from miscal.pooling.bins import grid_quantiles
+from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Levels, Pooling, Ranges
 from miscal.results import Result, Table
 
-Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 MANY_ROWS = 20_000
 MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
 LEAST_DRAWS = 199
+MOST_GRIDDED = 100_000  # values of a variable, that its grid is found by
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Which null a call uses, and why in words; how residuals spread where outcomes are no events, and their units."""
-
-    null: Null
-    reason: str
-    outcome_weights: bool = False
-    spread: Spread | None = None
-
-    @property
-    def binary(self) -> bool:
-        """Whether outcomes are events."""
-        return self.spread is None
-
-    @property
-    def units(self) -> Units:
-        """Of predictions and outcomes."""
-        return Units() if self.spread is None else self.spread.units
-
-    def sums(self, made: Tally) -> Sums:
-        """Sums as inference reads them."""
-        return Sums.of(made) if self.spread is None else self.spread.sums(made)
-
-
-OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
-BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
-
-
-def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
-    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
-
-    classes : (n, K) probabilities, where the outcomes of the pair are classes
-    """
-    one_of("null", null, ("bernoulli", "residual"))
-    if not pair.binary:
-        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
-        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
-    if outcome_weights(pair, classes):
-        return OUTCOME_WEIGHTS
-    if pair.cluster is not None:
-        return Noise("residual", "Noise of whole clusters, because their rows go together.")
-    if null == "residual":
-        return Noise("residual", "Sign-flip null.")
-    return BY_THE_MODEL
-
-
-def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
-    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
-    if pair.weight is None:
-        return False
-    if classes is None:
-        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
-    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
-    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)
 
 
 @dataclass(frozen=True)
@@ -349,3 +293,66 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
         bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
     place = int(np.nanargmax(bound))
     return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}
+
+
+# ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
+def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
+    """Of cells that have no order."""
+    exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
+    known = [float(np.nanmin(found.adjusted))] if exact else []
+    tests = of_levels(found.sums, PooledError(norm_power(norm)), binary=found.noise.binary)
+    return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
+
+
+def along_tested(
+    found: Pooled,
+    grid: Tally,
+    kuiper: float,
+    rows: tuple[Pair, np.ndarray] | None = None,
+    norm: Norm | None = None,
+) -> Omnibus:
+    """Of the score, where a norm of its bins is given, or of a variable, from a fine grid of it.
+
+    Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
+    """
+    cells, fine, binary = found.tally.cells, grid.cells, found.noise.binary
+    assert isinstance(cells, Ranges)
+    assert isinstance(fine, Ranges)
+    cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
+    cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
+    filled = np.flatnonzero(grid.weight > 0)
+    pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
+    if norm is None:
+        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=binary)
+    else:
+        tests = of_score(pieces, PooledError(norm_power(norm)), binary=binary)
+    drawn = {**found.drawn, "rows": None}
+    if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
+        pair, values = rows
+        piece = np.full(grid.counts.size, -1)
+        piece[filled] = pieces.piece
+        codes = piece[BinPooling(values, fine).codes(0, values.size)]
+        kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
+        drawn["rows"] = rows_of_cells(codes, pieces.sums.rows.size, pair.predicted, pair.observed, **kept)
+    if not binary:  # judged by whole cells: pieces of a few rows are quiet by luck
+        size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
+        drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
+    known = []
+    total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
+    if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
+        known = [kuiper, *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic))]
+    return omnibus(pieces.sums, tests, draws=DRAWS, known=known, **drawn)
+
+
+def score_grid(pair: Pair, edges: np.ndarray) -> Tally:
+    """Sums of a fine grid of the score that has the edges of its bins; of means that are no probabilities by rank."""
+    fine = np.unique(np.append(GRID, edges)) if pair.binary else grid_edges(pair.predicted, edges)
+    return tally(pair, BinPooling(pair.predicted, Ranges(fine, name="score")))
+
+
+def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Quantiles of a variable, and the edges of its ranges."""
+    known = values[~np.isnan(values)]
+    known = known[:: max(1, known.size // MOST_GRIDDED)]
+    fine = np.unique(np.append(grid_quantiles(known), edges) + 0.0)
+    return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself

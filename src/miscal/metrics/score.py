@@ -14,6 +14,7 @@ from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
+from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import Norm, also_of_tables
@@ -28,9 +29,8 @@ from miscal.metrics.losses import (
     ratio_of,
     slope_intercept,
 )
-from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
+from miscal.metrics.pooled import Pooled, along_tested, pooled, score_grid, walk_summary
 from miscal.metrics.smooth import smooth_error
-from miscal.metrics.tested import score_grid, score_tested
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 
@@ -85,7 +85,7 @@ def by_score(
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = score_grid(compared, pooling.cells.edges)
-    tested = score_tested(found, grid, norm, walked[1].p_value, compared)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), norm)
     return score_result(found, compared, walked, tested, settings)
 
 

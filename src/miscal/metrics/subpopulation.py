@@ -23,10 +23,10 @@ from miscal.inference.maxima import (
     scaled_errors,
     subpopulation_noise,
 )
+from miscal.inference.residual import choose_null
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.binned import MEANS
-from miscal.metrics.pooled import choose_null
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair

@@ -12,8 +12,9 @@ from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
 from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks, drawn_variations, matched_size
+from miscal.inference.residual import Noise, choose_null
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
-from miscal.metrics.pooled import DRAWS, Noise, choose_null
+from miscal.metrics.pooled import DRAWS
 from miscal.metrics.rank_sums import (
     Bins,
     Measure,
