@@ -44,14 +44,14 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {
-    "expected_calibration_error": Metric("binned", exact=True, means=FIXED),
-    "maximum_calibration_error": Metric("binned", exact=True, means=FIXED),
-    "classwise_calibration_error": Metric("binned", exact=True),
-    "groupwise_maximum_calibration_error": Metric("binned", f"{PREDICTIONS} groups"),
-    "groupwise_expected_calibration_error": Metric("binned", f"{PREDICTIONS} groups"),
-    "kuiper_calibration_error": Metric("smooth", exact=True, means=ANY),
-    "smooth_calibration_error": Metric("smooth"),
-    "mean_kernel_calibration_error": Metric("smooth"),
+    "expected_calibration_error": Metric("score_errors", exact=True, means=FIXED),
+    "maximum_calibration_error": Metric("score_errors", exact=True, means=FIXED),
+    "classwise_calibration_error": Metric("score_errors", exact=True),
+    "groupwise_maximum_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
+    "groupwise_expected_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
+    "kuiper_calibration_error": Metric("score_errors", exact=True, means=ANY),
+    "smooth_calibration_error": Metric("score_errors"),
+    "mean_kernel_calibration_error": Metric("score_errors"),
     "calibration_slope_intercept": Metric(
         "losses", perfect=None, exempt={"repetition": "weights are not more rows: its intervals stay as wide"}
     ),

@@ -18,7 +18,6 @@ from miscal.inference.nulls import Steps
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import MEANS, score_bins
 from miscal.metrics.neighbourhood_errors import (
     Bins,
     Kernel,
@@ -28,6 +27,7 @@ from miscal.metrics.neighbourhood_errors import (
     check_kernel,
 )
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
+from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
 from miscal.results import Result, Table, p_text
 

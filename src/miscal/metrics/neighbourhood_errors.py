@@ -18,7 +18,7 @@ from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.vectors import flat
 from miscal.metrics.arrays import Given
-from miscal.metrics.binned import score_bins
+from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 

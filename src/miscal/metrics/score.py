@@ -18,7 +18,6 @@ from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.binned import Bins, score_bins, span_of
 from miscal.metrics.losses import (
     Estimate,
     area_under_curve,
@@ -30,7 +29,7 @@ from miscal.metrics.losses import (
     slope_intercept,
 )
 from miscal.metrics.pooled import Pooled, along_tested, pooled, score_grid, walk_summary
-from miscal.metrics.smooth import smooth_error
+from miscal.metrics.score_errors import Bins, score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 

@@ -28,11 +28,11 @@ from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.pooled import DRAWS
 from miscal.metrics.score import by_score
+from miscal.metrics.score_errors import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation

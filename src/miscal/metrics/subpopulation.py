@@ -26,8 +26,8 @@ from miscal.inference.maxima import (
 from miscal.inference.residual import choose_null
 from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import MEANS
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
+from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.results import Result, Table, p_text

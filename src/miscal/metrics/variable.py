@@ -19,7 +19,6 @@ from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
-from miscal.metrics.binned import tally_error
 from miscal.metrics.curves import curve_of
 from miscal.metrics.pooled import (
     Pooled,
@@ -31,6 +30,7 @@ from miscal.metrics.pooled import (
     walk_summary,
     worst_cell,
 )
+from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
 from miscal.pooling.cells import BinPooling, Pooling, Ranges
