@@ -18,10 +18,9 @@ from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
 from miscal.engines.sums import CellSums, EdgeIndex, _lines
-from miscal.inference.aggregates import PooledError
+from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
-from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
 from miscal.kernels.sums import full_real, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates

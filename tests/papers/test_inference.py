@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 
 from miscal.inference.adjust import holm
-from miscal.inference.aggregates import PooledError, aggregate_null, walk_range
+from miscal.inference.aggregates import (
+    PooledError,
+    aggregate_null,
+    brownian_range_cdf,
+    brownian_range_isf,
+    brownian_range_p,
+    simulated_walk,
+    walk_range,
+)
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import rows_of_cells
-from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p, simulated_walk
 from tests.cells import sums_of_rows
 
 

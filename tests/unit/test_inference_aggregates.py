@@ -12,8 +12,12 @@ from scipy.stats import binom
 
 from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
+    RANGE_MEAN,
     PooledError,
     aggregate_null,
+    brownian_range_isf,
+    brownian_range_p,
+    kuiper_p_value,
     max_statistic_p,
     seminorm_interval,
     summary_of_draws,
@@ -23,7 +27,6 @@ from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.residual import weights_depend_on_outcome
 from miscal.inference.sums import Sums, rows_of_cells
-from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
 from tests.cells import sums_of_rows
 
 

@@ -18,6 +18,9 @@ from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import (
     FLOOR_DRAWS,
     NullSummary,
+    brownian_range_cdf,
+    brownian_range_isf,
+    brownian_range_p,
     max_statistic_p,
     seminorm_interval,
     summary_of_draws,
@@ -27,7 +30,6 @@ from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Spread, seed_of
-from miscal.inference.walks import brownian_range_cdf, brownian_range_isf, brownian_range_p
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
 from miscal.kernels.threads import over_blocks, thread_count

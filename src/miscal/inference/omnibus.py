@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.inference.aggregates import BLOCK_VALUES, PooledError
+from miscal.inference.aggregates import BLOCK_VALUES, PooledError, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Sums
 
@@ -144,12 +144,6 @@ def of_variable(pieces: Pieces, *, missing: bool, binary: bool = True) -> dict[s
     smooth = Quadratic.of(pieces.sums, directions)
     nested = {name: Quadratic(smooth.basis[:, :degrees]) for name, degrees in SMOOTH.items()}
     return nested | largest
-
-
-def walk_spans(residual: Floats) -> Floats:
-    """Highest minus lowest partial sum."""
-    walk = np.cumsum(residual, axis=1)
-    return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
 
 
 @dataclass(frozen=True)

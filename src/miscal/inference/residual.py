@@ -16,6 +16,7 @@ from miscal.carriers.weights import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, 
 from miscal.data.checks import one_of
 from miscal.data.responses import Units
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Spread, Sums, effective_events
+from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
 
 STOP = 20  # draws that reach a value, after which no more are made
@@ -95,7 +96,9 @@ def residual_p_values(
     if blocks is not None and (few & ~small).any():
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, seed))
+        counts = np.zeros((chosen.size, 2), dtype=np.int64)
+        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, seed, counts)
+        p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
@@ -133,14 +136,6 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     # No assignment of n signs is rarer than 2 in 2^n.
     floor = np.exp2(np.maximum(1.0 - number, -1000.0))
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))
-
-
-def _flips(blocks: Blocks, cells: Integers, draws: int, seed: np.uint64) -> Floats:
-    from miscal.kernels.simulate import flipped_cell_exceedances
-
-    counts = np.zeros((cells.size, 2), dtype=np.int64)
-    flipped_cell_exceedances(blocks.offsets, blocks.residual, cells, draws, STOP, seed, counts)
-    return np.asarray((1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
 
 
 # ---- weights that know the outcome: outcomes drawn from the predictions are not their noise --------------------------

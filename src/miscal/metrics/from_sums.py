@@ -17,10 +17,9 @@ from miscal.carriers.tally import Tally
 from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import NullSummary, kuiper_p_value
 from miscal.inference.residual import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
-from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
 from miscal.metrics.pooled import along_tested, draws_for, grid_edges, levels_tested, pooled_of

@@ -18,7 +18,7 @@ from miscal.carriers.tally import Tally
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
 from miscal.inference.adjust import holm, minimum_detectable_gap
-from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
+from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
@@ -32,7 +32,6 @@ from miscal.inference.sums import (
     effective_events_of,
     rows_of_cells,
 )
-from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
 from miscal.pooling.bins import grid_quantiles

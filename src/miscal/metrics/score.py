@@ -12,11 +12,10 @@ from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import RANGE_MEAN, NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
-from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import Norm, also_of_tables
 from miscal.metrics.losses import (
     Estimate,

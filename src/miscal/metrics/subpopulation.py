@@ -14,7 +14,7 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import RANGE_MEAN, NullSummary
 from miscal.inference.maxima import (
     MaximumNoise,
     deviations,
@@ -24,7 +24,6 @@ from miscal.inference.maxima import (
     subpopulation_noise,
 )
 from miscal.inference.residual import choose_null
-from miscal.inference.walks import RANGE_MEAN
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
