@@ -152,10 +152,9 @@ def by_neighbourhood(
     check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
-    made = feature_map(
+    features, words, names = feature_map(
         p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
     )  # fmt: skip
-    features = made.values
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -170,10 +169,10 @@ def by_neighbourhood(
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
-    described = {name: p.columns[name] for name in made.names or p.columns}
+    described = {name: p.columns[name] for name in names or p.columns}
     table = worst_table(problem, edges, local, noise, described, beyond)
     settings = {
-        "columns": list(made.names), "features": made.words, "dimensions": features.shape[1],
+        "columns": names, "features": words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,

@@ -85,11 +85,9 @@ def _number_columns(table: Mapping[str, Any], where: str) -> np.ndarray:
     return np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
 
 
-def group_matrix(
-    features: Any, query_features: Any = None, where: str = "'features'"
-) -> tuple[np.ndarray, np.ndarray | None]:
+def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
-    levels = _level_columns(features, where)
+    levels = _level_columns(features, "'features'")
     coded = np.column_stack([each.values.astype(np.float64) for each in levels])
     if query_features is None:
         return coded, None

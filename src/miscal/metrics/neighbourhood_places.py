@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -90,14 +90,6 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
 
-class FeatureMap(NamedTuple):
-    """Features (n, d), in words how they were made, and the columns they came from."""
-
-    values: np.ndarray
-    words: str
-    names: tuple[str, ...]
-
-
 def feature_map(
     columns: Columns,
     chosen: Any,
@@ -107,8 +99,8 @@ def feature_map(
     reduce: str | None,
     dimensions: int | None,
     scale: str | None,
-) -> FeatureMap:
-    """Features of named columns, or those given as an array, reduced where asked."""
+) -> tuple[np.ndarray, str, list[str]]:
+    """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
     if scale not in ("standard", None):
         raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
@@ -134,7 +126,7 @@ def feature_map(
             (made - centre) @ directions,
             f"{words}; {wanted} principal components with {share:.0%} of the variance",
         )
-    return FeatureMap(np.ascontiguousarray(made), words, tuple(names))
+    return np.ascontiguousarray(made), words, names
 
 
 def _are_names(chosen: Any) -> bool:

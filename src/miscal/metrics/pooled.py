@@ -15,8 +15,10 @@ import numpy as np
 
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
+from miscal.carriers.walk import Walk
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
+from miscal.engines.walks import DISTINCT, walk
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
@@ -236,14 +238,11 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 def walk_summary(
     pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, locate: bool = True
-) -> tuple[Any, NullSummary]:
+) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
-    from miscal.engines.walks import DISTINCT, walk
-
     walked = walk(pair, key, locate=locate)
-    weight, residual = walked.weight, pair.observed - pair.predicted
+    residual = pair.observed - pair.predicted
     happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
-    variance = happened if noise.null == "residual" else walked.variance
     events = min(walked.expected) if pair.weight is None and pair.binary else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
@@ -258,21 +257,23 @@ def walk_summary(
     elif needs_rows and pair.binary and noise.null == "bernoulli":
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
-    summary = kuiper_p_value(
+    sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
+    sources["model_variance"] = pair.binary and pair.count is None and not noise.outcome_weights
+    return walked, walk_noise(walked, noise, events, happened, random_state=random_state, **sources)
+
+
+def walk_noise(walked: Walk, noise: Noise, events: float, happened: float, **options: Any) -> NullSummary:
+    """How the range of a walk compares with noise; options are those of `kuiper_p_value`."""
+    return kuiper_p_value(
         walked.range,
-        weight=weight,
-        variance=variance,
+        weight=walked.weight,
+        variance=happened if noise.null == "residual" else walked.variance,
         distinct=walked.distinct,
         events=events,
         null=noise.null,
         happened=happened,
-        model_variance=pair.binary and pair.count is None and not noise.outcome_weights,
-        rows=rows,
-        ties=ties,
-        weighted=pair.weight is not None,
-        random_state=random_state,
+        **options,
     )
-    return walked, summary
 
 
 def _tied(pair: Pair, key: np.ndarray) -> Tally | None:

@@ -111,7 +111,10 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
     made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
     ratio = _numbers(ratio_of(compared)) if units.low == 0.0 else {}
-    curve = cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise))
+    # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
+    deviation = kuiper.noise_floor / RANGE_MEAN
+    deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
+    curve = cumulative_curve(scores, weight, events, variance, deviation)
     return made | {
         "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
         "observed": units.back(float(events.sum() / weight.sum())),
@@ -189,12 +192,6 @@ def _histogram(compared: Pair) -> dict[str, list[float]]:
     edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
     return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
-
-
-def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:
-    """Standard deviation of the walk's end: by the model, or as wide as the sign flips (of clusters) found it."""
-    found = kuiper.noise_floor / RANGE_MEAN
-    return found if noise.null == "residual" and np.isfinite(found) else model
 
 
 def cumulative_curve(

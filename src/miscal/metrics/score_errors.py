@@ -145,19 +145,8 @@ def maximum_calibration_error(
     >>> round(maximum_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.233333
     """
-    return expected_calibration_error(
-        y_true,
-        y_prob,
-        bins=bins,
-        strategy=strategy,
-        range=range,
-        norm="max",
-        target=target,
-        bin_on=bin_on,
-        correct=correct,
-        sample_weight=sample_weight,
-        response=response,
-    )
+    asked = locals()
+    return expected_calibration_error(**asked, norm="max")
 
 
 def classwise_calibration_error(

@@ -26,6 +26,7 @@ from miscal.inference.clusters import flip_groups, flipped_weight
 from miscal.inference.nulls import ROW_DRAWS
 from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
+from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.field import by_field
@@ -298,8 +299,6 @@ def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, s
     rows = (pools.codes(), pools.inner_edges())
     if noise.null == "residual":
         return _flipped_errors(p, pools.matrix, rows, sums, spec, draws)
-    from miscal.kernels.classes import draw_classes
-
     seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
     weight = NO_WEIGHT if first is None else first
 
@@ -315,8 +314,6 @@ def _flipped_errors(
     p: Predictions, matrix: np.ndarray, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int
 ) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
-    from miscal.kernels.classes import class_residuals
-
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
     class_residuals(matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)

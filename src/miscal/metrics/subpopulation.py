@@ -24,6 +24,7 @@ from miscal.inference.maxima import (
     subpopulation_noise,
 )
 from miscal.inference.residual import choose_null
+from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
 from miscal.metrics.score_errors import MEANS
@@ -303,8 +304,6 @@ def _table(
 
 def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
-    from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT
-
     high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
     scores = np.abs(rows.signed)
     first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
@@ -331,8 +330,6 @@ def _too_small_words(rows: Ordered, found: Search) -> str:
 
 
 def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
-    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
-
     weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
     return {
         "rows": stats[:, ROWS].astype(np.int64),
