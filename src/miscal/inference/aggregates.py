@@ -159,18 +159,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
     return max(0.0, value - quantile), value + quantile
 
 
-def aggregate_null(
-    sums: Sums,
-    metric: Metric,
-    *,
-    weighted: bool,
-    draws: int = DRAWS,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    model_variance: bool = False,
-    stretch: Floats | None = None,
-    random_state: int | np.random.Generator | None = 0,
-) -> NullSummary:
+def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: Any) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
     Parameters
@@ -179,11 +168,9 @@ def aggregate_null(
         Sums per cell; empty cells have weight 0 and the metric must pass over them.
     metric
         ``metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
-    weighted
-        False when all weights are 1.
     draws
         How many; they are made in blocks of at most 32 MiB.
-    null, rows, model_variance, stretch
+    drawn
         See `cell_draws`; clusters need rows.
 
     Returns
@@ -201,16 +188,15 @@ def aggregate_null(
     >>> found.value, found.p_value, round(found.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
-    options: Any = {"weighted": weighted, "null": null, "random_state": random_state}
-    stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, stretch=stretch, **options)
+    stream = cell_draws(sums, draws=draws, **drawn)
     values = _values(stream, metric, sums, draws)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
     found = summary_of_draws(actual, values, method=stream.words)
-    if null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
+    if drawn.get("null") == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted: the interval has the data's own noise.
-    happened = as_happened(sums, weighted=weighted)
-    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **options), metric, happened, FLOOR_DRAWS)
+    happened, again = as_happened(sums, weighted=drawn["weighted"]), {**drawn, "rows": None}
+    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **again), metric, happened, FLOOR_DRAWS)
     return replace(found, interval=seminorm_interval(actual, upper_quantile(own)))
 
 

@@ -198,22 +198,14 @@ def _constant(outcomes: Floats) -> bool:
 # ---- which null a call uses ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Noise:
-    """Which null a call uses, and why in words; how residuals spread where outcomes are no events, and their units."""
+    """Which null a call uses, and why in words; how residuals spread where outcomes are not binary, and their units."""
 
     null: Null
     reason: str
     outcome_weights: bool = False
     spread: Spread | None = None
-
-    @property
-    def binary(self) -> bool:
-        """Whether outcomes are events."""
-        return self.spread is None
-
-    @property
-    def units(self) -> Units:
-        """Of predictions and outcomes."""
-        return Units() if self.spread is None else self.spread.units
+    binary: bool = True
+    units: Units = Units()  # noqa: RUF009  # frozen
 
     def sums(self, made: Tally) -> Sums:
         """Sums as inference reads them."""
@@ -232,7 +224,7 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
     one_of("null", null, ("bernoulli", "residual"))
     if not pair.binary:
         reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
-        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
+        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units)
     if outcome_weights(pair, classes):
         return OUTCOME_WEIGHTS
     if pair.cluster is not None:

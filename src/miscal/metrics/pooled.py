@@ -101,11 +101,6 @@ class Pooled:
         }
         return made if self.noise.binary else self.noise.units.of_cells(made)
 
-    @property
-    def table(self) -> Table:
-        """The same as a table."""
-        return Table(self.columns)
-
     def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
@@ -133,40 +128,31 @@ class Pooled:
         words : what else is to be said of the method
         A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
-        least, made = p_floor(self.summary), self.method
+        summary, units = self.summary, self.noise.units
+        sparse = " Cells of few events are drawn from the predictions." if "few events" in summary.method else ""
+        made = f"{self.noise.reason} {summary.draws} draws.{sparse}"
+        least = 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
         if tested is not None:
             least = 1.0 / (1.0 + tested.draws) if tested.bound else math.nan
             names, alone = zip(*tested.parts, strict=True)
             extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
             made = f"{made} {tested.words}"
-        units = self.noise.units
         extra = extra if self.noise.binary else {**extra, "scale": units.scale, "low": units.low}
-        numbers = self.summary.numbers(units.scale)
+        numbers = summary.numbers(units.scale)
         return Result(
             name=name,
             kind=kind,
             **(numbers if tested is None else numbers | {"p_value": tested.p_value}),
             method=f"{made} {words}".strip(),
-            table=self.table if table is None else table,
+            table=Table(self.columns) if table is None else table,
             settings=settings,
             extra=extra if math.isnan(least) else {**extra, "p_least": least},
         )
-
-    @property
-    def method(self) -> str:
-        """How the p-value of the cells was made."""
-        sparse = " Cells of few events are drawn from the predictions." if "few events" in self.summary.method else ""
-        return f"{self.noise.reason} {self.summary.draws} draws.{sparse}"
 
 
 def draws_for(cells: int) -> int:
     """How many draws so many levels get."""
     return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
-
-
-def p_floor(summary: NullSummary) -> float:
-    """The p-value where no draw reached the value, so that it is a bound; NaN where it is more than that."""
-    return 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -214,15 +200,12 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(needed[codes], codes, -1)
-    return rows_of_cells(
-        codes,
-        pooling.cells.count,
-        pair.predicted,
-        pair.observed,
-        weight=pair.weight,
-        cluster=pair.cluster,
-        count=pair.count,
-    )
+    return _sorted_rows(pair, codes, pooling.cells.count)
+
+
+def _sorted_rows(pair: Pair, codes: np.ndarray, cells: int) -> CellRows:
+    kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
+    return rows_of_cells(codes, cells, pair.predicted, pair.observed, **kept)
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
@@ -332,8 +315,7 @@ def along_tested(
         piece = np.full(grid.counts.size, -1)
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes(0, values.size)]
-        kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
-        drawn["rows"] = rows_of_cells(codes, pieces.sums.rows.size, pair.predicted, pair.observed, **kept)
+        drawn["rows"] = _sorted_rows(pair, codes, pieces.sums.rows.size)
     if not binary:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
         drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
