@@ -74,8 +74,7 @@ def estimate(
     if iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
     if se == "constant":
-        base = _base(rows, own, degree)
-        done = [_constant(part, where, own, degree, iterations, base, simultaneous) for part in parts]
+        done = [_constant(part, where, own, degree, iterations, simultaneous) for part in parts]
     else:
         done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
     return replace(
@@ -203,19 +202,11 @@ def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, fl
     return sums, fit, delta, freedom
 
 
-def _constant(
-    rows: Rows,
-    where: Windows,
-    own: Windows,
-    degree: int,
-    iterations: int,
-    base: tuple[Floats, Fit, float, float],
-    simultaneous: bool,
-) -> Smooth:
-    sums, plain, delta, degrees = base
-    fit = fit_at(line_of(rows.x, rows.sums() if iterations else sums, FIT_NODES), where, degree)
+def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool) -> Smooth:
+    sums, plain, delta, degrees = _base(rows, own, degree)
+    fit = fit_at(line_of(rows.x, sums, FIT_NODES), where, degree)
     mass = sums[:1]
-    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=False)]
+    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if iterations:
         robust, _, final, at_values = _robust_fit(rows, where, own, degree, iterations)
         residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]

@@ -16,17 +16,8 @@ from miscal.inference.aggregates import RANGE_MEAN, NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
+from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.losses import (
-    Estimate,
-    area_under_curve,
-    decomposed,
-    has_log_odds,
-    isotonic_rates,
-    pooled_scores,
-    ratio_of,
-    slope_intercept,
-)
 from miscal.metrics.pooled import Pooled, along_tested, pooled, score_grid, walk_summary
 from miscal.metrics.score_errors import Bins, score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
@@ -104,13 +95,13 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = along
     units = noise.units
-    scores, weight, events = pooled_scores(compared)
+    scores, weight, events = losses.pooled_scores(compared)
     second = weight
     if compared.second is not None and compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
     variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
     made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
-    ratio = _numbers(ratio_of(compared)) if units.low == 0.0 else {}
+    ratio = _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
     deviation = kuiper.noise_floor / RANGE_MEAN
     deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
@@ -141,11 +132,11 @@ def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
 
 def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int) -> dict[str, Any]:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
-    fit = slope_intercept(compared)
+    fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
     scores, weight, events = pooled
-    rates = isotonic_rates(weight, events)
-    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
+    rates = losses.isotonic_rates(weight, events)
+    brier, log = (losses.decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
     return {
         "smooth": smooth,
         "smooth_noise": _noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
@@ -156,7 +147,7 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
         "brier": vars(brier),
         "log_loss": vars(log),
         "certain": _certain(compared),
-        "auc": area_under_curve(weight, events),
+        "auc": losses.area_under_curve(weight, events),
     }
 
 
@@ -172,7 +163,7 @@ def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
     }
 
 
-def _numbers(estimate: Estimate) -> dict[str, Any]:
+def _numbers(estimate: losses.Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
 
 
@@ -184,7 +175,7 @@ def _certain(compared: Pair) -> dict[str, int]:
     times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
     made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
-    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~has_log_odds(compared)}
+    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~losses.has_log_odds(compared)}
     return {name: int(times[rows].sum()) for name, rows in made.items()}
 
 

@@ -204,7 +204,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     sums = pools.sums()
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = sums.errors(sums.apart, spec.norm)
-    drawn = _drawn_errors(p, pools, sums, noise, spec)
+    drawn = _drawn_errors(pools, sums, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
@@ -212,7 +212,7 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
         kind="class",
         **summary.numbers(),
         method=f"{noise.reason} {summary.draws} draws, {words}.",
-        table=_table(p, pools, sums, errors, drawn, judged=_judged(sums, noise, p), scored=isinstance(spec, Score)),
+        table=_table(pools, sums, errors, drawn, noise, scored=isinstance(spec, Score)),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
@@ -293,12 +293,13 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
     return Pools(p, " and ".join(column.name for column in columns), shared, lambda _: shared)
 
 
-def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
+def _drawn_errors(pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
+    p = pools.predictions
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
     rows = (pools.codes(), pools.inner_edges())
     if noise.null == "residual":
-        return _flipped_errors(p, pools.matrix, rows, sums, spec, draws)
+        return _flipped_errors(pools, rows, sums, spec, draws)
     seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
     weight = NO_WEIGHT if first is None else first
 
@@ -310,13 +311,12 @@ def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, s
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
-def _flipped_errors(
-    p: Predictions, matrix: np.ndarray, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int
-) -> np.ndarray:
+def _flipped_errors(pools: Pools, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
+    p = pools.predictions
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    class_residuals(matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
+    class_residuals(pools.matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []
@@ -327,16 +327,10 @@ def _flipped_errors(
 
 
 def _table(
-    p: Predictions,
-    pools: Pools,
-    sums: ClassSums,
-    errors: np.ndarray,
-    drawn: np.ndarray,
-    *,
-    judged: np.ndarray,
-    scored: bool,
+    pools: Pools, sums: ClassSums, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool
 ) -> Table:
-    classes = np.arange(p.n_classes)
+    p = pools.predictions
+    classes, judged = np.arange(p.n_classes), _judged(sums, noise, p)
     labels = [pools.cells(k).labels() for k in range(p.n_classes)]
     weight = sums.weight.sum(axis=1)
     predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight
