@@ -309,11 +309,12 @@ _SWITCH = 2.0
 _TERMS = 10
 
 
-def brownian_range_p(x: ArrayLike) -> Any:
-    """Give the probability that the range of a standard Brownian motion on [0, 1] is at least `x`.
+def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
+    """Give the probability that the range of a standard Brownian motion on [0, 1] is at least `x`, or at most.
 
     Above 2 it is ``8 Σ_k (-1)^(k-1) k (1 - Φ(k x))`` (Feller 1951, integrated); below, one minus
-    ``8 Σ_{odd j} (1/x² + 1/(jπ)²) exp(-(jπ)²/(2x²))``. NaN gives NaN; 0 and below give 1.
+    ``8 Σ_{odd j} (1/x² + 1/(jπ)²) exp(-(jπ)²/(2x²))``. NaN gives NaN; 0 and below give 1. Both tails, that at most `x`
+    where not `upper`, keep their relative precision.
 
     Examples
     --------
@@ -322,15 +323,6 @@ def brownian_range_p(x: ArrayLike) -> Any:
     >>> brownian_range_p([0.0, float("inf")]).tolist()
     [1.0, 0.0]
     """
-    return _probability(x, upper=True)
-
-
-def brownian_range_cdf(x: ArrayLike) -> Any:
-    """Give the probability that the range is at most `x`, with relative precision in the lower tail too."""
-    return _probability(x, upper=False)
-
-
-def _probability(x: ArrayLike, *, upper: bool) -> Any:
     values = np.asarray(x, dtype=np.float64)
     below = values < _SWITCH
     low, high = _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))

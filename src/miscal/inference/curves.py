@@ -59,10 +59,6 @@ class Smooth:
         """The upper end of the band."""
         return self.fit + self.critical * self.standard_error
 
-    def __repr__(self) -> str:
-        points, responses = self.fit.shape
-        return f"Smooth(of {responses} responses at {points} points, {self.trace:.3g} equivalent parameters)"
-
 
 def estimate(
     rows: Rows, codes: Integers | None, where: Windows, span: float, degree: int, se: str, iterations: int,

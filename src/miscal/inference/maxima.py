@@ -18,7 +18,6 @@ from miscal.engines.subpopulations import Lists, Ordered, Search
 from miscal.inference.aggregates import (
     FLOOR_DRAWS,
     NullSummary,
-    brownian_range_cdf,
     brownian_range_isf,
     brownian_range_p,
     max_statistic_p,
@@ -245,7 +244,7 @@ def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> M
     adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
     critical = brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
     grid = np.linspace(0.0, 12.0, 4801)
-    below = brownian_range_cdf(grid) if ranges else erf(grid / math.sqrt(2.0))
+    below = brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
     average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
     worst = float(values[judged].max())
     rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT
+from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
@@ -228,7 +228,7 @@ class RankSums:
             return np.asarray(self.predicted[:, 0] - self.observed[:, 0])
         limbs = self.sums[:, :1].copy()
         limbs[:, 0, 0] -= self.counts[:, 0].astype(np.int64) << 20
-        return self._mean(_real(_carried(limbs)))[:, 0]
+        return self._mean(_real(carried(limbs)))[:, 0]
 
     def _mean(self, sums: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -237,23 +237,14 @@ class RankSums:
     def __add__(self, other: RankSums) -> RankSums:
         if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
             raise refusal("have different bins or classes and cannot be added", where="the sums")
-        one, two = (self.sums, other.sums) if self.exact == other.exact else (_real(self.sums), _real(other.sums))
-        return RankSums(
-            self.edges, self.counts + other.counts, _carried(one + two), self.rows + other.rows,
-            self.second + other.second,
-        )  # fmt: skip
+        exact = self.exact and other.exact
+        sums = carried(self.sums + other.sums) if exact else _real(self.sums) + _real(other.sums)
+        rows, second = self.rows + other.rows, self.second + other.second
+        return RankSums(self.edges, self.counts + other.counts, sums, rows, second)
 
 
 def _real(sums: np.ndarray) -> np.ndarray:
     return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if sums.ndim == 3 else sums
-
-
-def _carried(limbs: np.ndarray) -> np.ndarray:
-    if limbs.ndim < 3:
-        return limbs
-    limbs[..., 0] += limbs[..., 1] >> 32
-    limbs[..., 1] &= 0xFFFFFFFF
-    return limbs
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,6 +374,6 @@ def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
         variation.sorting_network(p.n_classes), rows.compared(rows.edges), rows.equal_width,
         first, second, count, counts, exact, real, size,
     )  # fmt: skip
-    sums = _carried(exact) if weights.whole else real
+    sums = carried(exact) if weights.whole else real
     size = counts.sum(axis=1, keepdims=True).repeat(2, axis=1) if weights.first is None else size
     return RankSums(rows.edges, counts, sums, size[:, 0].astype(np.int64), size[:, 1])
