@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,17 +124,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
 
 
 # ---- empirical Bayes: what the gap of a level is likely to be, once luck is taken off --------------------------------
-@dataclass(frozen=True)
-class Shrunken:
-    """Gaps drawn towards their parent's, with 95% intervals of each level by itself; `spreads` from level to root."""
-
-    gap: Floats
-    low: Floats
-    high: Floats
-    spreads: tuple[float, ...]
-
-
-def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrunken:
+def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple[Floats, tuple[float, ...]]:
     """Draw each level's gap towards its parent's by as much as its noise asks for.
 
     A level's shift θ = Σw(p - y)/Σw·p(1-p) is, to first order, by how much its log-odds are too high; for rare events
@@ -148,6 +137,11 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
     sums : of the levels
     noise : (cells,) variance of each level's Σw(p - y), as far as the residuals tell
     parents : codes from the levels' parents up to the outermost ancestors; () when the root is the parent of all
+
+    Returns
+    -------
+    (3, cells) the gaps drawn towards their parents', and the ends of the 95% interval of each level by itself; the
+    spreads from level to root
 
     Notes
     -----
@@ -163,7 +157,7 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
         gap = off / weight
     live = np.flatnonzero((weight > 0) & (sums.variance > 1e-13 * sums.weight2))
     if not noise[live].sum() > 0.0:  # no level, or clusters whose rows cancel to the last digit
-        return Shrunken(gap, gap.copy(), gap.copy(), (0.0,) * (len(parents) + 1))
+        return np.tile(gap, (3, 1)), (0.0,) * (len(parents) + 1)
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
     factor = float(noise[live].sum() / sums.variance[live].sum())
     value = off[live] / information[live]
@@ -172,10 +166,9 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
     middle, spread, spreads = _partly_pooled(value, variance, dense)
     scale = information[live] / weight[live]
     predicted = sums.predicted[live] / weight[live]
-    low, high = gap.copy(), gap.copy()
-    for target, theta in ((gap, middle), (low, middle - NORMAL_95 * spread), (high, middle + NORMAL_95 * spread)):
-        target[live] = np.clip(theta * scale, predicted - 1.0, predicted)
-    return Shrunken(gap, low, high, spreads)
+    theta, made = np.stack([middle, middle - NORMAL_95 * spread, middle + NORMAL_95 * spread]), np.tile(gap, (3, 1))
+    made[:, live] = np.clip(theta * scale, predicted - 1.0, predicted)
+    return made, spreads
 
 
 def _partly_pooled(value: Floats, noise: Floats, parents: list[Integers]) -> tuple[Floats, Floats, tuple[float, ...]]:
