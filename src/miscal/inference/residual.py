@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
 from miscal.carriers.weights import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
@@ -139,23 +139,6 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
 
 
 # ---- weights that know the outcome: outcomes drawn from the predictions are not their noise --------------------------
-def weights_depend_on_outcome(weight: ArrayLike | None, outcome: ArrayLike, score: ArrayLike | None = None) -> bool:
-    """Tell whether weights depend on a 0/1 outcome, given the score; see `sums_depend_on_outcome`.
-
-    Examples
-    --------
-    >>> weights_depend_on_outcome([1, 1, 10, 10], [1, 1, 0, 0])
-    True
-    >>> weights_depend_on_outcome([1, 2, 10, 10], [1, 1, 0, 0])
-    False
-    """
-    if weight is None:
-        return False
-    weights, outcomes = np.asarray(weight, dtype=np.float64), np.asarray(outcome)
-    scores = np.full(weights.size, 0.5) if score is None else np.asarray(score, dtype=np.float64)
-    return sums_depend_on_outcome(weight_sums(weights, outcomes, scores))
-
-
 def sums_depend_on_outcome(sums: Floats) -> bool:
     """Tell from the sums of `weight_sums` whether weights depend on the outcome, given the score.
 
@@ -238,7 +221,8 @@ def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
     """Whether the weights depend on the outcome given the score, or on any class given its probability."""
     if pair.weight is None:
         return False
-    if classes is None:
-        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
-    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
-    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)
+    events = [(pair.observed, pair.predicted)]
+    if classes is not None:
+        columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+        events = [(pair.observed == k, own) for k, own in columns]
+    return any(sums_depend_on_outcome(weight_sums(pair.weight, happened, score)) for happened, score in events)
