@@ -17,8 +17,8 @@ import numpy as np
 import miscal
 from miscal import datasets
 from miscal.engines.walks import walk_range
-from miscal.metrics.binned import score_bins, tally_error
 from miscal.metrics.pooled import pooled
+from miscal.metrics.score_errors import score_bins, tally_error
 from miscal.pairs import pair
 from studies import harness
 

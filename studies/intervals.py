@@ -17,7 +17,7 @@ import numpy as np
 
 import miscal
 from miscal.engines.walks import walk_range
-from miscal.metrics.smooth import smooth_error
+from miscal.metrics.score_errors import smooth_error
 from miscal.pairs import pair
 from studies import harness
 
@@ -94,7 +94,7 @@ def _by_levels(column: Any, compared: Any) -> float:
 def _multi(predictions: miscal.Predictions, truth: np.ndarray) -> float:
     """M of the same subpopulations with outcomes replaced by their probabilities."""
     from miscal.engines.subpopulations import ordered
-    from miscal.inference.subpopulation import deviations
+    from miscal.inference.maxima import deviations
     from miscal.metrics.subpopulation_errors import Asked, Kept
 
     rows = ordered(pair(predictions, "auto"))

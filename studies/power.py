@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 import miscal
-from miscal.inference.walks import brownian_range_p
+from miscal.inference.aggregates import brownian_range_p
 from studies import harness
 
 ROWS = 2000

@@ -28,8 +28,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miscal.data.columns import Columns
 from miscal.engines.subpopulations import ordered
-from miscal.inference.subpopulation import deviations, kuiper_errors, scaled_errors
-from miscal.inference.walks import RANGE_MEAN
+from miscal.inference.aggregates import RANGE_MEAN
+from miscal.inference.maxima import deviations, kuiper_errors, scaled_errors
 from miscal.metrics.subpopulation_errors import Asked, Kept
 from miscal.pairs import Pair
 from miscal.recalibrate import Augmentation

@@ -18,10 +18,9 @@ from miscal.data.columns import column
 from miscal.data.errors import MiscalError
 from miscal.engines.requests import LevelCells, LevelCoder
 from miscal.engines.sums import CellSums, EdgeIndex, _lines
-from miscal.inference.aggregates import PooledError
+from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Sums
-from miscal.inference.walks import RANGE_QUANTILE, brownian_range_isf
 from miscal.kernels.sums import full_real, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
@@ -102,7 +101,8 @@ def _searched(sums, draws):
     """Draws of matched binomials by looking through all of their distribution."""
     stream = cell_draws(sums, weighted=False)
     found = np.empty((draws, sums.rows.size))
-    for cell, (mean, trials) in enumerate(zip(stream.mean, stream.trials, strict=True)):
+    mean_of, _, trials_of, _, _, limit, swapped = stream.inputs
+    for cell, (mean, trials) in enumerate(zip(mean_of, trials_of, strict=True)):
         under, over = math.floor(trials), math.ceil(trials)
         share = 0.0
         if under < over and mean <= under:
@@ -113,7 +113,7 @@ def _searched(sums, draws):
         own = _mixed(stream.seed, cell)
         levels = [(_mixed(own, draw) >> 11) / 2**53 for draw in range(draws)]
         number = np.searchsorted(below, levels, side="right")
-        found[:, cell] = stream.limit[cell] - number if stream.swapped[cell] else number
+        found[:, cell] = limit[cell] - number if swapped[cell] else number
     return stream, found
 
 
@@ -128,7 +128,7 @@ def _cells(count):
 
 def test_guided_draws_are_those_of_a_plain_search():
     stream, naive = _searched(_cells(40), 150)
-    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.limit))
+    assert np.array_equal(stream.block(0, 150), np.clip(naive, 0.0, stream.inputs[5]))
 
 
 def test_some_cells_are_drawn_as_all_of_them():

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 PLAIN = {
     name: line
     for name, line in METRICS.items()
-    if line.takes == PREDICTIONS and line.perfect == 0.0 and line.home in ("binned", "smooth", "losses")
+    if line.takes == PREDICTIONS and line.perfect == 0.0 and line.home in ("score_errors", "losses")
 }
 EXACT: dict[str, Callable[..., float]] = {
     **{name: getattr(metrics, name) for name, line in PLAIN.items() if line.exact},

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from miscal import metrics
+from miscal.inference.aggregates import brownian_range_p
 from miscal.inference.smooth import smooth_error_at, spectrum_of
-from miscal.inference.walks import brownian_range_p
 from miscal.metrics.losses import area_under_curve, pooled_scores
-from miscal.metrics.smooth import residual_mass
+from miscal.metrics.score_errors import residual_mass
 from miscal.pairs import Pair
 from miscal.recalibrate import IsotonicCalibration
 from tests.oracles.frozen import HERE, answers, inputs

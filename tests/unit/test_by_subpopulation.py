@@ -13,9 +13,10 @@ import miscal
 from miscal import Conjunctions, MiscalError, MiscalWarning, Predictions, RandomPaths, by_subpopulation
 from miscal.datasets import clustered
 from miscal.engines.subpopulations import ordered
-from miscal.inference import subpopulation as noise
-from miscal.inference.nulls import Steps, seed_of
-from miscal.inference.subpopulation import bonferroni_noise
+from miscal.inference import maxima as noise
+from miscal.inference.maxima import bonferroni_noise
+from miscal.inference.nulls import Steps
+from miscal.inference.sums import seed_of
 from miscal.metrics import multicalibration_error
 from miscal.pairs import pair
 
@@ -170,7 +171,7 @@ def test_bonferroni_is_near_the_simulation(rng):
     p, _ = predictions(rng, 20_000)
     result = by_subpopulation(p, subpopulations=300, simulations=199)
     rows = ordered(pair(p))
-    from miscal.inference.subpopulation import scaled_errors
+    from miscal.inference.maxima import scaled_errors
     from miscal.metrics.subpopulation_errors import Asked, Kept
 
     found = Asked(p.columns, list(p.columns), Kept(p.rows), least=10, information=5.0).search(rows, 300)

@@ -65,19 +65,19 @@ def test_shrinkage_is_the_posterior_of_the_tree(rng):
     result = miscal.by_field(data, "child", parent="top")
     tally = result.extra["tally"]
     np.testing.assert_allclose(tally.gap, result.table["gap"])
-    made = shrink(Sums.of(tally), tally.residual2, [parent])
+    (gap, low, high), spreads = shrink(Sums.of(tally), tally.residual2, [parent])
     information = tally.variance
     value = tally.events_off / information
     noise = tally.residual2.sum() / tally.variance.sum() / information
-    mean, deviation = posterior_twin(value, noise, parent, made.spreads)
+    mean, deviation = posterior_twin(value, noise, parent, spreads)
     scale = information / tally.weight
-    np.testing.assert_allclose(made.gap, mean * scale, atol=1e-5)
-    np.testing.assert_allclose(made.high - made.low, 2 * 1.96 * deviation * scale, rtol=1e-3)
-    np.testing.assert_allclose(result.table["shrunken"], made.gap, atol=0.02)  # there, after the common shift
+    np.testing.assert_allclose(gap, mean * scale, atol=1e-5)
+    np.testing.assert_allclose(high - low, 2 * 1.96 * deviation * scale, rtol=1e-3)
+    np.testing.assert_allclose(result.table["shrunken"], gap, atol=0.02)  # there, after the common shift
     assert result.table["label"][0] == "0 > 0"
     assert result.table["parent"].tolist() == [str(k) for k in parent]
-    assert 0.2 < made.spreads[0] < 0.7
-    assert 0.2 < made.spreads[1] < 1.3
+    assert 0.2 < spreads[0] < 0.7
+    assert 0.2 < spreads[1] < 1.3
 
 
 def spread_twin(value, noise, parent):

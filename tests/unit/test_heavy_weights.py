@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.inference.omnibus import Quadratic, omnibus, walk_spans
+from miscal.inference.aggregates import walk_spans
+from miscal.inference.omnibus import Quadratic, omnibus
 from miscal.inference.sums import Sums
 
 

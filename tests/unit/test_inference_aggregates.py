@@ -12,8 +12,12 @@ from scipy.stats import binom
 
 from miscal.inference.adjust import adjusted_z, holm, minimum_detectable_gap
 from miscal.inference.aggregates import (
+    RANGE_MEAN,
     PooledError,
     aggregate_null,
+    brownian_range_isf,
+    brownian_range_p,
+    kuiper_p_value,
     max_statistic_p,
     seminorm_interval,
     summary_of_draws,
@@ -21,9 +25,9 @@ from miscal.inference.aggregates import (
 from miscal.inference.beyond import beyond_score, fold_of_rows
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
-from miscal.inference.residual import weights_depend_on_outcome
+from miscal.inference.residual import outcome_weights
 from miscal.inference.sums import Sums, rows_of_cells
-from miscal.inference.walks import RANGE_MEAN, brownian_range_isf, brownian_range_p, kuiper_p_value
+from miscal.pairs import Pair
 from tests.cells import sums_of_rows
 
 
@@ -254,6 +258,12 @@ def test_intervals_exclude_0_exactly_where_the_adjusted_test_rejects():
 
 
 # ---------------------------------------------------------------------------------------------------- weights
+def weights_depend_on_outcome(weight, outcome, score=None):
+    outcome = np.asarray(outcome).astype(np.uint8)
+    score = np.full(outcome.size, 0.5) if score is None else score
+    return outcome_weights(Pair(score, outcome, None if weight is None else np.asarray(weight, float)), None)
+
+
 def test_weights_that_tell_the_outcome_are_detected():
     y = np.array([0, 1, 0, 1, 0])
     assert weights_depend_on_outcome(np.where(y == 1, 1.0, 10.0), y)

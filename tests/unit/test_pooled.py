@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from miscal.data.predictions import Predictions
-from miscal.metrics.binned import score_bins
-from miscal.metrics.pooled import choose_null, pooled, walk_summary
+from miscal.inference.residual import choose_null
+from miscal.metrics.pooled import pooled, walk_summary
 from miscal.metrics.score import by_score
+from miscal.metrics.score_errors import score_bins
 from miscal.metrics.variable import by_variable
 from miscal.pairs import pair
 

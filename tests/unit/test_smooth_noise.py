@@ -9,7 +9,7 @@ import pytest
 
 import miscal
 from miscal.inference.smooth import node_deviations, smooth_noise
-from miscal.metrics.smooth import smooth_error
+from miscal.metrics.score_errors import smooth_error
 from miscal.pairs import Pair, pair
 
 TABLES, ROWS = 60, 800

@@ -20,8 +20,9 @@ from miscal.engines.adding import LevelCells, RangeCells
 from miscal.engines.memory import tally
 from miscal.inference.aggregates import seminorm_interval
 from miscal.inference.changes import Changes, changes, day_noise, judged_by_days
+from miscal.inference.residual import Noise
 from miscal.inference.sums import CellRows, Sums
-from miscal.metrics.pooled import Noise, Pooled, pooled, pooled_of
+from miscal.metrics.pooled import Pooled, pooled, pooled_of
 from miscal.page.words import KIND, showing, step_words
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels, Numbered, Ranges

@@ -17,7 +17,7 @@ from miscal.auditing.search.groups import Rows, cluster_spread, sums_of
 from miscal.data.columns import Columns
 from miscal.data.errors import refusal, visible
 from miscal.data.predictions import Predictions
-from miscal.metrics.pooled import choose_null
+from miscal.inference.residual import choose_null
 from miscal.page.words import LEFT_FIRST, became, points, showing
 from miscal.pairs import pair
 from miscal.recalibrate.base import Recalibrator, pairs

@@ -25,7 +25,7 @@ from miscal.engines.roles import Roles
 from miscal.engines.source import opened
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
-from miscal.metrics.binned import score_bins
+from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import Levels, Ranges

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,27 +124,7 @@ def shrunken_gap(gap: ArrayLike, se: ArrayLike, least: ArrayLike) -> NDArray[np.
 
 
 # ---- empirical Bayes: what the gap of a level is likely to be, once luck is taken off --------------------------------
-@dataclass(frozen=True)
-class Shrunken:
-    """Gaps drawn towards their parent's, with 95% intervals of each level by itself; `spreads` from level to root."""
-
-    gap: Floats
-    low: Floats
-    high: Floats
-    spreads: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class _Messages:
-    """Estimates at one height of the tree: value, its noise variance, and the parent of each."""
-
-    value: Floats
-    noise: Floats
-    parent: Integers
-    spread2: float
-
-
-def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrunken:
+def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> tuple[Floats, tuple[float, ...]]:
     """Draw each level's gap towards its parent's by as much as its noise asks for.
 
     A level's shift θ = Σw(p - y)/Σw·p(1-p) is, to first order, by how much its log-odds are too high; for rare events
@@ -158,6 +137,11 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
     sums : of the levels
     noise : (cells,) variance of each level's Σw(p - y), as far as the residuals tell
     parents : codes from the levels' parents up to the outermost ancestors; () when the root is the parent of all
+
+    Returns
+    -------
+    (3, cells) the gaps drawn towards their parents', and the ends of the 95% interval of each level by itself; the
+    spreads from level to root
 
     Notes
     -----
@@ -173,53 +157,40 @@ def shrink(sums: Sums, noise: Floats, parents: Sequence[Integers] = ()) -> Shrun
         gap = off / weight
     live = np.flatnonzero((weight > 0) & (sums.variance > 1e-13 * sums.weight2))
     if not noise[live].sum() > 0.0:  # no level, or clusters whose rows cancel to the last digit
-        return Shrunken(gap, gap.copy(), gap.copy(), (0.0,) * (len(parents) + 1))
+        return np.tile(gap, (3, 1)), (0.0,) * (len(parents) + 1)
     # One factor for all levels: a level's own residuals would tie its noise to its gap.
     factor = float(noise[live].sum() / sums.variance[live].sum())
     value = off[live] / information[live]
     variance = factor * sums.variance[live] / information[live] ** 2
-    heights = _upward(value, variance, [_dense(codes, live) for codes in parents])
-    middle, spread = _downward(heights, *_pooled(heights[-1]))
+    dense = [np.unique(codes[live], return_inverse=True)[1].astype(np.int64) for codes in parents]
+    middle, spread, spreads = _partly_pooled(value, variance, dense)
     scale = information[live] / weight[live]
     predicted = sums.predicted[live] / weight[live]
-    low, high = gap.copy(), gap.copy()
-    for target, theta in ((gap, middle), (low, middle - NORMAL_95 * spread), (high, middle + NORMAL_95 * spread)):
-        target[live] = np.clip(theta * scale, predicted - 1.0, predicted)
-    return Shrunken(gap, low, high, tuple(float(np.sqrt(height.spread2)) for height in heights))
+    theta, made = np.stack([middle, middle - NORMAL_95 * spread, middle + NORMAL_95 * spread]), np.tile(gap, (3, 1))
+    made[:, live] = np.clip(theta * scale, predicted - 1.0, predicted)
+    return made, spreads
 
 
-def _dense(codes: Integers, live: Integers) -> Integers:
-    return np.unique(codes[live], return_inverse=True)[1].astype(np.int64)
+def _partly_pooled(value: Floats, noise: Floats, parents: list[Integers]) -> tuple[Floats, Floats, tuple[float, ...]]:
+    """Means and standard deviations of the levels given all data, and the spread of each height of the tree.
 
-
-def _upward(value: Floats, variance: Floats, parents: list[Integers]) -> list[_Messages]:
-    """Estimates of the levels, of their parents from them, and so on to the outermost ancestors."""
-    heights = []
-    own = np.arange(value.size)
+    Upwards a parent's value is the precision-weighted mean of its family; downwards each is drawn to its parent's.
+    """
+    heights, own = [], np.arange(value.size)
     for codes in [*parents, np.zeros(value.size, np.int64)]:
         parent = np.empty(value.size, np.int64)
         parent[own] = codes  # every row of levels below agrees on the parent of its ancestor
-        height = _Messages(value, variance, parent, _spread2(value, variance, parent))
-        heights.append(height)
-        value, variance = _pooled(height)
+        spread2 = _spread2(value, noise, parent)
+        heights.append((value, noise, parent, spread2))
+        omega = 1.0 / (noise + spread2)
+        total = np.bincount(parent, weights=omega)
+        value, noise = np.bincount(parent, weights=omega * value) / total, 1.0 / total
         own = codes
-    return heights
-
-
-def _pooled(height: _Messages) -> tuple[Floats, Floats]:
-    """Precision-weighted mean of each family, and its variance."""
-    omega = 1.0 / (height.noise + height.spread2)
-    total = np.bincount(height.parent, weights=omega)
-    return np.bincount(height.parent, weights=omega * height.value) / total, 1.0 / total
-
-
-def _downward(heights: list[_Messages], centre: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Means and standard deviations given all data, from the root to the levels."""
-    for height in reversed(heights):
-        own = height.spread2 / (height.spread2 + height.noise)
-        centre = own * height.value + (1.0 - own) * centre[height.parent]
-        variance = own * height.noise + (1.0 - own) ** 2 * variance[height.parent]
-    return centre, np.sqrt(variance)
+    for measured, apart, parent, spread2 in reversed(heights):
+        share = spread2 / (spread2 + apart)
+        value = share * measured + (1.0 - share) * value[parent]
+        noise = share * apart + (1.0 - share) ** 2 * noise[parent]
+    return value, np.sqrt(noise), tuple(float(np.sqrt(spread2)) for *_, spread2 in heights)
 
 
 def _spread2(value: Floats, noise: Floats, parent: Integers) -> float:

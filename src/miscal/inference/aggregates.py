@@ -1,4 +1,4 @@
-"""Noise floor, p-value and interval of a metric that is read off all cells at once."""
+"""Noise floor, p-value and interval of a number that is read off all cells, or all rows in order, at once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from miscal.inference.cells import Null
-from miscal.inference.nulls import Draws, MatchedDraws, SparseDraws, cell_draws
-from miscal.inference.sums import CellRows, Floats, Sums
+from miscal.engines.walks import DISTINCT
+from miscal.inference.clusters import CHUNK as CLUSTER_CHUNK
+from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
+from miscal.inference.nulls import ROW_DRAWS, Draws, cell_draws
+from miscal.inference.residual import STOP, TOO_SMALL
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Null, Sums, seed_of
+from miscal.kernels.simulate import draw_walks
 
 Metric = Callable[[Floats, Floats, Floats], Any]
 """metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)."""
 
 DRAWS = 999
-STOP = 20
 FLOOR_DRAWS = 199  # the floor and the 95% point want at least this many, however early the p-value is settled
 CHUNK = 9973  # cells whose share of an error is summed at once; a prime: powers of two would share places in the cache
 BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by the metric
@@ -46,8 +50,14 @@ class NullSummary:
         """A statistic of whose noise nothing can be said, and why."""
         return cls(value, math.nan, math.nan, math.nan, (math.nan, math.nan), reason)
 
+    def numbers(self, scale: float = 1.0) -> dict[str, Any]:
+        """Value, floor, p-value and interval by name, as a result has them; `scale` is that of the units."""
+        low, high = self.interval
+        made = {"value": self.value * scale, "noise_floor": self.noise_floor * scale, "p_value": self.p_value}
+        return {**made, "interval": (low * scale, high * scale)}
 
-def summary_of_draws(value: float, draws: Floats, *, method: str, level: float = 0.95) -> NullSummary:
+
+def summary_of_draws(value: float, draws: Floats, *, method: str) -> NullSummary:
     """Compare a value with draws of it under the null: ``p = (1 + #{T* >= T})/(1 + B)``.
 
     Draws that equal the value up to rounding count as reaching it.
@@ -61,15 +71,15 @@ def summary_of_draws(value: float, draws: Floats, *, method: str, level: float =
         return NullSummary.unknown(value, method)
     # A draw that is no number counts as one that reaches the value: it must not make a p-value small.
     exceedances = int(np.count_nonzero(~(draws < value - 1e-12 * abs(value))))
-    quantile = upper_quantile(draws, level)
+    quantile = upper_quantile(draws)
     p_value = (1.0 + exceedances) / (1.0 + draws.size)
     interval = seminorm_interval(value, quantile)
     return NullSummary(value, float(draws.mean()), p_value, quantile, interval, method, int(draws.size), exceedances)
 
 
-def upper_quantile(draws: Floats, level: float = 0.95) -> float:
-    """The ceiling of level·(B + 1)-th smallest draw: conservative by at most one draw."""
-    rank = min(draws.size, math.ceil(level * (draws.size + 1)))
+def upper_quantile(draws: Floats) -> float:
+    """The 95% point, the ceiling of .95·(B + 1)-th smallest draw: conservative by at most one draw."""
+    rank = min(draws.size, math.ceil(0.95 * (draws.size + 1)))
     return float(np.partition(draws, rank - 1)[rank - 1])
 
 
@@ -149,19 +159,7 @@ def seminorm_interval(value: float, quantile: float) -> tuple[float, float]:
     return max(0.0, value - quantile), value + quantile
 
 
-def aggregate_null(
-    sums: Sums,
-    metric: Metric,
-    *,
-    weighted: bool,
-    draws: int = DRAWS,
-    null: Null = "bernoulli",
-    rows: CellRows | None = None,
-    level: float = 0.95,
-    model_variance: bool = False,
-    stretch: Floats | None = None,
-    random_state: int | np.random.Generator | None = 0,
-) -> NullSummary:
+def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: Any) -> NullSummary:
     """Recompute a metric on draws of the cells' observed sums and compare.
 
     Parameters
@@ -170,11 +168,9 @@ def aggregate_null(
         Sums per cell; empty cells have weight 0 and the metric must pass over them.
     metric
         ``metric(predicted (cells,), observed (draws, cells), weight (cells,)) -> (draws,)`` of sums, not of means.
-    weighted
-        False when all weights are 1.
     draws
         How many; they are made in blocks of at most 32 MiB.
-    null, rows, model_variance, stretch
+    drawn
         See `cell_draws`; clusters need rows.
 
     Returns
@@ -192,30 +188,29 @@ def aggregate_null(
     >>> found.value, found.p_value, round(found.noise_floor, 2)
     (0.25, 0.001, 0.03)
     """
-    options: Any = {"weighted": weighted, "null": null, "random_state": random_state}
-    stream = cell_draws(sums, rows=rows, draws=draws, model_variance=model_variance, stretch=stretch, **options)
+    stream = cell_draws(sums, draws=draws, **drawn)
     values = _values(stream, metric, sums, draws)
     actual = float(np.asarray(metric(sums.predicted, sums.observed[np.newaxis, :], sums.weight))[0])
-    found = summary_of_draws(actual, values, method=stream.words, level=level)
-    if null == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
+    found = summary_of_draws(actual, values, method=stream.words)
+    if drawn.get("null") == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
     # Draws from p would be too quiet where far more happens than was predicted: the interval has the data's own noise.
-    happened = as_happened(sums, weighted=weighted)
-    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **options), metric, happened, FLOOR_DRAWS)
-    return replace(found, interval=seminorm_interval(actual, upper_quantile(own, level)))
+    happened, again = as_happened(sums, weighted=drawn["weighted"]), {**drawn, "rows": None}
+    own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **again), metric, happened, FLOOR_DRAWS)
+    return replace(found, interval=seminorm_interval(actual, upper_quantile(own)))
 
 
-def _values(stream: Draws, metric: Metric, sums: Sums, draws: int) -> Floats:
+def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:
     """The metric of each draw."""
     predicted, weight = sums.predicted, sums.weight
-    if isinstance(metric, PooledError) and isinstance(stream, MatchedDraws):
-        return _drawn_by_cells(stream, metric, predicted, weight, draws)
+    if isinstance(metric, PooledError) and isinstance(stream, Draws) and stream.kernel == "draw_cells":
+        return metric.of_draws(stream.block, draws, predicted, weight)
     step = max(1, BLOCK_VALUES // max(sums.rows.size, 1))
     values = np.empty(draws)
     for first in range(0, draws, step):
         count = min(step, draws - first)
         values[first : first + count] = metric(predicted, stream.block(first, count), weight)
-    if isinstance(stream, SparseDraws):
+    if isinstance(stream, Draws) and stream.together is not None:
         values = np.maximum(values.mean() + stream.together * (values - values.mean()), 0.0)
     return values
 
@@ -251,54 +246,236 @@ class PooledError:
     """The metric ``(Σ share·|gap|^norm)^(1/norm)``, or the largest gap when norm is infinite.
 
     The sum is one over CHUNK cells, added up: what the cells give can then be drawn some cells at a time, all draws
-    of a cell together, and has the same bits.
+    of a cell together, so that the masses of a cell's numbers are worked out once, and has the same bits.
     """
 
     norm: float
 
     def __call__(self, predicted: Floats, observed: Floats, weight: Floats) -> Floats:
         """Of draws (draws, cells)."""
-        total, values = weight.sum(), np.zeros(len(observed))
+        return self.of_draws(
+            lambda first, count, cells: observed[first : first + count, cells], len(observed), predicted, weight
+        )
+
+    def of_draws(
+        self, block: Callable[[int, int, slice], Floats], draws: int, predicted: Floats, weight: Floats
+    ) -> Floats:
+        """Of draws that are made a block at a time, ``block(first, count, cells)``."""
+        total, values = weight.sum(), np.zeros(draws)
+        step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
         for start in range(0, weight.size, CHUNK):
             cells = slice(start, start + CHUNK)
-            self.add(values, predicted[cells], observed[:, cells], weight[cells], total)
-        return self.whole(values)
-
-    def add(self, values: Floats, predicted: Floats, observed: Floats, weight: Floats, total: float) -> None:
-        """Add what some cells give to the values of the draws; `total` is the weight of all cells."""
-        filled = weight > 0.0
-        kept = observed if filled.all() else np.compress(filled, observed, axis=1)
-        gap = kept - predicted[filled]
-        np.abs(gap, out=gap)
-        gap /= weight[filled]
-        if math.isinf(self.norm):
-            np.maximum(values, gap.max(axis=1, initial=0.0), out=values)
-            return
-        if self.norm != 1.0:
-            gap **= self.norm
-        gap *= weight[filled] / total
-        # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
-        values += gap.sum(axis=1)
-
-    def whole(self, values: Floats) -> Floats:
-        """The metric from what all cells gave."""
+            own = weight[cells]
+            filled = own > 0.0
+            for first in range(0, draws, step):
+                made, part = block(first, min(step, draws - first), cells), values[first : first + step]
+                kept = made if filled.all() else np.compress(filled, made, axis=1)
+                gap = kept - predicted[cells][filled]
+                np.abs(gap, out=gap)
+                gap /= own[filled]
+                if math.isinf(self.norm):
+                    np.maximum(part, gap.max(axis=1, initial=0.0), out=part)
+                    continue
+                if self.norm != 1.0:
+                    gap **= self.norm
+                gap *= own[filled] / total
+                # Summed row by row, not by a matrix product, whose rounding depends on how many draws are in the block.
+                part += gap.sum(axis=1)
         return values if math.isinf(self.norm) else np.asarray(values ** (1.0 / self.norm))
-
-
-def _drawn_by_cells(stream: MatchedDraws, metric: PooledError, predicted: Floats, weight: Floats, draws: int) -> Floats:
-    """The metric of each draw: the masses of a cell's numbers are worked out once for many draws of it."""
-    total, values = weight.sum(), np.zeros(draws)
-    step = max(1, BLOCK_VALUES // max(min(weight.size, CHUNK), 1))
-    for start in range(0, weight.size, CHUNK):
-        cells = slice(start, start + CHUNK)
-        for first in range(0, draws, step):
-            made = stream.block(first, min(step, draws - first), cells)
-            metric.add(values[first : first + step], predicted[cells], made, weight[cells], total)
-    return metric.whole(values)
 
 
 def walk_range(predicted: Floats, observed: Floats, weight: Floats) -> Floats:
     """Give the range of the partial sums of y - p over cells in order, over Σw: Kuiper, cells being tied keys."""
-    walk = np.cumsum(observed - predicted, axis=1)
-    highest = walk.max(axis=1, initial=0.0)
-    return np.asarray((highest - walk.min(axis=1, initial=0.0)) / weight.sum())
+    return np.asarray(walk_spans(observed - predicted) / weight.sum())
+
+
+def walk_spans(residual: Floats) -> Floats:
+    """Highest minus lowest partial sum of residuals (draws, cells)."""
+    walk = np.cumsum(residual, axis=1)
+    return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
+
+
+# ---- walks: is the range of one, Kuiper's statistic, beyond noise? ---------------------------------------------------
+# The range (highest minus lowest value) of a standard Brownian motion on [0, 1] is the limit of the Kuiper statistic
+# over its standard deviation when the model is calibrated. Two series meet at 2: one converges at once above it, the
+# other below, so both tails keep their relative precision.
+RANGE_MEAN = 2.0 * math.sqrt(2.0 / math.pi)
+"""Mean of the range: 1.5957691216."""
+
+RANGE_QUANTILE = 2.4976721610486496
+"""What the range exceeds once in 20: `brownian_range_isf(0.05)`, without the solver that would find it."""
+
+_SWITCH = 2.0
+_TERMS = 10
+
+
+def brownian_range_p(x: ArrayLike, *, upper: bool = True) -> Any:
+    """Give the probability that the range of a standard Brownian motion on [0, 1] is at least `x`, or at most.
+
+    Above 2 it is ``8 Σ_k (-1)^(k-1) k (1 - Φ(k x))`` (Feller 1951, integrated); below, one minus
+    ``8 Σ_{odd j} (1/x² + 1/(jπ)²) exp(-(jπ)²/(2x²))``. NaN gives NaN; 0 and below give 1. Both tails, that at most `x`
+    where not `upper`, keep their relative precision.
+
+    Examples
+    --------
+    >>> round(brownian_range_p(2.4977), 3)
+    0.05
+    >>> brownian_range_p([0.0, float("inf")]).tolist()
+    [1.0, 0.0]
+    """
+    values = np.asarray(x, dtype=np.float64)
+    below = values < _SWITCH
+    low, high = _lower_series(np.where(below, values, 1.0)), _upper_series(np.where(below, 4.0, values))
+    answer = np.where(below, 1.0 - low, high) if upper else np.where(below, low, 1.0 - high)
+    answer = np.where(np.isnan(values), np.nan, answer)
+    return float(answer) if answer.ndim == 0 else answer
+
+
+def brownian_range_isf(p_value: float) -> float:
+    """Give the value that the range exceeds with probability `p_value` (the critical value of a test)."""
+    return root(lambda value: math.log(max(float(brownian_range_p(value)), 1e-320) / p_value), 0.04, 39.0, 1e-14)
+
+
+def _upper_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import ndtr
+
+    total = np.zeros_like(x)
+    for k in range(_TERMS, 0, -1):
+        total += (-1.0) ** (k - 1) * k * ndtr(-k * x)
+    return 8.0 * total
+
+
+def _lower_series(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        positive = x > 0.0
+        safe = np.where(positive, x, 1.0)
+        total = np.zeros_like(safe)
+        for odd in range(2 * _TERMS - 1, 0, -2):
+            squared = (odd * math.pi) ** 2
+            total += (1.0 / safe**2 + 1.0 / squared) * np.exp(-0.5 * squared / safe**2)
+        return np.where(positive, 8.0 * total, 0.0)
+
+
+def kuiper_p_value(
+    value: float,
+    *,
+    weight: float,
+    variance: float,
+    distinct: int,
+    events: float,
+    null: Null = "bernoulli",
+    happened: float = 0.0,
+    model_variance: bool = False,
+    rows: CellRows | None = None,
+    ties: Sums | None = None,
+    weighted: bool = False,
+    draws: int = DRAWS,
+    stop: int | None = STOP,
+    random_state: int | np.random.Generator | None = 0,
+) -> NullSummary:
+    """Compare a walk's range over Σw with noise.
+
+    Parameters
+    ----------
+    value
+        (highest - lowest partial sum of w(y - p))/Σw, cut between distinct keys.
+    weight, variance
+        Σw and the walk's variance: Σw²p(1-p), or Σw²(y-p)² when null="residual".
+    distinct
+        Distinct keys.
+    events
+        Expected events of the rarer side; with weights the effective number (`effective_events`).
+    happened
+        Σw²(y-p)²: the noise that the data have, where it is larger, is the interval's.
+    model_variance
+        With clusters: 0/1 outcomes of weights that do not depend on them, which can be drawn by cluster.
+    rows
+        Rows by distinct key, in order, for a simulation; always simulated when they have clusters and null="residual".
+    ties
+        Sums per distinct key, in order, in place of rows where there are few keys: each is drawn as a matched binomial.
+    weighted
+        Whether `ties` hold weighted sums.
+    draws, stop, random_state
+        Of the simulation.
+
+    Notes
+    -----
+    From 200 distinct keys and 25 expected events on both sides: the Brownian range, ``P(R >= value/sd)`` with
+    ``sd = sqrt(variance)/Σw``, floor 1.596 sd, 95% point 2.498 sd. Else simulation. Without rows and ties, or where
+    rows·draws > 2e8, the Brownian range still, which ties make conservative, or NaN where events are too few for it.
+
+    Examples
+    --------
+    >>> found = kuiper_p_value(0.03, weight=1000.0, variance=100.0, distinct=1000, events=120.0)
+    >>> round(found.p_value, 3), found.method, round(found.noise_floor, 4)
+    (0.011, 'Brownian range', 0.016)
+    """
+    value = float(value)
+    wider = math.sqrt(max(1.0, happened / variance)) if variance > 0.0 else 1.0
+    deviation = math.sqrt(max(float(variance), 0.0)) / float(weight) if weight > 0.0 else math.nan
+    clustered = null == "residual" and rows is not None and rows.cluster is not None
+    enough = events >= EFFECTIVE_EVENTS
+    affordable = rows is not None and rows.probability.size * draws <= ROW_DRAWS
+    if not clustered and enough and distinct >= DISTINCT:
+        return _brownian(value, deviation, "Brownian range", wider)
+    if ties is not None and null == "bernoulli":
+        return aggregate_null(ties, walk_range, weighted=weighted, draws=draws, random_state=random_state)
+    if rows is not None and (affordable or clustered):
+        if not affordable:  # clusters have no other way: fewer draws, and a p-value that cannot be as small
+            draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.probability.size))
+        options: Any = {"null": null, "draws": draws, "stop": stop, "random_state": random_state}
+        found = simulated_walk(value, rows, by_cluster=clustered and model_variance, **options)
+        return replace(found, interval=seminorm_interval(value, wider * found.quantile))
+    if enough:
+        return _brownian(value, deviation, "Brownian range, conservative with ties", wider)
+    return NullSummary.unknown(value, TOO_SMALL)
+
+
+def _brownian(value: float, deviation: float, method: str, wider: float) -> NullSummary:
+    if deviation == 0.0:  # certain predictions: no noise at all
+        p_value = 1.0 if value <= 1e-12 else 0.0
+        return NullSummary(value, 0.0, p_value, 0.0, (value, value), "certain predictions")
+    quantile = RANGE_QUANTILE * deviation
+    p_value = float(brownian_range_p(value / deviation))
+    interval = seminorm_interval(value, wider * quantile)
+    return NullSummary(value, RANGE_MEAN * deviation, p_value, quantile, interval, method)
+
+
+def simulated_walk(
+    value: float,
+    rows: CellRows,
+    *,
+    null: Null = "bernoulli",
+    by_cluster: bool = False,
+    draws: int = DRAWS,
+    stop: int | None = STOP,
+    random_state: int | np.random.Generator | None = 0,
+) -> NullSummary:
+    """Compare a walk's range over Σw with draws of it: Bernoulli outcomes, or signs flipped row- or cluster-wise.
+
+    by_cluster : outcomes are drawn by cluster in place of flipping signs, where that can be afforded
+    """
+    seed = seed_of(random_state)
+    total = float(rows.probability.size if rows.weight is None else rows.weight.sum())
+    if by_cluster and drawn_by_cluster(rows, draws):
+        still = np.zeros(rows.cells)
+        stream, unit_weight = ClusterDraws.of(rows, still, int(seed)), np.array([total])
+
+        def drawn(first: int, count: int) -> Floats:
+            return walk_range(still, stream.block(first, count), unit_weight)
+
+        return max_statistic_p(value, drawn, draws, stop, block=4 * CLUSTER_CHUNK, method=stream.words)
+    nothing = np.empty(0)
+    flips = null == "residual"
+    weight = nothing if rows.weight is None else rows.weight
+    size, probability = (rows.residuals(), nothing) if flips else (weight, rows.probability)
+    unit = np.empty(0, dtype=np.int64) if rows.cluster is None else rows.cluster
+    ends = rows.offsets[1:]
+
+    def block(first: int, count: int) -> Floats:
+        out = np.empty(count)
+        draw_walks(size, probability, unit, ends, first, count, seed, out)
+        return out / total
+
+    method = "simulation" if null == "bernoulli" else "sign flips"
+    return max_statistic_p(value, block, draws, stop, method=method)

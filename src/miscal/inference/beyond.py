@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miscal.inference.sums import Floats, Integers
+from miscal.kernels.order import rising_rates
 from miscal.pairs import Pair
 
 FOLDS = 5
@@ -70,8 +71,6 @@ def _added(places: Integers, values: Floats, size: int) -> Floats:
 
 def _isotonic(levels: Floats, mass: Floats, events: Floats) -> Floats:
     """Fit at the scores that have weight and read the fit at all of them."""
-    from miscal.kernels.order import rising_rates
-
     used = mass > 1e-12 * max(float(mass.sum()), 1e-300)
     if not used.any():
         return levels

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.residual import STOP, TOO_SMALL, residual_p_values
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
+from miscal.kernels.simulate import exact_tails, simulated_cell_tails
 
 NORMAL_EVENTS = 200.0  # expected on both sides, above which the normal takes over
 NORMAL_REACH = 3.0  # but only this many standard deviations out: farther, skewness is a large factor
@@ -118,8 +119,6 @@ def _binomial_tails(
     return np.asarray(below), np.asarray(above)
 
 
-Null = Literal["bernoulli", "residual"]
-
 EXACT_ROWS = 200  # trials up to which a cell is convolved
 CELL_DRAWS = 9_999
 ROW_DRAWS = 200_000_000  # rows times draws of one cell
@@ -183,7 +182,7 @@ def cell_p_values(
     """
     p_value = np.full(sums.rows.size, np.nan)
     method = np.full(sums.rows.size, "empty", dtype=object)
-    seed = np.uint64(np.random.default_rng(random_state).integers(2**63))
+    seed = seed_of(random_state)
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"
@@ -228,21 +227,15 @@ def _unweighted(
     exact = ~certain & (size <= EXACT_ROWS) if rows is not None else np.zeros(cells.size, dtype=bool)
     matched = ~certain & ~exact
     if rows is not None and exact.any():
-        lower, upper = _exact(rows, cells[exact], events[exact].astype(np.int64))
+        lower, upper = np.empty((2, int(exact.sum())))
+        counts = events[exact].astype(np.int64)
+        exact_tails(rows.offsets, rows.probability, rows.repeats(), counts, cells[exact], lower, upper)
         p_value[cells[exact]] = two_sided(lower, upper)
         method[cells[exact]] = "exact"
     if matched.any():
         lower, upper, normal = tails(events[matched], mean[matched], variance[matched], size[matched])
         p_value[cells[matched]] = two_sided(lower, upper)
         method[cells[matched]] = np.where(normal, "normal", "matched binomial")
-
-
-def _exact(rows: CellRows, cells: Integers, events: Integers) -> tuple[Floats, Floats]:
-    from miscal.kernels.simulate import exact_tails
-
-    lower, upper = np.empty(cells.size), np.empty(cells.size)
-    exact_tails(rows.offsets, rows.probability, rows.repeats(), events, cells, lower, upper)
-    return lower, upper
 
 
 def _weighted(
@@ -277,8 +270,6 @@ def _weighted(
 def _simulated(
     rows: CellRows, cells: Integers, observed: Floats, weight: Floats, draws: int, seed: np.uint64
 ) -> Floats:
-    from miscal.kernels.simulate import simulated_cell_tails
-
     weights = rows.weight if rows.weight is not None else np.ones(rows.probability.size)
     counts = np.zeros((cells.size, 3), dtype=np.int64)
     # A cell of very many rows gets fewer draws: a p-value at the end of its scale is then larger, never smaller.

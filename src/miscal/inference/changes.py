@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from miscal.inference.adjust import holm
-from miscal.inference.cells import Null
 from miscal.inference.intervals import agreeing
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events
 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted

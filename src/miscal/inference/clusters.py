@@ -1,28 +1,36 @@
-"""Outcomes that rows of a cluster share: drawn from the predictions, as alike within clusters as the residuals are.
+"""Rows that move together: outcomes that a cluster shares, drawn from the predictions, as alike as the residuals are.
 
 Flipped signs make residuals symmetric, and few clusters of skewed scores are not: tests by flips alarm too often. Here
 each row has the latent value ``x = sqrt(ρ)·u + sqrt(1 - ρ)·e``, u its cluster's and e its own, both normal, and the
 event happens where Φ(x) < p: each row is calibrated, and ρ makes the clusters' sums vary as they do in the data.
+
+The bins of variation have draws of their ranks' frequencies.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count, islice
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.sums import CellRows, Floats, Integers
+from miscal.pairs import Pair
 
 LIMIT = 1e8  # rows times draws beyond which signs are flipped in place of drawing outcomes
 MOST_CLUSTERS = 1000  # from here on sums over clusters are as good as symmetric
 TERMS = 8
 ALIKE = 0.95  # the largest ρ
 CHUNK = 16  # draws made at once
+BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB
+GROUPS = 4096
+GROUP_VALUES = 1 << 23  # numbers held of all groups' residuals: 64 MiB
+NO_WEIGHT = np.empty(0)
 
 
 def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
@@ -34,11 +42,28 @@ def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Latent:
-    """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone."""
+    """Latent normal values of rows, alike within clusters by `alike`; a draw depends on its number alone.
+
+    size, least : of the clusters' sums of residuals, the root of their squares added up, and what it is at least
+    """
 
     cluster: Integers
     alike: float
     seed: int
+    size: float
+    least: float
+
+    @classmethod
+    def of(
+        cls, cluster: Integers, predicted: Floats, happened: NDArray[Any], weight: Floats, threshold: Floats, seed: int
+    ) -> Latent:
+        """As alike as what happened to rows of a probability is; thresholds are the probabilities' normal quantiles."""
+        code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
+        variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
+        own = np.bincount(code, weight * (happened - predicted))
+        squares = float(own @ own)
+        alike = likeness(threshold, weight, code, squares - variance)
+        return cls(code, alike, seed, math.sqrt(max(squares, variance)), math.sqrt(variance))
 
     @cached_property
     def groups(self) -> int:
@@ -65,15 +90,13 @@ class Latent:
 class ClusterDraws:
     """Draws of Σw·y* of cells, studentised: the clusters' sums of residuals are given the size they have in data."""
 
-    words: str
+    words: ClassVar[str] = "outcomes drawn by cluster"
     mean: Floats
     offsets: Integers
     threshold: NDArray[np.float32]
     predicted: Floats
     weight: Floats
     latent: Latent
-    size: float
-    least: float
 
     @classmethod
     def of(cls, rows: CellRows, mean: Floats, seed: int) -> ClusterDraws:
@@ -81,48 +104,23 @@ class ClusterDraws:
         from scipy.special import ndtri
 
         assert rows.cluster is not None
-        cluster = np.unique(rows.cluster, return_inverse=True)[1].astype(np.int64)
         weight = np.ones(rows.probability.size) if rows.weight is None else rows.weight
-        predicted, threshold = rows.probability, ndtri(rows.probability)
-        variance = float(np.sum(weight**2 * predicted * (1.0 - predicted)))
-        own = np.bincount(cluster, weight * (rows.outcome - predicted))
-        squares = float(own @ own)
-        alike = likeness(threshold, weight, cluster, squares - variance)
-        size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
-        words = "outcomes drawn by cluster"
-        latent = Latent(cluster, alike, seed)
-        return cls(words, mean, rows.offsets, threshold.astype(np.float32), predicted, weight, latent, size, least)
-
-    def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
-        """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
-        for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
-            residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
-            size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
-            residual *= (self.size / np.maximum(size, max(self.least, 1e-300)))[:, np.newaxis]
-            start = number * CHUNK - first
-            yield max(start, 0), residual[max(-start, 0) : count - start]
+        threshold = ndtri(rows.probability)
+        latent = Latent.of(rows.cluster, rows.probability, rows.outcome, weight, threshold, seed)
+        return cls(mean, rows.offsets, threshold.astype(np.float32), rows.probability, weight, latent)
 
     def block(self, first: int, count: int) -> Floats:
         """Give draws first .. first + count - 1 as an array (count, cells)."""
         filled = np.flatnonzero(np.diff(self.offsets))
         out = np.tile(self.mean, (count, 1))
-        for start, residual in self.steps(first, count) if filled.size else ():
-            out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
+        for number in range(first // CHUNK, -(-(first + count) // CHUNK)) if filled.size else ():
+            residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
+            size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
+            residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, np.newaxis]
+            start = number * CHUNK - first
+            kept, place = residual[max(-start, 0) : count - start], max(start, 0)
+            out[place : place + len(kept), filled] += np.add.reduceat(kept, self.offsets[filled], axis=1)
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterSteps:
-    """Residuals of draws by cluster, rows by draws."""
-
-    draws: ClusterDraws
-
-    def block(self, first: int, count: int) -> Floats:
-        """Draws first .. first + count - 1, (rows, count)."""
-        steps = np.empty((self.draws.predicted.size, count))
-        for start, residual in self.draws.steps(first, count):
-            steps[:, start : start + len(residual)] = residual.T
-        return steps
 
 
 def likeness(threshold: Floats, weight: Floats, cluster: Integers, excess: float) -> float:
@@ -163,19 +161,84 @@ def clustered_ranks(
     threshold = np.ascontiguousarray(ndtri(np.clip(np.cumsum(shares[:, :-1], axis=1), 0.0, 1.0)).T)
     total = np.maximum(np.bincount(place, weight, bins), 1e-300)[:, np.newaxis]
     mean = np.stack([np.bincount(place, weight * column, bins) for column in shares.T], axis=1) / total
-    code = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
     first = shares[:, 0]
-    own, variance = np.bincount(code, weight * ((rank == 0) - first)), float(np.sum(weight**2 * first * (1.0 - first)))
-    squares = float(own @ own)
-    latent = Latent(code, likeness(threshold[0], weight, code, squares - variance), seed)
-    size, least = math.sqrt(max(squares, variance)), math.sqrt(variance)
+    latent = Latent.of(cluster, first, rank == 0, weight, threshold[0], seed)
     made = np.empty((draws, bins, ranks))
     for number, value in enumerate(islice(chain.from_iterable(map(latent.chunk, count())), draws)):
         drawn = np.zeros(rank.size, np.int64)
         for border in threshold:
             drawn += value > border
-        own = np.bincount(code, weight * ((drawn == 0) - first))
-        factor = size / max(math.sqrt(float(own @ own)), least, 1e-300)
+        own = np.bincount(latent.cluster, weight * ((drawn == 0) - first))
+        factor = latent.size / max(math.sqrt(float(own @ own)), latent.least, 1e-300)
         share = np.bincount(place * ranks + drawn, weight, bins * ranks).reshape(bins, ranks) / total
         made[number] = np.maximum(mean + factor * (share - mean), 0.0)
     return np.asarray(made / np.maximum(made.sum(axis=2, keepdims=True), 1e-300))
+
+
+def drawn_variations(
+    shares: Floats,
+    size: Floats,
+    variation: Callable[[Floats], Floats],
+    draws: int,
+    random_state: int,
+    residual: Floats | None = None,
+    slope: Floats | None = None,
+) -> Floats:
+    """Draws of the observed variation of each filled bin under a null, (draws, bins).
+
+    Frequencies of the ranks come from a multinomial with the bin's mean ranked probabilities, shares (bins, K). Rows of
+    a bin differ, so their ranks are less noisy than that: it is conservative. With `residual` (groups, bins), the
+    residuals' first-order effect on each bin's variation by its slope (bins, K), that part of a draw is replaced by the
+    residuals' own with a random sign a group: clusters are kept together across bins, and the multinomial keeps what is
+    not linear, the bias of an entropy. `variation` takes frequencies (..., bins, K).
+    """
+    random = np.random.default_rng(random_state)
+    trials = np.maximum(np.rint(size), 1.0).astype(np.int64)
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    step = max(1, BLOCK_VALUES // shares.size)
+    result = np.empty((draws, trials.size))
+    for first in range(0, draws, step):
+        count = min(step, draws - first)
+        drawn = random.multinomial(trials, shares, size=(count, trials.size)) / trials[:, np.newaxis]
+        values = variation(drawn)
+        result[first : first + count] = values if slope is None else values - ((drawn - shares) * slope).sum(axis=-1)
+    if residual is not None:
+        flips = random.integers(0, 2, size=(draws, residual.shape[0])) * 2.0 - 1.0
+        result += flips @ residual
+    return result
+
+
+def matched_size(
+    residual: np.ndarray, shares: np.ndarray, weight: np.ndarray, size: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """Size of each bin's multinomial whose variance, added over the ranks, is that of the residuals (groups, bins, K).
+
+    The first-order correction of Rao and Scott.
+    """
+    variance = (residual * residual).sum(axis=(0, 2))
+    spread = weight**2 * (1.0 - (shares * shares).sum(axis=1))
+    matched = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), size)
+    return np.asarray(np.clip(matched, 1.0, np.maximum(rows, 1)))
+
+
+def flip_groups(rows: int, cluster: np.ndarray | None, values: int) -> np.ndarray:
+    """A group for each row, whose residuals share a random sign: its own, or its cluster's.
+
+    `values` numbers will be held of each group. Where there are many, groups are joined by a hash: the sum of their
+    squares then still has the mean that it would have one by one, and a few thousand groups make it precise to 2%.
+    """
+    most = int(max(64, min(GROUPS, GROUP_VALUES // values)))
+    member = np.arange(rows, dtype=np.int64) if cluster is None else cluster
+    if int(member.max()) < most:
+        return member
+    mixed = member.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    return np.asarray((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
+
+
+def flipped_weight(weights: Pair) -> np.ndarray:
+    """Weights of residuals; repetitions of a row are independent of each other unless a cluster holds them together."""
+    if weights.first is None or weights.second is None:
+        return NO_WEIGHT
+    return weights.first if weights.cluster is not None else np.sqrt(weights.second)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miscal.inference.local_regression import (
     FIT_NODES,
@@ -19,9 +18,7 @@ from miscal.inference.local_regression import (
     operator,
     powers_at,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from miscal.inference.sums import Floats, Integers
 
 REPRODUCED = 1e-7  # 1 - l_ii below this: the fit reproduces the row, whose residual then says nothing
 BLOCKS = 1024  # the covariance across the grid is formed on at most this many blocks of values
@@ -62,10 +59,6 @@ class Smooth:
         """The upper end of the band."""
         return self.fit + self.critical * self.standard_error
 
-    def __repr__(self) -> str:
-        points, responses = self.fit.shape
-        return f"Smooth(of {responses} responses at {points} points, {self.trace:.3g} equivalent parameters)"
-
 
 def estimate(
     rows: Rows, codes: Integers | None, where: Windows, span: float, degree: int, se: str, iterations: int,
@@ -77,8 +70,7 @@ def estimate(
     if iterations:
         parts = [replace(rows, y=y[np.newaxis], middle=m[np.newaxis]) for y, m in zip(rows.y, rows.middle, strict=True)]
     if se == "constant":
-        base = _base(rows, own, degree)
-        done = [_constant(part, where, own, degree, iterations, base, simultaneous) for part in parts]
+        done = [_constant(part, where, own, degree, iterations, simultaneous) for part in parts]
     else:
         done = [_sandwich(part, codes, where, own, degree, iterations, simultaneous) for part in parts]
     return replace(
@@ -188,17 +180,8 @@ def _clustered(
 
 
 # ---- one residual variance -------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Base:
-    """The operator at the values without robustness: one_delta = trace of (I - L)(I - L)', degrees of freedom."""
-
-    sums: Floats
-    fit: Fit
-    delta: float
-    freedom: float
-
-
-def _base(rows: Rows, own: Windows, degree: int) -> _Base:
+def _base(rows: Rows, own: Windows, degree: int) -> tuple[Floats, Fit, float, float]:
+    """At the values without robustness: sums, fit, one_delta = trace of (I - L)(I - L)', degrees of freedom."""
     sums = rows.sums()
     fit = fit_at(line_of(rows.x, sums, FIT_NODES), own, degree)
     many = rows.per_value(rows.count)
@@ -212,23 +195,22 @@ def _base(rows: Rows, own: Windows, degree: int) -> _Base:
         product = rest @ rest.T
         two = float((product * product).sum()) + rows.total - root.size  # contrasts inside ties are left as they are
         freedom = delta * delta / two
-    return _Base(sums, fit, delta, freedom)
+    return sums, fit, delta, freedom
 
 
-def _constant(
-    rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, base: _Base, simultaneous: bool
-) -> Smooth:
-    fit = fit_at(line_of(rows.x, rows.sums() if iterations else base.sums, FIT_NODES), where, degree)
-    mass = base.sums[:1]
-    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, base.fit.values.T, strict=False)]
+def _constant(rows: Rows, where: Windows, own: Windows, degree: int, iterations: int, simultaneous: bool) -> Smooth:
+    sums, plain, delta, degrees = _base(rows, own, degree)
+    fit = fit_at(line_of(rows.x, sums, FIT_NODES), where, degree)
+    mass = sums[:1]
+    final, residual = fit, [y - rows.per_row(each) for y, each in zip(rows.y, plain.values.T, strict=True)]
     if iterations:
         robust, _, final, at_values = _robust_fit(rows, where, own, degree, iterations)
         residual = [_pseudo_residuals(rows, robust, at_values, own, degree)]
-    sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / base.delta)
+    sigma = np.sqrt(np.array([(rows.weight * rows.count * each**2).sum() for each in residual]) / delta)
     correlations = _correlations(rows.x, list(mass), where, fit) * len(rows.y) if simultaneous else []
     error = np.sqrt(powers_at(rows.x, mass, where, fit, 2)) * sigma
-    freedom, trace = np.full_like(error, base.freedom), float(base.fit.leverage @ mass[0])
-    found = (final.values, error, freedom, final.degree, trace, sigma, base.delta, correlations)
+    freedom, trace = np.full_like(error, degrees), float(plain.leverage @ mass[0])
+    found = (final.values, error, freedom, final.degree, trace, sigma, delta, correlations)
     return Smooth(where.points, where.bandwidth, *found)
 
 

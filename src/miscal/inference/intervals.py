@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miscal.inference.adjust import adjusted_z
-from miscal.inference.cells import NORMAL_EVENTS, Null, binomial_tail, equal_weights
+from miscal.inference.cells import NORMAL_EVENTS, binomial_tail, equal_weights
 from miscal.inference.residual import cell_noise, cluster_blocks, student_reach
-from miscal.inference.sums import CellRows, Floats, Integers, Sums
+from miscal.inference.sums import CellRows, Floats, Integers, Null, Sums
 from miscal.pairs import Pair
 
 Tail = Callable[[Floats, Integers], Floats]
@@ -72,20 +72,20 @@ def cell_gap_intervals(
     return low, high
 
 
-def total_reach(pair: Pair, expected: Floats, level: float = 0.05) -> float:
-    """Half-width of the interval of Σw·y around what is expected of each row, by cluster where there are any."""
+def total_reach(pair: Pair, expected: Floats) -> float:
+    """Half-width of the 95% interval of Σw·y around what is expected of each row, by cluster where there are any."""
     from scipy.special import stdtrit
 
     residual = pair.observed - expected
     if pair.cluster is None:
         noise = float(np.sum(residual * residual * (1.0 if pair.second is None else pair.second)))
-        return adjusted_z(1, level) * math.sqrt(noise)
+        return adjusted_z(1) * math.sqrt(noise)
     if pair.first is not None:
         residual = residual * pair.first
     own = np.bincount(pair.cluster, residual)[np.bincount(pair.cluster) > 0]
     # Few clusters: Student's t, and no less noise than rows that have nothing to do with each other would have.
     noise = max(float(np.sum(own * own)) * own.size / max(own.size - 1.0, 1.0), float(np.sum(residual * residual)))
-    return float(-stdtrit(max(own.size - 1.0, 1.0), 0.5 * level)) * math.sqrt(noise)
+    return float(-stdtrit(max(own.size - 1.0, 1.0), 0.025)) * math.sqrt(noise)
 
 
 def agreeing(low: Floats, high: Floats, gap: Floats, adjusted: Floats, level: float) -> tuple[Floats, Floats]:

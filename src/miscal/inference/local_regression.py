@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miscal.inference.sums import Floats, Integers
+from miscal.kernels import loess, order
 from miscal.kernels.threads import over_blocks
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 DIRECT = 2048  # up to this many distinct values windows are summed without cells
 EXACT = 20_000  # distinct values; above, neighbours are pooled into about as many cells
@@ -122,8 +121,6 @@ def pool_rows(rows: Rows) -> Rows:
 
 def find_windows(rows: Rows, points: Floats, span: float, run: int = FEW) -> Windows:
     """The window of each of the sorted points: the q = floor(span * rows + 1e-5) nearest rows, at least 1."""
-    from miscal.kernels import order
-
     wanted = max(1, min(rows.total, int(np.floor(span * rows.total + 1e-5))))
     bandwidth, inverse, window = np.empty(points.size), np.empty(points.size), np.empty((points.size, 3), np.int64)
     order.find_windows(rows.every, rows.ends, rows.x, points, wanted, bandwidth, inverse, window)
@@ -152,8 +149,6 @@ class Line:
 
 def line_of(x: Floats, values: Floats, nodes: int) -> Line:
     """The line of sums `values` (weights first) at the distinct values x."""
-    from miscal.kernels import loess
-
     size = x.size + 1 if x.size <= DIRECT else int(np.sqrt(4.0 * x.size))
     cells = x.size // size
     angle = (np.arange(nodes)[::-1] + 0.5) * np.pi / nodes
@@ -166,8 +161,6 @@ def line_of(x: Floats, values: Floats, nodes: int) -> Line:
 
 def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     """Fit at every point, a polynomial of the degree or of what its window can carry."""
-    from miscal.kernels import loess
-
     points = where.points.size
     values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
     kept = np.empty(points, np.int64)
@@ -181,8 +174,6 @@ def fit_at(line: Line, where: Windows, degree: int) -> Fit:
 
 def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -> Floats:
     """At every point sum the operator weights, squared or to the fourth, times each row of `values`."""
-    from miscal.kernels import loess
-
     line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
     out = np.empty((where.points.size, values.shape[0]))
 

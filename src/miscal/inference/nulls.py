@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.inference.cells import Null, equal_weights, match
+from miscal.inference.cells import equal_weights, match
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.residual import Blocks, cluster_blocks
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Sums, effective_events, seed_of
+from miscal.kernels import simulate
+from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
 from miscal.pairs import Pair
 
 ROW_DRAWS = 2e8  # rows times draws above which sums are drawn in place of rows
@@ -24,97 +26,31 @@ WIDE = 400.0  # variance above which a matched binomial is drawn as a normal wit
 
 
 @dataclass(frozen=True)
-class MatchedDraws:
-    """Draws of Σw·y* from matched binomials in units of `scale`; the complement to `limit` where swapped."""
+class Draws:
+    """Draws of the cells' Σw·y* that a kernel makes: of matched binomials, Bernoulli rows, normals or flipped signs.
 
-    words: ClassVar[str] = "simulation"
-    mean: Floats
-    variance: Floats
-    trials: Floats
-    scale: Floats
-    roughness: Floats
-    limit: Floats
-    swapped: NDArray[np.bool_]
-    seed: np.uint64
-
-    def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells), of all cells or of some of them."""
-        from miscal.kernels.simulate import draw_cells
-
-        every = (self.mean, self.variance, self.trials, self.scale, self.roughness, self.limit, self.swapped)
-        units = [values[cells] for values in every]
-        out = np.empty((count, units[0].size))
-        draw_cells(*units, cells.start or 0, first, count, self.seed, WIDE, out)
-        return out
-
-
-@dataclass(frozen=True)
-class KernelDraws:
-    """Draws of Σw·y* that a kernel makes: of Bernoulli rows, of normals around Σw·p, or of flipped signs around it."""
-
-    words: str
-    mean: Floats
-    kernel: str
-    inputs: tuple[Any, ...]
-    seed: np.uint64
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        from miscal.kernels import simulate
-
-        out = np.empty((count, self.mean.size))
-        getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, out)
-        return out
-
-
-@dataclass(frozen=True)
-class SparseDraws:
-    """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
-
-    Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
-    choice of five signs shows that often. Drawn cell by cell the cells do not know that they share clusters;
-    `together`, the deviation of sums over clusters relative to that over rows, is what a statistic is spread by, as far
-    as these cells have a share of the noise.
+    inputs : of the kernel;  mean : Σw·p
+    changed : what is made of draws from the first of them on
+    together : what a statistic of the draws is spread by
     """
 
-    flips: KernelDraws
-    matched: MatchedDraws
-    sparse: NDArray[np.bool_]
-    wider: float
-    together: float
+    words: str
+    kernel: str
+    inputs: tuple[Any, ...]
+    mean: Floats
+    seed: np.uint64
+    changed: Callable[[int, Floats], Floats] | None = None
+    together: float | None = None
 
-    @property
-    def words(self) -> str:
-        """How the draws are made."""
-        return f"{self.flips.words}, cells of few events drawn from the predictions"
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        out = self.flips.block(first, count)
-        mean = self.flips.mean[self.sparse]
-        out[:, self.sparse] = mean + self.wider * (self.matched.block(first, count)[:, self.sparse] - mean)
-        return out
-
-
-@dataclass(frozen=True)
-class StretchedDraws:
-    """Flipped signs, in cells that were quieter than usual as wide as is usual."""
-
-    flips: KernelDraws
-    stretch: Floats
-
-    @property
-    def words(self) -> str:
-        """How the draws are made."""
-        return self.flips.words
-
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        mean = self.flips.mean
-        return np.asarray(mean + self.stretch * (self.flips.block(first, count) - mean))
-
-
-Draws = MatchedDraws | KernelDraws | SparseDraws | ClusterDraws | StretchedDraws
+    def block(self, first: int, count: int, cells: slice = slice(None)) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells); of matched binomials also some cells'."""
+        out = np.empty((count, self.mean[cells].size))
+        if self.kernel == "draw_cells":
+            units = (values[cells] for values in self.inputs)
+            simulate.draw_cells(*units, cells.start or 0, first, count, self.seed, WIDE, out)
+        else:
+            getattr(simulate, self.kernel)(*self.inputs, first, count, self.seed, out)
+        return out if self.changed is None else self.changed(first, out)
 
 
 def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
@@ -122,11 +58,6 @@ def stretch_of(sums: Sums, rows: CellRows | None = None) -> Floats:
     own = sums.residual2 if rows is None else cluster_blocks(rows).squares()
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sqrt(np.maximum(np.nan_to_num(sums.variance / own, nan=1.0, posinf=1.0), 1.0)))
-
-
-def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
-    """Give the 64-bit seed of a counter-based stream."""
-    return np.uint64(np.random.default_rng(random_state).integers(2**63))
 
 
 def cell_draws(
@@ -139,7 +70,7 @@ def cell_draws(
     model_variance: bool = False,
     stretch: Floats | None = None,
     random_state: int | np.random.Generator | None = 0,
-) -> Draws:
+) -> Draws | ClusterDraws:
     """Prepare draws of the cells' observed sums under a null.
 
     "bernoulli": a matched binomial, mean Σwp and variance Σw²p(1-p). Unweighted: ``N = μ²/(μ - σ²)`` on the
@@ -149,7 +80,7 @@ def cell_draws(
     by row or cluster where rows are at hand, else normal with variance Σw²(y-p)². With `model_variance` (0/1 outcomes,
     weights that do not depend on them) outcomes of up to 1,000 clusters are drawn from the predictions
     (`ClusterDraws`), and else cells
-    below 25 effective events are then drawn as under "bernoulli", their deviations from
+    below 25 effective events are then drawn as under "bernoulli" (`_sparse`), their deviations from
     Σwp times ``sqrt(max(1, ΣD²/Σw²(y-p)²))`` over all cells, D a cluster's sum in a cell. Rows are used only if those
     of every filled cell are given and rows·draws is at most 2e8. `stretch` makes the flipped signs of cells wider.
 
@@ -172,31 +103,49 @@ def cell_draws(
             # By content: the order of the table moves no draw.
             order = np.lexsort((repeats, weight, rows.probability, codes))
             inputs = (rows.cells, codes[order], rows.probability[order], weight[order], repeats[order])
-            return KernelDraws("simulation", sums.predicted, "draw_rows", inputs, seed)
+            return Draws("simulation", "draw_rows", inputs, sums.predicted, seed)
         return _matched_draws(sums, weighted=weighted, seed=seed)
     if model_variance and rows is not None and drawn_by_cluster(rows, draws):
         return ClusterDraws.of(rows, sums.predicted, int(seed))
     blocks = None if rows is None else cluster_blocks(rows)
     flips = _flips(sums, blocks, draws, seed)
     if stretch is not None:
-        return StretchedDraws(flips, stretch)
+        return replace(flips, changed=lambda _, drawn: flips.mean + stretch * (drawn - flips.mean))
     sparse = (sums.weight > 0.0) & (effective_events(sums) < EFFECTIVE_EVENTS)
     if not model_variance or not sparse.any():
         return flips
+    return _sparse(flips, sums, sparse, blocks, _matched_draws(sums, weighted=weighted, seed=seed))
+
+
+def _sparse(flips: Draws, sums: Sums, sparse: NDArray[np.bool_], blocks: Blocks | None, matched: Draws) -> Draws:
+    """Flipped signs, and in cells of few events draws from the predictions, widened by what clusters add to noise.
+
+    Where events are rare residuals are not symmetric: a cell of five rows at 10% has -0.5 in six cases of ten, and no
+    choice of five signs shows that often. Drawn cell by cell the cells do not know that they share clusters: statistics
+    are spread by the deviation of sums over clusters relative to that over rows, as far as these cells have a share of
+    the noise.
+    """
     within, whole = (1.0, 1.0) if blocks is None else _widths(blocks, float(np.sum(sums.residual2)))
     share = float(np.sum(sums.variance[sparse]) / max(float(np.sum(sums.variance)), 1e-300))
     together = float(np.sqrt(1.0 + (whole * whole - 1.0) * share))
-    return SparseDraws(flips, _matched_draws(sums, weighted=weighted, seed=seed), sparse, within, together)
+    mean = flips.mean[sparse]
+
+    def changed(first: int, drawn: Floats) -> Floats:
+        drawn[:, sparse] = mean + within * (matched.block(first, len(drawn))[:, sparse] - mean)
+        return drawn
+
+    words = f"{flips.words}, cells of few events drawn from the predictions"
+    return replace(flips, words=words, changed=changed, together=together)
 
 
-def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> KernelDraws:
+def _flips(sums: Sums, blocks: Blocks | None, draws: int, seed: np.uint64) -> Draws:
     """Draws of flipped signs, or normal ones with their variance where those would be too many."""
     mean = np.ascontiguousarray(sums.predicted, dtype=np.float64)
     if blocks is None or blocks.residual.size * draws > ROW_DRAWS:
         deviation = np.sqrt(sums.residual2 if blocks is None else blocks.squares())
-        return KernelDraws("residuals", mean, "draw_normal", (mean, deviation), seed)
+        return Draws("residuals", "draw_normal", (mean, deviation), mean, seed)
     inputs = (mean, blocks.cells(), blocks.cluster, blocks.residual)
-    return KernelDraws("sign flips", mean, "draw_flips", inputs, seed)
+    return Draws("sign flips", "draw_flips", inputs, mean, seed)
 
 
 def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
@@ -207,7 +156,8 @@ def _widths(blocks: Blocks, rows: float) -> tuple[float, float]:
     return float(within), float(over)
 
 
-def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDraws:
+def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> Draws:
+    """Matched binomials in units of their scale; the complement to Σw is drawn where the outcomes are swapped."""
     equal = equal_weights(sums) if weighted else np.ones(sums.rows.size, dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = sums.predicted / sums.weight
@@ -228,7 +178,8 @@ def _matched_draws(sums: Sums, *, weighted: bool, seed: np.uint64) -> MatchedDra
     sparse = live & ~equal & even & (effective_events(sums) < EFFECTIVE_EVENTS)
     if sparse.any():
         _compound(sums, np.flatnonzero(sparse), (rare, variance, trials, scale, roughness))
-    return MatchedDraws(rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped, seed)
+    inputs = (rare, variance, trials, scale, roughness, sums.weight * 1.0, fit.swapped)
+    return Draws("simulation", "draw_cells", inputs, sums.predicted, seed)
 
 
 def _compound(sums: Sums, cells: Integers, units: tuple[Floats, ...]) -> None:
@@ -295,8 +246,6 @@ class Steps:
 
     def block(self, first: int, count: int, rows: Integers | slice = slice(None)) -> Floats:
         """Draws first .. first + count - 1 of some rows, (rows, count)."""
-        from miscal.kernels.subpopulation_draws import bernoulli_steps, flipped_steps
-
         predicted, weight, residual = self.predicted[rows], self.weight[rows], self.residual[rows]
         seeds = [int(self.seed)] if isinstance(rows, slice) else [int(self.seed), int(rows[0])]
         if self.trials is not None:

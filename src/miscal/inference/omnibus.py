@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.inference.aggregates import BLOCK_VALUES, PooledError
+from miscal.inference.aggregates import BLOCK_VALUES, PooledError, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Sums
 
@@ -42,11 +42,9 @@ class Omnibus:
     @property
     def words(self) -> str:
         """How it was made."""
-        return f"p-value: {_listed([name for name, _ in self.parts])} combined, on {self.draws} common draws."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+        *others, last = (name for name, _ in self.parts)
+        names = f"{', '.join(others)} and {last}" if others else last
+        return f"p-value: {names} combined, on {self.draws} common draws."
 
 
 def omnibus(
@@ -148,12 +146,6 @@ def of_variable(pieces: Pieces, *, missing: bool, binary: bool = True) -> dict[s
     return nested | largest
 
 
-def walk_spans(residual: Floats) -> Floats:
-    """Highest minus lowest partial sum."""
-    walk = np.cumsum(residual, axis=1)
-    return np.asarray(walk.max(axis=1, initial=0.0) - walk.min(axis=1, initial=0.0))
-
-
 @dataclass(frozen=True)
 class Quadratic:
     """The score test of some directions: squares of the residuals' components, scaled to be independent of each other.
@@ -182,42 +174,32 @@ class Quadratic:
         return float(chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
 
 
-@dataclass(frozen=True)
-class Deviance:
-    """Squared deviance residuals of cells: as many standard deviations as the binomial's tail is far out, squared."""
+def _scale(sums: Sums, *, binary: bool) -> Statistic:
+    """How far out each cell is, in standard deviations, squared; (draws, cells) in and out.
 
-    unit: Floats
-    size: Floats
-    mean: Floats
-    spread: Floats
+    Squared deviance residuals of events: as many standard deviations as the binomial's tail is far out. 0 where
+    predictions are certain or the cell is empty.
+    """
+    if not binary:
+        noise = np.maximum(sums.residual2, sums.variance)
+        noise = np.where(noise > 0.0, noise, np.inf)
+        return lambda residual: residual**2 / noise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
+        size, mean = sums.weight / unit, sums.predicted / unit
+        spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
+    spread = np.where(np.isfinite(spread) & (spread > 0.0), spread, np.nan)
 
-    @classmethod
-    def of(cls, sums: Sums) -> Deviance:
-        """The scale of each cell."""
+    def deviance(residual: Floats) -> Floats:
+        events = np.clip(residual / unit + mean, 0.0, size)
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(sums.weight > 0.0, sums.weight2 / sums.weight, 1.0)
-            size, mean = sums.weight / unit, sums.predicted / unit
-            spread = sums.variance / unit**2 / (mean * (1.0 - mean / size))
-        return cls(unit, size, mean, np.where(np.isfinite(spread) & (spread > 0.0), spread, np.nan))
-
-    def __call__(self, residual: Floats) -> Floats:
-        """Of residuals (draws, cells); 0 where predictions are certain or the cell is empty."""
-        events = np.clip(residual / self.unit + self.mean, 0.0, self.size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            happened = np.where(events > 0.0, events * np.log(events / self.mean), 0.0)
-            rest = self.size - events
-            others = np.where(rest > 0.0, rest * np.log(rest / (self.size - self.mean)), 0.0)
-            made = 2.0 * (happened + others) / self.spread
+            happened = np.where(events > 0.0, events * np.log(events / mean), 0.0)
+            rest = size - events
+            others = np.where(rest > 0.0, rest * np.log(rest / (size - mean)), 0.0)
+            made = 2.0 * (happened + others) / spread
         return np.asarray(np.nan_to_num(np.maximum(made, 0.0), nan=0.0, posinf=1e9))
 
-
-def _scale(sums: Sums, *, binary: bool) -> Statistic:
-    """How far out each cell is, in standard deviations, squared; (draws, cells) in and out."""
-    if binary:
-        return Deviance.of(sums)
-    noise = np.maximum(sums.residual2, sums.variance)
-    noise = np.where(noise > 0.0, noise, np.inf)
-    return lambda residual: residual**2 / noise
+    return deviance
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------

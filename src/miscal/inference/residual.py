@@ -5,13 +5,19 @@ It is the noise of clusters, of outcomes that are not 0 or 1, and where weights 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from miscal.carriers.tally import Tally
 from miscal.carriers.weights import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
+from miscal.data.checks import one_of
+from miscal.data.responses import Units
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Spread, Sums, effective_events
+from miscal.kernels.simulate import flipped_cell_exceedances
+from miscal.pairs import Pair
 
 STOP = 20  # draws that reach a value, after which no more are made
 TOO_SMALL = "too small to judge"
@@ -90,7 +96,9 @@ def residual_p_values(
     if blocks is not None and (few & ~small).any():
         chosen = np.flatnonzero(few & ~small)
         # The larger of the two: flips cannot see that the residuals themselves are too small.
-        p_value[chosen] = np.maximum(p_value[chosen], _flips(blocks, chosen, draws, seed))
+        counts = np.zeros((chosen.size, 2), dtype=np.int64)
+        flipped_cell_exceedances(blocks.offsets, blocks.residual, chosen, draws, STOP, seed, counts)
+        p_value[chosen] = np.maximum(p_value[chosen], (1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
         method[chosen] = "sign flips"
     p_value[small] = np.nan
     method[small] = TOO_SMALL
@@ -130,32 +138,7 @@ def _student(total: Floats, noise: Floats, number: Floats) -> Floats:
     return np.asarray(np.clip(2.0 * tail, floor, 1.0))
 
 
-def _flips(blocks: Blocks, cells: Integers, draws: int, seed: np.uint64) -> Floats:
-    from miscal.kernels.simulate import flipped_cell_exceedances
-
-    counts = np.zeros((cells.size, 2), dtype=np.int64)
-    flipped_cell_exceedances(blocks.offsets, blocks.residual, cells, draws, STOP, seed, counts)
-    return np.asarray((1.0 + counts[:, 0]) / (1.0 + counts[:, 1]))
-
-
 # ---- weights that know the outcome: outcomes drawn from the predictions are not their noise --------------------------
-def weights_depend_on_outcome(weight: ArrayLike | None, outcome: ArrayLike, score: ArrayLike | None = None) -> bool:
-    """Tell whether weights depend on a 0/1 outcome, given the score; see `sums_depend_on_outcome`.
-
-    Examples
-    --------
-    >>> weights_depend_on_outcome([1, 1, 10, 10], [1, 1, 0, 0])
-    True
-    >>> weights_depend_on_outcome([1, 2, 10, 10], [1, 1, 0, 0])
-    False
-    """
-    if weight is None:
-        return False
-    weights, outcomes = np.asarray(weight, dtype=np.float64), np.asarray(outcome)
-    scores = np.full(weights.size, 0.5) if score is None else np.asarray(score, dtype=np.float64)
-    return sums_depend_on_outcome(weight_sums(weights, outcomes, scores))
-
-
 def sums_depend_on_outcome(sums: Floats) -> bool:
     """Tell from the sums of `weight_sums` whether weights depend on the outcome, given the score.
 
@@ -193,3 +176,53 @@ def _constant(outcomes: Floats) -> bool:
     if np.any(square / trials - mean**2 > 1e-9 * mean**2):
         return False
     return bool(mean.max() > mean.min() * (1.0 + 1e-6))
+
+
+# ---- which null a call uses ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Noise:
+    """Which null a call uses, and why in words; how residuals spread where outcomes are not binary, and their units."""
+
+    null: Null
+    reason: str
+    outcome_weights: bool = False
+    spread: Spread | None = None
+    binary: bool = True
+    units: Units = Units()  # noqa: RUF009  # frozen
+
+    def sums(self, made: Tally) -> Sums:
+        """Sums as inference reads them."""
+        return Sums.of(made) if self.spread is None else self.spread.sums(made)
+
+
+OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
+BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
+
+
+def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
+    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
+
+    classes : (n, K) probabilities, where the outcomes of the pair are classes
+    """
+    one_of("null", null, ("bernoulli", "residual"))
+    if not pair.binary:
+        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
+        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units)
+    if outcome_weights(pair, classes):
+        return OUTCOME_WEIGHTS
+    if pair.cluster is not None:
+        return Noise("residual", "Noise of whole clusters, because their rows go together.")
+    if null == "residual":
+        return Noise("residual", "Sign-flip null.")
+    return BY_THE_MODEL
+
+
+def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
+    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
+    if pair.weight is None:
+        return False
+    events = [(pair.observed, pair.predicted)]
+    if classes is not None:
+        columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
+        events = [(pair.observed == k, own) for k, own in columns]
+    return any(sums_depend_on_outcome(weight_sums(pair.weight, happened, score)) for happened, score in events)

@@ -9,14 +9,13 @@ from functools import partial
 import numpy as np
 
 from miscal.inference.aggregates import NullSummary, max_statistic_p, root, seminorm_interval, upper_quantile
-from miscal.inference.sums import effective_events_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, effective_events_of
 from miscal.pairs import Pair
 
 NODES = 1 << 12  # grid steps over [0, 1] at first; refined when the bandwidth is small against a step
 FINEST = 1 << 20
 DRAWS = 199
 OWN_DRAWS = 99  # of the noise that the data have
-EVENTS = 25  # expected on both sides, for the masses to be normal
 BLOCK = 1 << 18  # rows whose squares are held at once
 NOTHING_LEFT = 4.0  # times 1 / bandwidth: frequencies of which a Gaussian leaves less than 1e-34
 EXACT, ROUGH = 1e-12, 1e-4  # relative error of a bandwidth: of the value, and of one draw of many
@@ -36,8 +35,8 @@ def smooth_noise(pair: Pair, value: float, null: str, *, draws: int = DRAWS, ran
     """
     if pair.cluster is not None:
         return NullSummary.unknown(value, "no p-value with clusters")
-    if effective_events_of(pair) < EVENTS:
-        return NullSummary.unknown(value, f"no p-value: fewer than {EVENTS} events are expected")
+    if effective_events_of(pair) < EFFECTIVE_EVENTS:  # for the masses to be normal
+        return NullSummary.unknown(value, f"no p-value: fewer than {EFFECTIVE_EVENTS:.0f} events are expected")
     rng = np.random.default_rng(random_state)
 
     def block(deviation: np.ndarray, _first: int, count: int) -> np.ndarray:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miscal.carriers.tally import Tally
-from miscal.data.responses import Units
 from miscal.pairs import Pair
 from miscal.pooling.cells import Ranges
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Null = Literal["bernoulli", "residual"]
 
 EFFECTIVE_EVENTS = 25.0  # on both sides, from which a weighted sum counts as normal
 BINS = 15  # of predictions, of as many rows each
@@ -128,6 +129,11 @@ def rows_of_cells(
     )
 
 
+def seed_of(random_state: int | np.random.Generator | None) -> np.uint64:
+    """Give the 64-bit seed of a counter-based stream."""
+    return np.uint64(np.random.default_rng(random_state).integers(2**63))
+
+
 def effective_events(sums: Sums) -> Floats:
     """Give the expected events of the rarer side, in rows of equal weight that would be as informative.
 
@@ -160,13 +166,11 @@ class Spread:
     ten levels is beyond noise in a quarter of calibrated tables of lognormal amounts: `studies/any_mean.py`.)
 
     borders : between bins of the prediction;  values : of each bin
-    units : of predictions and outcomes
     mixed : how much more a cell of all predictions varies than one of their mean
     """
 
     borders: Floats
     values: Floats
-    units: Units
     exposed: bool
     mixed: float = 1.0
 
@@ -181,7 +185,7 @@ class Spread:
         size = np.bincount(bins, first if pair.exposed else second, borders.size + 1)
         every = squares.sum() / max(float(size.sum()), 1e-300)
         values = np.where(size > 0.0, squares / np.where(size > 0.0, size, 1.0), every)
-        made = cls(borders, np.asarray(values), pair.units, pair.exposed)
+        made = cls(borders, np.asarray(values), pair.exposed)
         one = (np.array([each]) for each in (np.average(predicted, weights=first), first.sum(), second.sum()))
         return replace(made, mixed=max(1.0, float(squares.sum() / max(made.at(*one)[0], 1e-300))))
 
@@ -197,10 +201,8 @@ class Spread:
 
     def sums(self, made: Sums | Tally) -> Sums:
         """The sums of cells, with the variance that their predictions let expect."""
-        if isinstance(made, Sums):
-            return replace(made, variance=self.floor(made))
-        sums = Sums.of(made)
-        narrow = isinstance(made.cells, Ranges) and made.cells.name == "score"
+        sums = made if isinstance(made, Sums) else Sums.of(made)
+        narrow = isinstance(made, Tally) and isinstance(made.cells, Ranges) and made.cells.name == "score"
         return replace(sums, variance=self.floor(sums, narrow=narrow))
 
     def of_rows(self, pair: Pair) -> Floats:

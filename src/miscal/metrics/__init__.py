@@ -43,15 +43,17 @@ class Metric:
     degree: int = 1
 
 
+LOCAL = Metric("neighbourhood_errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"})
+
 METRICS: dict[str, Metric] = {
-    "expected_calibration_error": Metric("binned", exact=True, means=FIXED),
-    "maximum_calibration_error": Metric("binned", exact=True, means=FIXED),
-    "classwise_calibration_error": Metric("binned", exact=True),
-    "groupwise_maximum_calibration_error": Metric("binned", f"{PREDICTIONS} groups"),
-    "groupwise_expected_calibration_error": Metric("binned", f"{PREDICTIONS} groups"),
-    "kuiper_calibration_error": Metric("smooth", exact=True, means=ANY),
-    "smooth_calibration_error": Metric("smooth"),
-    "mean_kernel_calibration_error": Metric("smooth"),
+    "expected_calibration_error": Metric("score_errors", exact=True, means=FIXED),
+    "maximum_calibration_error": Metric("score_errors", exact=True, means=FIXED),
+    "classwise_calibration_error": Metric("score_errors", exact=True),
+    "groupwise_maximum_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
+    "groupwise_expected_calibration_error": Metric("score_errors", f"{PREDICTIONS} groups"),
+    "kuiper_calibration_error": Metric("score_errors", exact=True, means=ANY),
+    "smooth_calibration_error": Metric("score_errors"),
+    "mean_kernel_calibration_error": Metric("score_errors"),
     "calibration_slope_intercept": Metric(
         "losses", perfect=None, exempt={"repetition": "weights are not more rows: its intervals stay as wide"}
     ),
@@ -59,15 +61,9 @@ METRICS: dict[str, Metric] = {
     "score_decomposition": Metric("losses", perfect=None),
     "log_loss": Metric("losses"),
     "brier_score": Metric("losses"),
-    "local_calibration_error": Metric(
-        "neighbourhood_errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
-    ),
-    "maximum_local_calibration_error": Metric(
-        "neighbourhood_errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
-    ),
-    "average_local_calibration_error": Metric(
-        "neighbourhood_errors", f"{PREDICTIONS} features", means={**FIXED, "target": "positive"}
-    ),
+    "local_calibration_error": LOCAL,
+    "maximum_local_calibration_error": LOCAL,
+    "average_local_calibration_error": LOCAL,
     "variable_calibration_error": Metric(
         "variable", f"{PREDICTIONS} variable", exact=True, options={"strategy": "uniform"}, means=ANY
     ),

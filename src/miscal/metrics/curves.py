@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from miscal.data.errors import nearest, refusal
 from miscal.inference.curves import Smooth, critical_values, estimate
 from miscal.inference.local_regression import Rows, find_windows, pool_rows, sort_rows
+from miscal.inference.residual import choose_null
+from miscal.inference.sums import Floats, Integers
 from miscal.metrics.arrays import Given, variable_columns
-from miscal.metrics.pooled import choose_null, walk_summary
+from miscal.metrics.pooled import walk_summary
 from miscal.pairs import Pair
 from miscal.results import Table
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def smooth(

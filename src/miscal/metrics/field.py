@@ -18,13 +18,12 @@ from miscal.data.checks import check_seed, one_of
 from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.engines.memory import mean_tally, tally
-from miscal.inference.adjust import Shrunken, shrink
+from miscal.inference.adjust import shrink
 from miscal.inference.residual import cluster_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
-from miscal.metrics.binned import Bins, tally_error
 from miscal.metrics.losses import in_the_large
-from miscal.metrics.pooled import Pooled, draws_for, pooled, pooled_of, worst_cell
-from miscal.metrics.tested import levels_tested
+from miscal.metrics.pooled import Pooled, draws_for, levels_tested, pooled, pooled_of, worst_cell
+from miscal.metrics.score_errors import Bins, tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import edges_for
 from miscal.pooling.cells import BinPooling, LevelPooling, Pooling, Ranges
@@ -236,7 +235,7 @@ def by_field(
         "bins": bins if bins is None or isinstance(bins, int) else [float(edge) for edge in bins], "norm": norm,
         "target": compared.target, "random_state": random_state,
     }  # fmt: skip
-    return field_result(found, levels, settings, apart, norm=norm)
+    return field_result(found, levels, settings, apart)
 
 
 def _plain(names: str | Sequence[str]) -> str | list[str]:
@@ -244,24 +243,18 @@ def _plain(names: str | Sequence[str]) -> str | list[str]:
 
 
 def field_result(
-    found: Pooled,
-    levels: Nested,
-    settings: Mapping[str, Any],
-    apart: tuple[float, Pooled] | None = None,
-    norm: Norm = "l1",
+    found: Pooled, levels: Nested, settings: Mapping[str, Any], apart: tuple[float, Pooled] | None = None
 ) -> Result:
     """The record of the levels; `apart`, the common shift and the levels after it, needs the rows."""
     field, weight = settings["column"], found.sums.weight
-    shrunken = _shrunken(found, levels, apart)
+    shrunken, spreads = _shrunken(found, levels, apart)
     share = min(1.0, found.summary.noise_floor / found.summary.value) if found.summary.value > 0 else math.nan
     columns = dict(found.columns)
     columns |= {"parent": list(levels.names[0])} if levels.names else {}
     units = found.noise.units
     columns |= {
         "events": found.sums.observed * units.scale + units.low * weight,
-        "shrunken": shrunken.gap * units.scale,
-        "shrunken_low": shrunken.low * units.scale,
-        "shrunken_high": shrunken.high * units.scale,
+        **dict(zip(("shrunken", "shrunken_low", "shrunken_high"), shrunken * units.scale, strict=True)),
         **dict.fromkeys(("difference", "difference_p", "difference_adjusted"), np.full(weight.size, np.nan)),
     }
     extra: dict[str, Any] = {
@@ -270,7 +263,7 @@ def field_result(
         "column": field,
         "noise_share": share,
         "shrunken_value": float(np.where(weight > 0, np.abs(columns["shrunken"]), 0.0) @ weight / weight.sum()),
-        "spread": list(shrunken.spreads),
+        "spread": list(spreads),
     }
     if apart is not None:
         shift, moved = apart
@@ -287,7 +280,7 @@ def field_result(
         "field",
         {**settings, **used},
         extra,
-        tested=levels_tested(found, norm, found.summary.draws),
+        tested=levels_tested(found, settings["norm"], found.summary.draws),
         words=words,
         table=Table(columns),
     )
@@ -341,8 +334,10 @@ def shifted(probability: np.ndarray, shift: float) -> np.ndarray:
     return np.asarray(less / ((1.0 - probability) + less))
 
 
-def _shrunken(found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None) -> Shrunken:
-    """Gaps drawn towards their parents': what all levels share is taken off first, so that the rest is small."""
+def _shrunken(
+    found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """As `shrink`: what all levels share is taken off first, so that the rest is small."""
     moved = found if apart is None else apart[1]
     noise, sums = moved.sums.residual2, moved.sums
     if not found.noise.binary:  # relative errors are alike, or where some values are negative errors themselves
@@ -351,7 +346,7 @@ def _shrunken(found: Pooled, levels: Nested, apart: tuple[float, Pooled] | None)
         noise = np.maximum(noise, moved.sums.variance)
     if moved.rows is not None and moved.rows.cluster is not None:
         noise = cluster_blocks(moved.rows).squares()
-    made = shrink(sums, noise, levels.ancestors)
+    made, spreads = shrink(sums, noise, levels.ancestors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = (found.sums.predicted - moved.sums.predicted) / found.sums.weight
-    return replace(made, gap=made.gap + shared, low=made.low + shared, high=made.high + shared)
+    return made + shared, spreads

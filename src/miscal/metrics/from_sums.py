@@ -18,14 +18,12 @@ from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.residual import sums_depend_on_outcome
+from miscal.inference.residual import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
-from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
-from miscal.metrics.pooled import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, draws_for, pooled_of
+from miscal.metrics.pooled import along_tested, draws_for, grid_edges, levels_tested, pooled_of, walk_noise
 from miscal.metrics.score import score_result
-from miscal.metrics.tested import grid_edges, levels_tested, score_tested, variable_tested
 from miscal.metrics.variable import variable_result
 from miscal.pairs import Pair, pair
 from miscal.pooling.cells import LevelPooling, Levels, Ranges
@@ -55,7 +53,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = walked(grid, noise, random_state)
     assert along is not None
-    tested = score_tested(found, grid, "l1", along[1].p_value)
+    tested = along_tested(found, grid, along[1].p_value, norm="l1")
     rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
@@ -87,7 +85,7 @@ def variable_from_sums(
     along = None if grid is None else walked(grid, noise, random_state)
     if grid is None or along is None:
         return variable_result(found, [name], settings, extra or {}, tested=levels_tested(found, "l1"))
-    tested = variable_tested(found, grid, along[1].p_value)
+    tested = along_tested(found, grid, along[1].p_value)
     return variable_result(found, [name], settings, extra or {}, along, tested)
 
 
@@ -151,19 +149,9 @@ def walked(grid: Tally, noise: Noise, random_state: int = 0) -> tuple[Walk, Null
     total = sums.map(lambda values: values.sum(keepdims=True))
     events = float(effective_events(total)[0]) if grid.weighted else min(made.expected)
     events = events if noise.binary else float(made.rows)
-    summary = kuiper_p_value(
-        made.range,
-        weight=made.weight,
-        variance=float(sums.residual2.sum()) if noise.null == "residual" else made.variance,
-        distinct=made.distinct,
-        events=events,
-        null=noise.null,
-        happened=float(sums.residual2.sum()),
-        ties=sums,
-        weighted=grid.weighted,
-        random_state=random_state,
-    )
-    return made, summary
+    happened = float(sums.residual2.sum())
+    sources: Any = {"ties": sums, "weighted": grid.weighted, "random_state": random_state}
+    return made, walk_noise(made, noise, events, happened, **sources)
 
 
 def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any) -> Result | None:

@@ -15,7 +15,10 @@ import numpy as np
 from miscal.data.checks import number, one_of
 from miscal.engines.memory import tally
 from miscal.engines.sums import NO_WEIGHT
+from miscal.inference.adjust import NORMAL_95
 from miscal.inference.intervals import total_reach
+from miscal.kernels.logistic import LOGIT, score_pass
+from miscal.kernels.order import rising_rates
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -83,8 +86,6 @@ def pooled_scores(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def isotonic_rates(weight: np.ndarray, events: np.ndarray) -> np.ndarray:
     """The non-decreasing rates that fit best."""
-    from miscal.kernels.order import rising_rates
-
     rates = np.empty(weight.size)
     rising_rates(np.ascontiguousarray(events, dtype=np.float64), np.ascontiguousarray(weight, dtype=np.float64), rates)
     return np.clip(rates, 0.0, 1.0)
@@ -200,7 +201,6 @@ LEAST, MOST = float(np.nextafter(0.0, 1.0)), float(np.nextafter(1.0, 0.0))  # sc
 MOST_STEPS = 100
 MOST_HALVINGS = 40
 ROUNDING = 1e-12  # of the loss: a step to the last digits may not lower it
-NORMAL_95 = 1.959963984540054
 GRID = 2000  # points at which the smooth curve is fitted when there are more distinct scores
 
 
@@ -346,8 +346,6 @@ def descended(
 
 def _derivatives(pair: Pair, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Loss, gradient and Hessian."""
-    from miscal.kernels.logistic import LOGIT, score_pass
-
     weight = NO_WEIGHT if pair.first is None else pair.first
     zero, one = np.zeros(1), np.ones(1)
 

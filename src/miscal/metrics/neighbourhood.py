@@ -12,18 +12,12 @@ import numpy as np
 from miscal.data.checks import check_seed, number, whole
 from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
-from miscal.data.responses import Units
 from miscal.inference.beyond import beyond_score
-from miscal.inference.neighbourhood import (
-    LocalGaps,
-    MaximumNoise,
-    Nearness,
-    choose_centres,
-    maximum_noise,
-)
-from miscal.inference.nulls import Steps, seed_of
+from miscal.inference.maxima import LocalGaps, LocalNoise, neighbourhood_noise
+from miscal.inference.nulls import Steps
+from miscal.inference.residual import Noise, choose_null
+from miscal.inference.sums import seed_of
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import MEANS, score_bins
 from miscal.metrics.neighbourhood_errors import (
     Bins,
     Kernel,
@@ -33,7 +27,7 @@ from miscal.metrics.neighbourhood_errors import (
     check_kernel,
 )
 from miscal.metrics.neighbourhood_places import REAL, feature_map, worst_table
-from miscal.metrics.pooled import Noise, choose_null
+from miscal.metrics.score_errors import MEANS, score_bins
 from miscal.pairs import pair
 from miscal.results import Result, Table, p_text
 
@@ -158,10 +152,9 @@ def by_neighbourhood(
     check_seed(random_state)
     bandwidths = _checked_bandwidth(bandwidth, kernel, device, simulations, min_information)
     compared = pair(p, target)
-    made = feature_map(
+    features, words, names = feature_map(
         p.columns, columns, p.rows, compared.first, reduce=reduce, dimensions=dimensions, scale=scale
     )  # fmt: skip
-    features = made.values
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
@@ -169,46 +162,53 @@ def by_neighbourhood(
     problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)
-    centres = choose_centres(local, random_state)
-    near = Nearness(features, cells, kernel, float(bandwidths[0]))
     residuals = Steps.of(
         compared, np.arange(compared.rows), chosen.null == "residual", seed_of(random_state), problem.scale()
     )
-    noise = maximum_noise(near, local, centres, residuals, int(simulations))
+    noise = neighbourhood_noise(problem.weights, cells, local, residuals, int(simulations), random_state)
     beyond = beyond_score(
         compared.predicted, compared.observed, compared.first, cluster=compared.cluster, random_state=random_state
     )
-    described = {name: p.columns[name] for name in made.names or p.columns}
-    table = worst_table(problem, near, edges, local, centres.rows[centres.tested], noise, described, beyond)
+    described = {name: p.columns[name] for name in names or p.columns}
+    table = worst_table(problem, edges, local, noise, described, beyond)
     settings = {
-        "columns": list(made.names), "features": made.words, "dimensions": features.shape[1],
+        "columns": names, "features": words, "dimensions": features.shape[1],
         "bandwidth": float(bandwidth), "bins": bins if isinstance(bins, int) else np.asarray(bins, float).tolist(),
         "strategy": strategy, "reduce": reduce, "scale": scale,
         "kernel": kernel if isinstance(kernel, str) else "given", "null": chosen.null, "target": compared.target,
-        "tested": int(centres.tested.sum()), "too_small": int((~local.judged).sum()),
+        "tested": int(noise.centres.size), "too_small": int((~local.judged).sum()),
         "min_information": min_information, "draws": noise.plain.draws,
         "random_state": random_state if isinstance(random_state, int) else None,
     }  # fmt: skip
-    extra = {
-        "average": float(np.average(np.abs(local.gap), weights=problem.weight())),
-        "map": LocalMap(features, local.gap, local.error, cells, edges, problem.residual(), problem.weight()),
-    }
-    found = _result(noise, table, settings, extra, _method(chosen.reason, settings, noise, compared.rows))
-    return found if compared.binary else _in_units(found, p.units)
+    method = _method(chosen.reason, settings, noise, compared.rows)
+    return _result(problem, edges, local, noise, table, settings, method)
 
 
-def _in_units(made: NeighbourhoodResult, units: Units) -> NeighbourhoodResult:
-    """The result of means that are no probabilities, in their units."""
-    scores = {name: units.back(np.asarray(made.table[name], float)) for name in ("score_low", "score_high")}
-    table = Table(units.of_cells(dict(made.table)) | scores)
-    drawn = made.extra["map"]
-    moved = {name: getattr(drawn, name) * units.scale for name in ("gap", "error", "residual")}
-    extra = {"map": replace(drawn, **moved, edges=units.back(drawn.edges))}
-    extra["average"] = made.extra["average"] * units.scale
-    low, high = (end * units.scale for end in made.interval)
-    value, floor = made.value * units.scale, made.noise_floor * units.scale
-    return replace(
-        made, value=value, noise_floor=floor, interval=(low, high), table=table, extra={**made.extra, **extra}
+def _result(
+    problem: Neighbourhoods,
+    edges: np.ndarray,
+    local: LocalGaps,
+    noise: LocalNoise,
+    table: Table,
+    settings: dict[str, Any],
+    method: str,
+) -> NeighbourhoodResult:
+    units, weight, tested = problem.pair.units, problem.weight(), noise.tested
+    gap, error, residual = (values * units.scale for values in (local.gap, local.error, problem.residual()))
+    return NeighbourhoodResult(
+        name="Calibration by neighbourhood",
+        kind="neighbourhood",
+        **noise.plain.numbers(units.scale) | {"p_value": tested.p_value},
+        method=method,
+        table=table,
+        settings=settings,
+        extra={
+            "average": float(np.average(np.abs(local.gap), weights=weight)) * units.scale,
+            "map": LocalMap(problem.features, gap, error, problem.cells, units.back(edges), residual, weight),
+            "largest_deviations": tested.value,
+            "null_mean": tested.noise_floor,
+            "critical": tested.quantile,
+        },
     )
 
 
@@ -258,26 +258,7 @@ def _squared(problem: Neighbourhoods) -> Neighbourhoods:
     return replace(problem, bandwidths=problem.bandwidths / (np.sqrt(2.0) if kernel == "gaussian" else 2.0))
 
 
-def _result(
-    noise: MaximumNoise, table: Table, settings: dict[str, Any], extra: dict[str, Any], method: str
-) -> NeighbourhoodResult:
-    plain, tested = noise.plain, noise.tested
-    words = {"largest_deviations": tested.value, "null_mean": tested.noise_floor, "critical": tested.quantile}
-    return NeighbourhoodResult(
-        name="Calibration by neighbourhood",
-        kind="neighbourhood",
-        value=plain.value,
-        noise_floor=plain.noise_floor,
-        p_value=tested.p_value,
-        interval=plain.interval,
-        method=method,
-        table=table,
-        settings=settings,
-        extra={**extra, **words},
-    )
-
-
-def _method(reason: str, settings: dict[str, Any], noise: MaximumNoise, rows: int) -> str:
+def _method(reason: str, settings: dict[str, Any], noise: LocalNoise, rows: int) -> str:
     words = f"{reason} Features: {settings['features']}. "
     if settings["tested"]:
         words += (

@@ -18,7 +18,7 @@ from miscal.data.errors import refusal
 from miscal.data.frames import frame_of
 from miscal.data.vectors import flat
 from miscal.metrics.arrays import Given
-from miscal.metrics.binned import score_bins
+from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 
@@ -85,11 +85,9 @@ def _number_columns(table: Mapping[str, Any], where: str) -> np.ndarray:
     return np.column_stack([np.where(each.missing, np.nan, each.values) for each in columns.values()])
 
 
-def group_matrix(
-    features: Any, query_features: Any = None, where: str = "'features'"
-) -> tuple[np.ndarray, np.ndarray | None]:
+def group_matrix(features: Any, query_features: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
     """Levels as whole numbers, the same numbers for the queries; missing is a level of its own."""
-    levels = _level_columns(features, where)
+    levels = _level_columns(features, "'features'")
     coded = np.column_stack([each.values.astype(np.float64) for each in levels])
     if query_features is None:
         return coded, None
@@ -203,6 +201,21 @@ class Neighbourhoods:
     def residual(self) -> np.ndarray:
         """Predicted minus observed."""
         return np.asarray(self.pair.predicted - self.pair.observed)
+
+    def weights(self, centres: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Weights of some rows around others by the kernel alone, (centres, rows)."""
+        around, points, d = self.features[centres], self.features[rows], self.features.shape[1]
+        if callable(self.kernel):
+            return np.asarray(self.kernel(around, points), dtype=np.float64)
+        from scipy.spatial.distance import cdist
+
+        if self.kernel == "group":
+            return np.asarray(cdist(around, points, "chebyshev") == 0.0, dtype=np.float64)
+        bandwidth = float(self.bandwidths[0])
+        with np.errstate(over="ignore", divide="ignore"):
+            if self.kernel == "gaussian":
+                return np.asarray(np.exp(-cdist(around, points, "sqeuclidean") / (2.0 * d * bandwidth**2)))
+            return np.asarray(np.exp(-cdist(around, points, "cityblock") / (d * bandwidth)))
 
     def sums(self, columns: Sequence[np.ndarray]) -> Any:
         """Kernel-weighted sums of columns around each query: `kernels.neighbours.LocalSums`."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from miscal.data.checks import whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
-from miscal.inference.neighbourhood import LocalGaps, MaximumNoise, Nearness
-from miscal.inference.subpopulation import reached_p
+from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
 from miscal.pooling.encoding import Encoding, Floats, mean_and_spread
 from miscal.results import Table
@@ -91,14 +90,6 @@ def check_reduction(reduce: Any, dimensions: Any) -> None:
         raise refusal("needs a reduction", where="'dimensions'", got="'reduce' is None", hint="use reduce='pca'")
 
 
-class FeatureMap(NamedTuple):
-    """Features (n, d), in words how they were made, and the columns they came from."""
-
-    values: np.ndarray
-    words: str
-    names: tuple[str, ...]
-
-
 def feature_map(
     columns: Columns,
     chosen: Any,
@@ -108,8 +99,8 @@ def feature_map(
     reduce: str | None,
     dimensions: int | None,
     scale: str | None,
-) -> FeatureMap:
-    """Features of named columns, or those given as an array, reduced where asked."""
+) -> tuple[np.ndarray, str, list[str]]:
+    """Features (n, d) of named columns, or of an array, reduced where asked; in words how, and the columns' names."""
     check_reduction(reduce, dimensions)
     if scale not in ("standard", None):
         raise refusal("must be 'standard' or None", where="'scale'", got=f"it is {scale!r}")
@@ -135,7 +126,7 @@ def feature_map(
             (made - centre) @ directions,
             f"{words}; {wanted} principal components with {share:.0%} of the variance",
         )
-    return FeatureMap(np.ascontiguousarray(made), words, tuple(names))
+    return np.ascontiguousarray(made), words, names
 
 
 def _are_names(chosen: Any) -> bool:
@@ -180,24 +171,22 @@ COLUMNS = (
 
 def worst_table(
     problem: Neighbourhoods,
-    near: Nearness,
     edges: np.ndarray,
     local: LocalGaps,
-    centres: np.ndarray,
-    noise: MaximumNoise,
+    noise: LocalNoise,
     columns: Mapping[str, Column],
     beyond: np.ndarray,
 ) -> Table:
     """The worst of the tested centres, at most ten; the core of each is disjoint from those before it."""
-    z, critical = local.z[centres], noise.tested.quantile
-    adjusted, error, weight = reached_p(noise.maxima, np.abs(z)), local.error[centres], problem.weight()
+    centres, adjusted, critical = noise.centres, noise.adjusted, noise.tested.quantile
+    z, error, weight = local.z[centres], local.error[centres], problem.weight()
     found: list[dict[str, Any]] = []
     taken = np.zeros(problem.pair.rows, bool)
     for place in np.argsort(-np.abs(z), kind="stable")[:LOOKED_AT]:
         centre = int(centres[place])
         cell = int(problem.cells[centre])
         inside = np.flatnonzero(problem.cells == cell)
-        weights = near.weights(centres[place : place + 1], inside)[0]
+        weights = problem.weights(centres[place : place + 1], inside)[0]
         core = _core(weights, weight[inside])
         if taken[inside[core]].any():
             continue
@@ -219,7 +208,9 @@ def worst_table(
         found.append(row)
         if len(found) == LISTED:
             break
-    return Table({name: [each[name] for each in found] for name in COLUMNS})
+    units = problem.pair.units
+    made = units.of_cells({name: [each[name] for each in found] for name in COLUMNS})
+    return Table(made | {name: units.back(np.asarray(made[name], float)) for name in ("score_low", "score_high")})
 
 
 def _core(weights: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -9,98 +9,43 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
-from miscal.data.checks import one_of
+from miscal.carriers.walk import Walk
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
+from miscal.engines.walks import DISTINCT, walk
 from miscal.inference.adjust import holm, minimum_detectable_gap
-from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null
+from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values
 from miscal.inference.intervals import agreeing, cell_gap_intervals
 from miscal.inference.nulls import ROW_DRAWS, consistency_band, stretch_of
-from miscal.inference.omnibus import Omnibus
-from miscal.inference.residual import weights_depend_on_outcome
+from miscal.inference.omnibus import Omnibus, Pieces, Quadratic, of_levels, of_score, of_variable, omnibus
+from miscal.inference.residual import Noise, choose_null
 from miscal.inference.sums import (
     EFFECTIVE_EVENTS,
     CellRows,
-    Spread,
     Sums,
     effective_events,
     effective_events_of,
     rows_of_cells,
 )
-from miscal.inference.walks import kuiper_p_value
 from miscal.metrics.arrays import Norm, norm_power
 from miscal.pairs import Pair
-from miscal.pooling.cells import Cells, LevelPooling, Levels, Pooling, Ranges
+from miscal.pooling.bins import grid_quantiles
+from miscal.pooling.cells import BinPooling, Cells, LevelPooling, Levels, Pooling, Ranges
 from miscal.results import Result, Table
 
-Null = Literal["bernoulli", "residual"]
 DRAWS = 999
 MANY_ROWS = 20_000
 MOST_VALUES = 20_000_000  # cells times draws: with very many levels the aggregate hardly varies, and fewer draws do
 LEAST_DRAWS = 199
+MOST_GRIDDED = 100_000  # values of a variable, that its grid is found by
 MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told apart
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Which null a call uses, and why in words; how residuals spread where outcomes are no events, and their units."""
-
-    null: Null
-    reason: str
-    outcome_weights: bool = False
-    spread: Spread | None = None
-
-    @property
-    def binary(self) -> bool:
-        """Whether outcomes are events."""
-        return self.spread is None
-
-    @property
-    def units(self) -> Units:
-        """Of predictions and outcomes."""
-        return Units() if self.spread is None else self.spread.units
-
-    def sums(self, made: Tally) -> Sums:
-        """Sums as inference reads them."""
-        return Sums.of(made) if self.spread is None else self.spread.sums(made)
-
-
-OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
-BY_THE_MODEL = Noise("bernoulli", "Noise of outcomes drawn from the predictions.")
-
-
-def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noise:
-    """The null asked for, or sign flips where clusters or outcome-dependent weights call for them.
-
-    classes : (n, K) probabilities, where the outcomes of the pair are classes
-    """
-    one_of("null", null, ("bernoulli", "residual"))
-    if not pair.binary:
-        reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
-        return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair))
-    if outcome_weights(pair, classes):
-        return OUTCOME_WEIGHTS
-    if pair.cluster is not None:
-        return Noise("residual", "Noise of whole clusters, because their rows go together.")
-    if null == "residual":
-        return Noise("residual", "Sign-flip null.")
-    return BY_THE_MODEL
-
-
-def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:
-    """Whether the weights depend on the outcome given the score, or on any class given its probability."""
-    if pair.weight is None:
-        return False
-    if classes is None:
-        return weights_depend_on_outcome(pair.weight, pair.observed, pair.predicted)
-    columns = enumerate(classes.T) if classes.ndim == 2 else [(1, classes)]
-    return any(weights_depend_on_outcome(pair.weight, pair.observed == k, own) for k, own in columns)
 
 
 @dataclass(frozen=True)
@@ -156,11 +101,6 @@ class Pooled:
         }
         return made if self.noise.binary else self.noise.units.of_cells(made)
 
-    @property
-    def table(self) -> Table:
-        """The same as a table."""
-        return Table(self.columns)
-
     def settings(self, bins: Any, strategy: str, norm: Norm, target: Any, random_state: int) -> dict[str, Any]:
         """How the cells were made and compared."""
         return {
@@ -188,46 +128,31 @@ class Pooled:
         words : what else is to be said of the method
         A p-value at the end of its simulation's scale is a bound: `extra["p_least"]` says so.
         """
-        least, made = p_floor(self.summary), self.method
+        summary, units = self.summary, self.noise.units
+        sparse = " Cells of few events are drawn from the predictions." if "few events" in summary.method else ""
+        made = f"{self.noise.reason} {summary.draws} draws.{sparse}"
+        least = 1.0 / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
         if tested is not None:
             least = 1.0 / (1.0 + tested.draws) if tested.bound else math.nan
             names, alone = zip(*tested.parts, strict=True)
             extra = {**extra, "tests": Table({"test": names, "p_value": np.array(alone)})}
             made = f"{made} {tested.words}"
-        scale = self.noise.units.scale
-        low, high = self.summary.interval
-        extra = extra if self.noise.binary else {**extra, "scale": scale, "low": self.noise.units.low}
+        extra = extra if self.noise.binary else {**extra, "scale": units.scale, "low": units.low}
+        numbers = summary.numbers(units.scale)
         return Result(
             name=name,
             kind=kind,
-            value=self.summary.value * scale,
-            noise_floor=self.summary.noise_floor * scale,
-            p_value=self.summary.p_value if tested is None else tested.p_value,
-            interval=(low * scale, high * scale),
+            **(numbers if tested is None else numbers | {"p_value": tested.p_value}),
             method=f"{made} {words}".strip(),
-            table=self.table if table is None else table,
+            table=Table(self.columns) if table is None else table,
             settings=settings,
             extra=extra if math.isnan(least) else {**extra, "p_least": least},
         )
-
-    @property
-    def method(self) -> str:
-        """How the p-value of the cells was made."""
-        sparse = " Cells of few events are drawn from the predictions." if "few events" in self.summary.method else ""
-        return f"{self.noise.reason} {self.summary.draws} draws.{sparse}"
 
 
 def draws_for(cells: int) -> int:
     """How many draws so many levels get."""
     return int(np.clip(MOST_VALUES // max(cells, 1), LEAST_DRAWS, DRAWS))
-
-
-def p_floor(summary: NullSummary, times: float = 1.0) -> float:
-    """The p-value where no draw reached the value, so that it can only be bounded; NaN where it is more than a bound.
-
-    times : by how much the p-value was multiplied since
-    """
-    return times / (1.0 + summary.draws) if summary.draws and summary.exceedances == 0 else math.nan
 
 
 def pooled(pair: Pair, pooling: Pooling, *, null: str = "bernoulli", **options: Any) -> Pooled:
@@ -275,15 +200,12 @@ def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> 
     if not flips and not (sums.weighted and pair.rows * DRAWS <= ROW_DRAWS):
         # Only the rows of small cells are ever looked at: the others would be sorted for nothing.
         codes = np.where(needed[codes], codes, -1)
-    return rows_of_cells(
-        codes,
-        pooling.cells.count,
-        pair.predicted,
-        pair.observed,
-        weight=pair.weight,
-        cluster=pair.cluster,
-        count=pair.count,
-    )
+    return _sorted_rows(pair, codes, pooling.cells.count)
+
+
+def _sorted_rows(pair: Pair, codes: np.ndarray, cells: int) -> CellRows:
+    kept = {"weight": pair.weight, "cluster": pair.cluster, "count": pair.count}
+    return rows_of_cells(codes, cells, pair.predicted, pair.observed, **kept)
 
 
 def _places(cells: Cells, units: Units) -> dict[str, Any]:
@@ -298,15 +220,12 @@ def _places(cells: Cells, units: Units) -> dict[str, Any]:
 
 
 def walk_summary(
-    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, draws: int = DRAWS, locate: bool = True
-) -> tuple[Any, NullSummary]:
+    pair: Pair, key: np.ndarray | None, *, noise: Noise, random_state: int = 0, locate: bool = True
+) -> tuple[Walk, NullSummary]:
     """The walk along a key and how its range compares with noise."""
-    from miscal.engines.walks import DISTINCT, walk
-
     walked = walk(pair, key, locate=locate)
-    weight, residual = walked.weight, pair.observed - pair.predicted
+    residual = pair.observed - pair.predicted
     happened = float(np.sum((1.0 if pair.second is None else pair.second) * residual * residual))
-    variance = happened if noise.null == "residual" else walked.variance
     events = min(walked.expected) if pair.weight is None and pair.binary else effective_events_of(pair)
     needs_rows = pair.cluster is not None or walked.distinct < DISTINCT or events < EFFECTIVE_EVENTS
     along = pair.predicted if key is None else key
@@ -321,22 +240,23 @@ def walk_summary(
     elif needs_rows and pair.binary and noise.null == "bernoulli":
         made = _tied(pair, along)
         ties = None if made is None else Sums.of(made)
-    summary = kuiper_p_value(
+    sources: dict[str, Any] = {"rows": rows, "ties": ties, "weighted": pair.weight is not None}
+    sources["model_variance"] = pair.binary and pair.count is None and not noise.outcome_weights
+    return walked, walk_noise(walked, noise, events, happened, random_state=random_state, **sources)
+
+
+def walk_noise(walked: Walk, noise: Noise, events: float, happened: float, **options: Any) -> NullSummary:
+    """How the range of a walk compares with noise; options are those of `kuiper_p_value`."""
+    return kuiper_p_value(
         walked.range,
-        weight=weight,
-        variance=variance,
+        weight=walked.weight,
+        variance=happened if noise.null == "residual" else walked.variance,
         distinct=walked.distinct,
         events=events,
         null=noise.null,
         happened=happened,
-        model_variance=pair.binary and pair.count is None and not noise.outcome_weights,
-        rows=rows,
-        ties=ties,
-        weighted=pair.weight is not None,
-        draws=draws,
-        random_state=random_state,
+        **options,
     )
-    return walked, summary
 
 
 def _tied(pair: Pair, key: np.ndarray) -> Tally | None:
@@ -356,3 +276,65 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
         bound = np.where(np.isnan(table["p_value"]), -np.inf, -table["p_value"])
     place = int(np.nanargmax(bound))
     return {"where": str(table["label"][place]), "gap": float(table["gap"][place]), "cell": place}
+
+
+# ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
+def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
+    """Of cells that have no order."""
+    exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
+    known = [float(np.nanmin(found.adjusted))] if exact else []
+    tests = of_levels(found.sums, PooledError(norm_power(norm)), binary=found.noise.binary)
+    return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
+
+
+def along_tested(
+    found: Pooled,
+    grid: Tally,
+    kuiper: float,
+    rows: tuple[Pair, np.ndarray] | None = None,
+    norm: Norm | None = None,
+) -> Omnibus:
+    """Of the score, where a norm of its bins is given, or of a variable, from a fine grid of it.
+
+    Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
+    """
+    cells, fine, binary = found.tally.cells, grid.cells, found.noise.binary
+    assert isinstance(cells, Ranges)
+    assert isinstance(fine, Ranges)
+    cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
+    cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
+    filled = np.flatnonzero(grid.weight > 0)
+    pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
+    if norm is None:
+        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=binary)
+    else:
+        tests = of_score(pieces, PooledError(norm_power(norm)), binary=binary)
+    drawn = {**found.drawn, "rows": None}
+    if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
+        pair, values = rows
+        piece = np.full(grid.counts.size, -1)
+        piece[filled] = pieces.piece
+        codes = piece[BinPooling(values, fine).codes(0, values.size)]
+        drawn["rows"] = _sorted_rows(pair, codes, pieces.sums.rows.size)
+    if not binary:  # judged by whole cells: pieces of a few rows are quiet by luck
+        size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
+        drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
+    known = []
+    total = effective_events(pieces.sums.map(lambda values: values.sum(keepdims=True)))
+    if found.noise.null == "bernoulli" and total[0] >= EFFECTIVE_EVENTS:
+        known = [kuiper, *(test.p_value(pieces.sums) for test in tests.values() if isinstance(test, Quadratic))]
+    return omnibus(pieces.sums, tests, draws=DRAWS, known=known, **drawn)
+
+
+def score_grid(pair: Pair, edges: np.ndarray) -> Tally:
+    """Sums of a fine grid of the score that has the edges of its bins; of means that are no probabilities by rank."""
+    fine = np.unique(np.append(GRID, edges)) if pair.binary else grid_edges(pair.predicted, edges)
+    return tally(pair, BinPooling(pair.predicted, Ranges(fine, name="score")))
+
+
+def grid_edges(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Quantiles of a variable, and the edges of its ranges."""
+    known = values[~np.isnan(values)]
+    known = known[:: max(1, known.size // MOST_GRIDDED)]
+    fine = np.unique(np.append(grid_quantiles(known), edges) + 0.0)
+    return fine if fine.size > 1 else edges  # a single value is one range, from itself to itself

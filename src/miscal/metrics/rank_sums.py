@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT
+from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, carried
 from miscal.data.errors import nearest, refusal
 from miscal.data.predictions import Predictions
 from miscal.engines.sums import NO_COUNT
-from miscal.inference.variation import flip_groups, flipped_weight
+from miscal.inference.clusters import flip_groups, flipped_weight
+from miscal.kernels import variation
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.pairs import Pair, outcome_pair
 from miscal.pooling.bins import bin_index, edges_for
@@ -126,12 +127,6 @@ class Measure:
             return np.asarray(scale * np.eye(classes)[shares.argmax(axis=1)])
         return np.asarray(2.0 * scale * shares)
 
-    def range(self, classes: int) -> tuple[float, float] | None:
-        """Where values can lie: [1/K, 1] for the confidence, [0, 1] for the others, unknown for a callable."""
-        if self.kind == GIVEN:
-            return None
-        return (1.0 / classes, 1.0) if self.name == "confidence" else (0.0, 1.0)
-
 
 def measure_of(variation: Any) -> Measure:
     """The measure that a name or a callable stands for."""
@@ -233,7 +228,7 @@ class RankSums:
             return np.asarray(self.predicted[:, 0] - self.observed[:, 0])
         limbs = self.sums[:, :1].copy()
         limbs[:, 0, 0] -= self.counts[:, 0].astype(np.int64) << 20
-        return self._mean(_real(_carried(limbs)))[:, 0]
+        return self._mean(_real(carried(limbs)))[:, 0]
 
     def _mean(self, sums: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -242,23 +237,14 @@ class RankSums:
     def __add__(self, other: RankSums) -> RankSums:
         if not np.array_equal(self.edges, other.edges) or self.counts.shape != other.counts.shape:
             raise refusal("have different bins or classes and cannot be added", where="the sums")
-        one, two = (self.sums, other.sums) if self.exact == other.exact else (_real(self.sums), _real(other.sums))
-        return RankSums(
-            self.edges, self.counts + other.counts, _carried(one + two), self.rows + other.rows,
-            self.second + other.second,
-        )  # fmt: skip
+        exact = self.exact and other.exact
+        sums = carried(self.sums + other.sums) if exact else _real(self.sums) + _real(other.sums)
+        rows, second = self.rows + other.rows, self.second + other.second
+        return RankSums(self.edges, self.counts + other.counts, sums, rows, second)
 
 
 def _real(sums: np.ndarray) -> np.ndarray:
     return np.asarray(sums[..., 0] * HIGH_UNIT + sums[..., 1] * LOW_UNIT) if sums.ndim == 3 else sums
-
-
-def _carried(limbs: np.ndarray) -> np.ndarray:
-    if limbs.ndim < 3:
-        return limbs
-    limbs[..., 0] += limbs[..., 1] >> 32
-    limbs[..., 1] &= 0xFFFFFFFF
-    return limbs
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,11 +265,9 @@ class Ranked:
 
     def compared(self, values: np.ndarray) -> np.ndarray:
         """Variations or edges as the kernels compare them: on the grid of computed variations, if they are computed."""
-        from miscal.kernels.variation import CONFIDENCE, NEAR
-
-        if self.measure.kind in (GIVEN, CONFIDENCE):
+        if self.measure.kind in (GIVEN, variation.CONFIDENCE):
             return values
-        return np.asarray(np.floor(values * NEAR + 0.5) / NEAR)
+        return np.asarray(np.floor(values * variation.NEAR + 0.5) / variation.NEAR)
 
 
 def ranked(
@@ -295,23 +279,23 @@ def ranked(
 ) -> Ranked:
     """Choose the bins; variations of all rows are computed first only where the bins depend on them."""
     whole_number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
-    limits = _limits(range, measure, predictions.n_classes)
     bare = Ranked(predictions, measure, np.array([0.0, 1.0]), False, NO_VALUES)
     values = NO_VALUES
     if measure.kind == GIVEN or (whole_number and strategy == "quantile"):
         values = row_variations(bare)
-    if limits is None:
-        limits = (float(values.min()), float(values.max()))
-    low, high = limits
+    low, high = _limits(range, measure, predictions.n_classes, values)
     weight, count = predictions.weight, predictions.count
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=weight, count=count)
     equal_width = whole_number and strategy == "uniform" and high > low
     return replace(bare, edges=edges, equal_width=equal_width, values=values if measure.kind == GIVEN else NO_VALUES)
 
 
-def _limits(range: Any, measure: Measure, classes: int) -> tuple[float, float] | None:  # noqa: A002
+def _limits(range: Any, measure: Measure, classes: int, values: np.ndarray) -> tuple[float, float]:  # noqa: A002
+    """Where values can lie: as asked, [1/K, 1] for the confidence, [0, 1] for other names, all values of a callable."""
+    if range is None and measure.kind == GIVEN:
+        return float(values.min()), float(values.max())
     if range is None:
-        return measure.range(classes)
+        return (1.0 / classes, 1.0) if measure.name == "confidence" else (0.0, 1.0)
     try:
         low, high = (float(end) for end in range)
     except (TypeError, ValueError) as error:
@@ -333,13 +317,11 @@ def row_variations(rows: Ranked) -> np.ndarray:
 
 def _ranked_rows(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ranked probabilities of a block of rows, the ranks of what occurred, and the variations of a named measure."""
-    from miscal.kernels.variation import rank_rows, sorting_network
-
     p = rows.predictions
     outcome = p.outcome[start:stop]
     shares, rank = np.empty((outcome.size, p.n_classes)), np.empty(outcome.size, np.int64)
-    values = np.empty(outcome.size)
-    rank_rows(rows.matrix[start:stop], outcome, rows.measure.kind, sorting_network(p.n_classes), shares, rank, values)
+    values, network = np.empty(outcome.size), variation.sorting_network(p.n_classes)
+    variation.rank_rows(rows.matrix[start:stop], outcome, rows.measure.kind, network, shares, rank, values)
     return shares, rank, values
 
 
@@ -352,10 +334,8 @@ def group_residuals(rows: Ranked) -> np.ndarray:
     total = np.zeros(((int(group.max()) + 1) * bins, p.n_classes))
     weight, step = flipped_weight(weights), max(1024, (1 << 21) // p.n_classes)
     for start in range(0, p.rows, step):
-        shares, rank, values = _ranked_rows(rows, start, start + step)
-        if rows.measure.kind == GIVEN:
-            values = rows.values[start : start + step]
-        place = group[start : start + step] * bins + bin_index(rows.compared(values), rows.compared(rows.edges))
+        shares, rank, place = ranked_places(rows, start, start + step)
+        place = group[start : start + step] * bins + place
         each = np.arange(rank.size)
         apart = -shares
         apart[each, rank] += 1.0
@@ -364,10 +344,10 @@ def group_residuals(rows: Ranked) -> np.ndarray:
     return total.reshape(-1, bins, p.n_classes)
 
 
-def ranked_places(rows: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ranked probabilities of all rows, the ranks of what occurred, and the bin of each row."""
-    shares, rank, values = _ranked_rows(rows, 0, rows.predictions.rows)
-    values = rows.values if rows.measure.kind == GIVEN else values
+def ranked_places(rows: Ranked, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ranked probabilities of a block of rows, the ranks of what occurred, and the bin of each row."""
+    shares, rank, values = _ranked_rows(rows, start, stop)
+    values = rows.values[start:stop] if rows.measure.kind == GIVEN else values
     return shares, rank, bin_index(rows.compared(values), rows.compared(rows.edges)).astype(np.int64)
 
 
@@ -381,8 +361,6 @@ def rank_sums(rows: Ranked) -> RankSums:
 
 
 def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
-    from miscal.kernels import variation
-
     p, bins = rows.predictions, rows.edges.size - 1
     counts, size = np.zeros((bins, p.n_classes)), np.zeros((bins, 2))
     exact = np.zeros((bins if weights.whole else 0, p.n_classes + 1, 2), np.int64)
@@ -396,6 +374,6 @@ def _block_sums(rows: Ranked, weights: Pair, start: int, stop: int) -> RankSums:
         variation.sorting_network(p.n_classes), rows.compared(rows.edges), rows.equal_width,
         first, second, count, counts, exact, real, size,
     )  # fmt: skip
-    sums = _carried(exact) if weights.whole else real
+    sums = carried(exact) if weights.whole else real
     size = counts.sum(axis=1, keepdims=True).repeat(2, axis=1) if weights.first is None else size
     return RankSums(rows.edges, counts, sums, size[:, 0].astype(np.int64), size[:, 1])

@@ -12,25 +12,14 @@ from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
-from miscal.inference.aggregates import NullSummary
+from miscal.inference.aggregates import RANGE_MEAN, NullSummary
 from miscal.inference.omnibus import Omnibus
+from miscal.inference.residual import Noise
 from miscal.inference.smooth import smooth_noise
-from miscal.inference.walks import RANGE_MEAN
+from miscal.metrics import losses
 from miscal.metrics.arrays import Norm, also_of_tables
-from miscal.metrics.binned import Bins, score_bins, span_of
-from miscal.metrics.losses import (
-    Estimate,
-    area_under_curve,
-    decomposed,
-    has_log_odds,
-    isotonic_rates,
-    pooled_scores,
-    ratio_of,
-    slope_intercept,
-)
-from miscal.metrics.pooled import Noise, Pooled, pooled, walk_summary
-from miscal.metrics.smooth import smooth_error
-from miscal.metrics.tested import score_grid, score_tested
+from miscal.metrics.pooled import Pooled, along_tested, pooled, score_grid, walk_summary
+from miscal.metrics.score_errors import Bins, score_bins, smooth_error, span_of
 from miscal.pairs import Pair, pair
 from miscal.results import Result
 
@@ -85,7 +74,7 @@ def by_score(
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = score_grid(compared, pooling.cells.edges)
-    tested = score_tested(found, grid, norm, walked[1].p_value, compared)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), norm)
     return score_result(found, compared, walked, tested, settings)
 
 
@@ -106,24 +95,23 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     """The other numbers by score, and what the figures draw."""
     walked, kuiper = along
     units = noise.units
-    scores, weight, events = pooled_scores(compared)
+    scores, weight, events = losses.pooled_scores(compared)
     second = weight
     if compared.second is not None and compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
     variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
     made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
-    ratio = _numbers(ratio_of(compared)) if units.low == 0.0 else {}
-    curve = cumulative_curve(scores, weight, events, variance, _deviation(walked.deviation, kuiper, noise))
+    ratio = _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}
+    # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.
+    deviation = kuiper.noise_floor / RANGE_MEAN
+    deviation = deviation if noise.null == "residual" and np.isfinite(deviation) else walked.deviation
+    curve = cumulative_curve(scores, weight, events, variance, deviation)
     return made | {
         "predicted": units.back(float(np.average(compared.predicted, weights=compared.first))),
         "observed": units.back(float(events.sum() / weight.sum())),
         "kuiper": walked.range * units.scale,
         "kuiper_noise": {
-            "noise_floor": kuiper.noise_floor * units.scale,
-            "p_value": kuiper.p_value,
-            "interval": [end * units.scale for end in kuiper.interval],
-            "method": kuiper.method,
-            "least": 1.0 / (1.0 + kuiper.draws) if kuiper.draws else math.nan,
+            **_noise_of(kuiper, units.scale),
             "from": units.back(walked.highest_at),
             "to": units.back(walked.lowest_at),
         },
@@ -144,14 +132,14 @@ def in_units(curve: dict[str, Any], units: Units) -> dict[str, Any]:
 
 def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], random_state: int) -> dict[str, Any]:
     """What only events have: slope of the log-odds, losses, ranking, rows said to be certain."""
-    fit = slope_intercept(compared)
+    fit = losses.slope_intercept(compared)
     smooth = smooth_error(compared)
     scores, weight, events = pooled
-    rates = isotonic_rates(weight, events)
-    brier, log = (decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
+    rates = losses.isotonic_rates(weight, events)
+    brier, log = (losses.decomposed(scores, weight, events, rates, loss) for loss in ("brier", "log"))
     return {
         "smooth": smooth,
-        "smooth_noise": noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
+        "smooth_noise": _noise_of(smooth_noise(compared, smooth, noise.null, random_state=random_state)),
         "slope": _numbers(fit.slope),
         "intercept": _numbers(fit.intercept),
         "in_the_large": _numbers(fit.in_the_large),
@@ -159,22 +147,23 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
         "brier": vars(brier),
         "log_loss": vars(log),
         "certain": _certain(compared),
-        "auc": area_under_curve(weight, events),
+        "auc": losses.area_under_curve(weight, events),
     }
 
 
-def noise_of(found: NullSummary) -> dict[str, Any]:
+def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
     """What is known of a number's noise, as plain values."""
+    made = found.numbers(scale)
     return {
-        "noise_floor": found.noise_floor,
-        "p_value": found.p_value,
-        "interval": list(found.interval),
+        "noise_floor": made["noise_floor"],
+        "p_value": made["p_value"],
+        "interval": list(made["interval"]),
         "method": found.method,
         "least": 1.0 / (1.0 + found.draws) if found.draws else math.nan,
     }
 
 
-def _numbers(estimate: Estimate) -> dict[str, Any]:
+def _numbers(estimate: losses.Estimate) -> dict[str, Any]:
     return {"value": estimate.value, "interval": [estimate.low, estimate.high]}
 
 
@@ -186,7 +175,7 @@ def _certain(compared: Pair) -> dict[str, int]:
     times = np.ones(compared.rows, np.int64) if compared.count is None else compared.count
     zero, one = compared.predicted <= 0.0, compared.predicted >= 1.0
     made = {"zero": zero, "zero_happened": zero & (compared.observed > 0), "one": one}
-    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~has_log_odds(compared)}
+    made |= {"one_did_not": one & (compared.observed < 1), "without_slope": ~losses.has_log_odds(compared)}
     return {name: int(times[rows].sum()) for name, rows in made.items()}
 
 
@@ -194,12 +183,6 @@ def _histogram(compared: Pair) -> dict[str, list[float]]:
     edges = np.linspace(*((0.0, 1.0) if compared.binary else span_of(compared.predicted)), HISTOGRAM + 1)
     rows, _ = np.histogram(compared.predicted, bins=edges, weights=compared.first)
     return {"edges": compared.units.back(edges).tolist(), "rows": rows.astype(float).tolist()}
-
-
-def _deviation(model: float, kuiper: NullSummary, noise: Noise) -> float:
-    """Standard deviation of the walk's end: by the model, or as wide as the sign flips (of clusters) found it."""
-    found = kuiper.noise_floor / RANGE_MEAN
-    return found if noise.null == "residual" and np.isfinite(found) else model
 
 
 def cumulative_curve(

@@ -22,16 +22,18 @@ from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.inference.adjust import step_down
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.nulls import ROW_DRAWS, seed_of
-from miscal.inference.sums import EFFECTIVE_EVENTS
-from miscal.inference.variation import flip_groups, flipped_weight
+from miscal.inference.clusters import flip_groups, flipped_weight
+from miscal.inference.nulls import ROW_DRAWS
+from miscal.inference.residual import Noise, choose_null
+from miscal.inference.sums import EFFECTIVE_EVENTS, seed_of
+from miscal.kernels.classes import class_residuals, draw_classes
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.field import by_field
 from miscal.metrics.neighbourhood import by_neighbourhood
-from miscal.metrics.pooled import DRAWS, Noise, choose_null
+from miscal.metrics.pooled import DRAWS
 from miscal.metrics.score import by_score
+from miscal.metrics.score_errors import ClassSums, class_sums, same_edges, score_bins
 from miscal.metrics.subpopulation import by_subpopulation
 from miscal.metrics.variable import by_variable
 from miscal.metrics.variation import by_variation
@@ -202,18 +204,15 @@ def by_class(p: Predictions, spec: Spec | None = None) -> Result:
     sums = pools.sums()
     noise = choose_null(outcome_pair(p), spec.null, p.probability)
     errors = sums.errors(sums.apart, spec.norm)
-    drawn = _drawn_errors(p, pools, sums, noise, spec)
+    drawn = _drawn_errors(pools, sums, noise, spec)
     summary = summary_of_draws(float(errors.mean()), drawn.mean(axis=1), method="simulation")
     words = "one class drawn a row" if noise.null == "bernoulli" else "the same signs for all classes"
     return Result(
         name=f"Calibration of each class, by {pools.subject}",
         kind="class",
-        value=summary.value,
-        noise_floor=summary.noise_floor,
-        p_value=summary.p_value,
-        interval=summary.interval,
+        **summary.numbers(),
         method=f"{noise.reason} {summary.draws} draws, {words}.",
-        table=_table(p, pools, sums, errors, drawn, judged=_judged(sums, noise, p), scored=isinstance(spec, Score)),
+        table=_table(pools, sums, errors, drawn, noise, scored=isinstance(spec, Score)),
         settings={
             "spec": repr(spec),
             "norm": spec.norm,
@@ -294,14 +293,13 @@ def _pools(p: Predictions, spec: Spec) -> Pools:
     return Pools(p, " and ".join(column.name for column in columns), shared, lambda _: shared)
 
 
-def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
+def _drawn_errors(pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np.ndarray:
     """Errors of all classes in draws under the null, (draws, K)."""
+    p = pools.predictions
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
     rows = (pools.codes(), pools.inner_edges())
     if noise.null == "residual":
-        return _flipped_errors(p, pools.matrix, rows, sums, spec, draws)
-    from miscal.kernels.classes import draw_classes
-
+        return _flipped_errors(pools, rows, sums, spec, draws)
     seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first
     weight = NO_WEIGHT if first is None else first
 
@@ -313,15 +311,12 @@ def _drawn_errors(p: Predictions, pools: Pools, sums: ClassSums, noise: Noise, s
     return np.concatenate(over_blocks(draws, work, DRAWS_A_BLOCK))
 
 
-def _flipped_errors(
-    p: Predictions, matrix: np.ndarray, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int
-) -> np.ndarray:
+def _flipped_errors(pools: Pools, rows: tuple[np.ndarray, ...], sums: ClassSums, spec: Spec, draws: int) -> np.ndarray:
     """Errors of residuals with random signs, one a cluster and the same for all classes."""
-    from miscal.kernels.classes import class_residuals
-
+    p = pools.predictions
     group = flip_groups(p.rows, p.cluster, sums.weight.size)
     residual = np.zeros((int(group.max()) + 1, *sums.weight.shape))
-    class_residuals(matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
+    class_residuals(pools.matrix, p.outcome, flipped_weight(outcome_pair(p)), *rows, group, residual)
     flat = residual.reshape(residual.shape[0], -1)
     random = np.random.default_rng(spec.random_state)
     parts = []
@@ -332,16 +327,10 @@ def _flipped_errors(
 
 
 def _table(
-    p: Predictions,
-    pools: Pools,
-    sums: ClassSums,
-    errors: np.ndarray,
-    drawn: np.ndarray,
-    *,
-    judged: np.ndarray,
-    scored: bool,
+    pools: Pools, sums: ClassSums, errors: np.ndarray, drawn: np.ndarray, noise: Noise, *, scored: bool
 ) -> Table:
-    classes = np.arange(p.n_classes)
+    p = pools.predictions
+    classes, judged = np.arange(p.n_classes), _judged(sums, noise, p)
     labels = [pools.cells(k).labels() for k in range(p.n_classes)]
     weight = sums.weight.sum(axis=1)
     predicted, observed = sums.predicted.sum(axis=1) / weight, sums.observed.sum(axis=1) / weight

@@ -14,20 +14,20 @@ from miscal.data.errors import refusal, warn
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
 from miscal.engines.subpopulations import Ordered, Search, information, ordered
-from miscal.inference.aggregates import NullSummary
-from miscal.inference.subpopulation import (
+from miscal.inference.aggregates import RANGE_MEAN, NullSummary
+from miscal.inference.maxima import (
     MaximumNoise,
     deviations,
     kuiper_errors,
-    maximum_noise,
     no_quieter,
     scaled_errors,
-)  # fmt: skip
-from miscal.inference.walks import RANGE_MEAN
+    subpopulation_noise,
+)
+from miscal.inference.residual import choose_null
+from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT, PREDICTED, ROWS, TOTAL, WEIGHT
 from miscal.metrics.arrays import also_of_tables
-from miscal.metrics.binned import MEANS
-from miscal.metrics.pooled import choose_null
 from miscal.metrics.score import POINTS, cumulative_curve, in_units
+from miscal.metrics.score_errors import MEANS
 from miscal.metrics.subpopulation_errors import Asked, Kept, emphasised
 from miscal.pairs import pair
 from miscal.results import Result, Table, p_text
@@ -197,36 +197,12 @@ def by_subpopulation(
     else:
         options: dict[str, Any] = {"null": noise_kind.null, "draws": draws, "statistic": statistic, "stretch": stretch,
                                    "model_variance": compared.binary and not noise_kind.outcome_weights}  # fmt: skip
-        noise = maximum_noise(rows, found, values, compared, random_state=random_state, **options)
+        noise = subpopulation_noise(rows, found, values, compared, random_state=random_state, **options)
     settings |= {"null": noise_kind.null, "target": compared.target, "draws": noise.summary.draws}
     reason = f"{noise_kind.reason} " if noise_kind.null == "residual" else ""
-    made = _result(rows, found, values, noise, settings, reason + noise.method)
-    return made if compared.binary else _in_units(made, p.units, weighted=p.weight is not None)
-
-
-def _in_units(made: SubpopulationResult, units: Units, *, weighted: bool) -> SubpopulationResult:
-    """The result of means that are no probabilities, in their units; exposure alone is no weight."""
-    table = Table(_cells(dict(made.table), units))
-    worst = [{**one, **_plain_cells(one, units), "weighted": weighted} for one in made.extra["worst"]]
-    scaled = {name: made.extra[name] * units.scale for name in ("deviation", "expectation", "detectable")}
-    curves = [{**one, **in_units(one, units)} for one in made.extra["cumulative"]]
-    small = Table(units.of_cells(dict(made.extra["too_small"])))
-    extra = {**made.extra, **scaled, "worst": worst, "cumulative": curves, "too_small": small}
-    extra["full"] = {**made.extra["full"], **_plain_cells(made.extra["full"], units)}
-    low, high = (end * units.scale for end in made.interval)
-    value, floor = made.value * units.scale, made.noise_floor * units.scale
-    return replace(made, value=value, noise_floor=floor, interval=(low, high), table=table, extra=extra)
-
-
-def _cells(columns: dict[str, Any], units: Units) -> dict[str, Any]:
-    """The columns of the table, the scores between which a walk moves among them."""
-    scores = {name: units.back(np.asarray(columns[name])) for name in ("score_low", "score_high")}
-    return units.of_cells(columns) | scores
-
-
-def _plain_cells(one: dict[str, Any], units: Units) -> dict[str, Any]:
-    known = {name: value for name, value in one.items() if isinstance(value, float)}
-    return {name: float(value) for name, value in _cells(known, units).items()}
+    # Exposure alone is no weight.
+    weighted = bool(rows.weight.size) if compared.binary else p.weight is not None
+    return _result(rows, found, values, noise, settings, reason + noise.method, p.units, weighted=weighted)
 
 
 def judged_from(least: int, information: float, *, binary: bool) -> tuple[int, float]:
@@ -256,48 +232,57 @@ def _result(
     noise: MaximumNoise,
     settings: dict[str, Any],
     method: str,
+    units: Units,
+    *,
+    weighted: bool,
 ) -> SubpopulationResult:
     order = np.argsort(-values, kind="stable")
     unit = float(deviations(found.stats)[0])
     critical, average = (each / (unit or math.nan) for each in (noise.summary.quantile, noise.summary.noise_floor))
-    table = _table(rows, found, values, noise, order, str(settings["statistic"]))
-    worst = [_described(table, k, found.define(int(order[k])).words(), rows) for k in range(min(NAMED, order.size))]
-    tested = int(values.size)
+    table = _table(rows, found, values, noise, order, str(settings["statistic"]), units)
+    places = range(min(NAMED, order.size))
+    worst = [_described(table, k, found.define(int(order[k])).words(), weighted) for k in places]
+    tested, summary = int(values.size), noise.summary
+    if not np.isfinite(values).all():
+        summary = replace(summary, interval=(math.nan, math.nan))
     return SubpopulationResult(
         name=f"Multi-calibration error over {tested:,} subpopulations",
         kind="subpopulation",
-        value=float(values.max()),
-        noise_floor=noise.summary.noise_floor,
-        p_value=noise.summary.p_value,
-        interval=noise.summary.interval if np.isfinite(values).all() else (math.nan, math.nan),
+        **summary.numbers(units.scale) | {"value": float(values.max()) * units.scale},
         method=method + _too_small_words(rows, found),
         table=table,
         settings={**settings, "tested": tested, "too_small": len(found.too_small)},
         extra={
             "worst": worst,
-            "full": _described(table, int(np.flatnonzero(order == 0)[0]), "full population", rows),
-            "deviation": unit,
-            "expectation": RANGE_MEAN * unit,
+            "full": _described(table, int(np.flatnonzero(order == 0)[0]), "full population", bool(rows.weight.size)),
+            "deviation": unit * units.scale,
+            "expectation": RANGE_MEAN * unit * units.scale,
             "ratio": float(values.max()) / (RANGE_MEAN * unit) if unit > 0 else math.nan,
             "null_mean": average,
             "null_critical": critical,
             "no_p_value": noise.summary.method if math.isnan(noise.summary.p_value) else "",
-            "detectable": (critical + POWER) * unit,
-            "too_small": _small_table(found),
-            "cumulative": _cumulative_curves(rows, found, order[:DRAWN]),
+            "detectable": (critical + POWER) * unit * units.scale,
+            "too_small": _small_table(found, units),
+            "cumulative": _cumulative_curves(rows, found, order[:DRAWN], units),
         },
     )
 
 
 def _table(
-    rows: Ordered, found: Search, values: np.ndarray, noise: MaximumNoise, order: np.ndarray, statistic: str
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    noise: MaximumNoise,
+    order: np.ndarray,
+    statistic: str,
+    units: Units,
 ) -> Table:
     stats = found.stats[order]
     errors, deviation = kuiper_errors(stats, statistic), deviations(stats)
     unit = float(deviations(found.stats)[0]) or math.nan
     critical = noise.summary.quantile / unit
     low, high, off = _interval(rows, stats)
-    return Table(
+    made = units.of_cells(
         {
             "label": np.array([found.define(k).name for k in range(order.size)], dtype=object)[order],
             **_means(stats),
@@ -306,20 +291,19 @@ def _table(
             "deviations": values[order] / unit,
             "scaled": values[order],
             "expected": RANGE_MEAN * deviation,
-            "score_low": low,
-            "score_high": high,
+            "score_low": units.back(low),
+            "score_high": units.back(high),
             "interval_off": off,
             "detectable": (critical + POWER) * deviation,
             "information": information(stats),
             "p_adjusted": noise.adjusted[order],
         }
     )
+    return Table(made)
 
 
 def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores between which the walk goes from one end of its range to the other, and predicted - observed there."""
-    from miscal.kernels.subpopulation import HIGH, HIGH_AT, LOW, LOW_AT
-
     high_at, low_at = stats[:, HIGH_AT].astype(np.int64), stats[:, LOW_AT].astype(np.int64)
     scores = np.abs(rows.signed)
     first, last = np.minimum(high_at, low_at), np.maximum(high_at, low_at)
@@ -327,10 +311,10 @@ def _interval(rows: Ordered, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return scores[np.maximum(first, 0)], scores[np.maximum(last, 0)], off
 
 
-def _described(table: Table, row: int, words: str, rows: Ordered) -> dict[str, Any]:
+def _described(table: Table, row: int, words: str, weighted: bool) -> dict[str, Any]:
     made: dict[str, Any] = {name: column[row] for name, column in table.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in made.items()}
-    return plain | {"definition": words, "weighted": bool(rows.weight.size)}
+    return plain | {"definition": words, "weighted": weighted}
 
 
 def _too_small_words(rows: Ordered, found: Search) -> str:
@@ -346,8 +330,6 @@ def _too_small_words(rows: Ordered, found: Search) -> str:
 
 
 def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
-    from miscal.kernels.subpopulation import PREDICTED, ROWS, TOTAL, WEIGHT
-
     weight = np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], np.nan)
     return {
         "rows": stats[:, ROWS].astype(np.int64),
@@ -359,19 +341,19 @@ def _means(stats: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _small_table(found: Search) -> Table:
+def _small_table(found: Search, units: Units) -> Table:
     stats, means = found.too_small, _means(found.too_small)
     labels = np.array([found.define_small(k).name for k in range(len(stats))], dtype=object)
     shown = {name: means[name] for name in ("rows", "predicted", "observed")}
-    return Table({"label": labels, **shown, "information": information(stats)})
+    return Table(units.of_cells({"label": labels, **shown, "information": information(stats)}))
 
 
-def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray) -> list[dict[str, Any]]:
+def _cumulative_curves(rows: Ordered, found: Search, worst: np.ndarray, units: Units) -> list[dict[str, Any]]:
     """Curves of the full population and of the worst: running total of predicted minus observed, with its band."""
     wanted = np.append(0, worst[worst != 0])[: max(worst.size, 1)]
     lists = found.lists(wanted)
     return [
-        {"label": found.define(int(k)).name, **subpopulation_curve(rows, lists.list(place))}
+        {"label": found.define(int(k)).name, **in_units(subpopulation_curve(rows, lists.list(place)), units)}
         for place, k in enumerate(wanted)
     ]
 

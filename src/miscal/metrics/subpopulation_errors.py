@@ -28,7 +28,8 @@ from miscal.engines.subpopulations import (
     ordered_real,
     search_lists,
 )
-from miscal.inference.subpopulation import scaled_errors
+from miscal.inference.maxima import scaled_errors
+from miscal.kernels.subpopulation import CORRECTED, PAPER
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.arrays import Given
 from miscal.pairs import Pair
@@ -147,9 +148,7 @@ class Asked:
         return coded(rows, self.columns, self.names, self.nominal, keep=self.naming)
 
     def _paths(self, rows: Ordered, count: int) -> Search:
-        if count == 0:
-            return search_lists(rows, [], [])
-        covariates = [one for one in self.covariates(rows) if one.count > 1]
+        covariates = [one for one in self.covariates(rows) if one.count > 1] if count else []
         if not covariates:
             return search_lists(rows, [], [])
         seed = int(np.random.default_rng(self.random_state).integers(2**63))
@@ -159,8 +158,8 @@ class Asked:
         depth = whole("depth", asked.depth, 1)
         ranges = whole("ranges", asked.ranges, 2)
         most = None if asked.levels is None else whole("levels", asked.levels, 1)
-        every = Asked(self.columns, self.names, self.kept, self.nominal, naming=True)
-        covariates = [lumped(ranged(one, ranges), most) for one in every.covariates(rows) if one.count > 1]
+        every = replace(self, naming=True).covariates(rows)
+        covariates = [lumped(ranged(one, ranges), most) for one in every if one.count > 1]
         lists, definitions = conjunction_lists(rows, covariates, depth, self.least)
         return search_lists(rows, lists, definitions, self.information)
 
@@ -313,8 +312,6 @@ def multicalibration_error(
 def _real(
     y_true: Any, y_prob: Any, sample_weight: Any, variance: str, emphasis: Any, *, count: bool = False
 ) -> tuple[Ordered, Kept]:
-    from miscal.kernels.subpopulation import CORRECTED, PAPER
-
     if emphasis is not None:
         raise refusal("is for binary responses", where="'emphasis'", got=f"got {emphasis!r} with response='real'")
     response = numbers(y_true, "'y_true'", count=count)

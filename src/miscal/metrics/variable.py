@@ -13,19 +13,27 @@ from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import mean_tally
+from miscal.engines.memory import mean_tally, tally
 from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.metrics.arrays import Given, Norm, also_of_tables, variable_columns
-from miscal.metrics.binned import tally_error
 from miscal.metrics.curves import curve_of
-from miscal.metrics.pooled import Pooled, draws_for, pooled, walk_summary, worst_cell
-from miscal.metrics.tested import levels_tested, variable_grid, variable_tested
+from miscal.metrics.pooled import (
+    Pooled,
+    along_tested,
+    draws_for,
+    grid_edges,
+    levels_tested,
+    pooled,
+    walk_summary,
+    worst_cell,
+)
+from miscal.metrics.score_errors import tally_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.bins import uniform_edges
-from miscal.pooling.cells import Pooling, Ranges
+from miscal.pooling.cells import BinPooling, Pooling, Ranges
 from miscal.pooling.columns import crossed, named_columns, range_pooling
 from miscal.results import Result, Table
 
@@ -157,8 +165,9 @@ def by_variable(
     if curve:
         smooth = curve_of(compared, values, grid=CURVE_POINTS, random_state=random_state)
         extra |= {"curve": smooth.frame(), "density": density_of(values, compared, integer=columns[0].integer)}
-    grid = variable_grid(compared, np.ascontiguousarray(values, dtype=np.float64), cells)
-    tested = variable_tested(found, grid, along[1].p_value, (compared, values))
+    fine = Ranges(grid_edges(values, cells.edges), cells.missing, cells.name)
+    grid = tally(compared, BinPooling(np.ascontiguousarray(values, dtype=np.float64), fine))
+    tested = along_tested(found, grid, along[1].p_value, (compared, values))
     return variable_result(found, [columns[0].name], settings, extra, along, tested)
 
 

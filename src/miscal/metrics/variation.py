@@ -11,24 +11,12 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks
-from miscal.inference.variation import Draws, matched_size
+from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks, drawn_variations, matched_size
+from miscal.inference.residual import Noise, choose_null
+from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
-from miscal.metrics.pooled import DRAWS, Noise, choose_null
-from miscal.metrics.rank_sums import (
-    Bins,
-    Measure,
-    Ranked,
-    RankSums,
-    Variation,
-    bias_corrected,
-    check_correction,
-    group_residuals,
-    measure_of,
-    rank_sums,
-    ranked,
-    ranked_places,
-)
+from miscal.metrics.pooled import DRAWS
+from miscal.metrics.rank_sums import Bins, Measure, Ranked, RankSums, Variation
 from miscal.pairs import checked_events, outcome_pair
 from miscal.pooling.cells import Ranges
 from miscal.results import Result, Table
@@ -90,9 +78,9 @@ def variation_calibration_error(
     0.2
     """
     given = Given(y_true, y_prob, sample_weight)
-    measure = measure_of(variation)
-    corrected = check_correction(measure, bias_correction)
-    sums = rank_sums(ranked(given.predictions, measure, bins, strategy, range))
+    measure = ranks.measure_of(variation)
+    corrected = ranks.check_correction(measure, bias_correction)
+    sums = ranks.rank_sums(ranks.ranked(given.predictions, measure, bins, strategy, range))
     gap = variation_gaps(sums, measure, bias_correction=corrected)
     return float(aggregate(gap, sums.weight, norm))
 
@@ -113,7 +101,7 @@ def bin_variations(sums: RankSums, measure: Measure, *, bias_correction: bool = 
     shares = sums.observed[filled]
     observed[filled] = measure(shares)
     if bias_correction:
-        observed[filled] = bias_corrected(measure, observed[filled], shares, sums.size[filled])
+        observed[filled] = ranks.bias_corrected(measure, observed[filled], shares, sums.size[filled])
     return predicted, observed
 
 
@@ -147,7 +135,7 @@ def uncertainty_calibration_error(
     0.0
     """
     given = Given(y_true, y_prob, sample_weight)
-    sums = rank_sums(ranked(given.predictions, measure_of("entropy"), bins, strategy, None))
+    sums = ranks.rank_sums(ranks.ranked(given.predictions, ranks.measure_of("entropy"), bins, strategy, None))
     return float(aggregate(uncertainty_gaps(sums), sums.weight, "l1"))
 
 
@@ -207,13 +195,13 @@ def by_variation(
     (True, [0.78, 0.18, 0.04])
     """
     check_seed(random_state)
-    measure = measure_of(variation)
-    corrected = check_correction(measure, bias_correction)
+    measure = ranks.measure_of(variation)
+    corrected = ranks.check_correction(measure, bias_correction)
     if target != "auto":
         what = "must be 'auto': the variation compares the ranks of all classes"
         raise refusal(what, where="'target'", got=f"it is {target!r}", hint="confidence is variation='confidence'")
-    rows = ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
-    sums = rank_sums(rows)
+    rows = ranks.ranked(checked_events(p, "by_variation"), measure, bins, strategy, range)
+    sums = ranks.rank_sums(rows)
     noise = choose_null(outcome_pair(p), null, p.probability)
     drawn = _draws(rows, sums, noise, random_state, corrected=corrected)
     table = _table(sums, measure, drawn, corrected=corrected)
@@ -225,10 +213,7 @@ def by_variation(
     return Result(
         name=f"Calibration by variation ({measure.name.replace('_', ' ')})",
         kind="variation",
-        value=summary.value,
-        noise_floor=summary.noise_floor,
-        p_value=summary.p_value,
-        interval=(np.nan, np.nan),
+        **summary.numbers() | {"interval": (np.nan, np.nan)},
         method=f"{noise.reason} {summary.draws} draws of the ranks. {NO_INTERVAL}",
         table=table,
         settings={
@@ -251,26 +236,26 @@ def by_variation(
 def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, corrected: bool) -> np.ndarray:
     """Observed variations of the filled bins in draws under the null, (draws, bins)."""
     filled = np.flatnonzero(sums.weight > 0)
-    made = Draws(sums.predicted[filled], sums.size[filled])
-    p = rows.predictions
-    if p.cluster is not None and not noise.outcome_weights and _affordable(p):
-        shares, rank, place = ranked_places(rows)
-        weight = np.ones(p.rows) if p.weight is None else p.weight
-        place = np.searchsorted(filled, place)
-        drawn = clustered_ranks(shares, rank, place, weight, p.cluster, DRAWS, random_state)
-        plain = rows.measure(drawn)
-        return bias_corrected(rows.measure, plain, drawn, made.size) if corrected else plain
-    if noise.null == "residual":
-        residual = group_residuals(rows)[:, filled]
-        size = matched_size(residual, made.shares, sums.weight[filled], made.size, sums.rows[filled])
-        slope = rows.measure.slope(made.shares, size)
-        made = Draws(made.shares, size, (residual * slope).sum(axis=2) / sums.weight[filled], slope)
+    shares, size, weight = sums.predicted[filled], sums.size[filled], sums.weight[filled]
+    p, measure = rows.predictions, rows.measure
+    residual = slope = None
+    clustered = p.cluster is not None and not noise.outcome_weights and _affordable(p)
+    if noise.null == "residual" and not clustered:
+        apart = ranks.group_residuals(rows)[:, filled]
+        size = matched_size(apart, shares, weight, size, sums.rows[filled])
+        slope = measure.slope(shares, size)
+        residual = (apart * slope).sum(axis=2) / weight
 
-    def variation(shares: np.ndarray) -> np.ndarray:
-        plain = rows.measure(shares)
-        return bias_corrected(rows.measure, plain, shares, made.size) if corrected else plain
+    def variation(drawn: np.ndarray) -> np.ndarray:
+        plain = measure(drawn)
+        return ranks.bias_corrected(measure, plain, drawn, size) if corrected else plain
 
-    return made.observed(variation, DRAWS, random_state)
+    if p.cluster is None or not clustered:
+        return drawn_variations(shares, size, variation, DRAWS, random_state, residual, slope)
+    ranked_shares, rank, place = ranks.ranked_places(rows, 0, p.rows)
+    own = np.ones(p.rows) if p.weight is None else p.weight
+    place = np.searchsorted(filled, place)
+    return variation(clustered_ranks(ranked_shares, rank, place, own, p.cluster, DRAWS, random_state))
 
 
 def _affordable(p: Predictions) -> bool:

@@ -13,8 +13,8 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.metrics.arrays import aggregate
-from miscal.metrics.binned import expected_calibration_error
 from miscal.metrics.losses import area_under_curve, pooled_scores
+from miscal.metrics.score_errors import expected_calibration_error
 from miscal.pairs import Pair, pair
 from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator

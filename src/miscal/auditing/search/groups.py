@@ -15,8 +15,8 @@ from miscal.auditing.search.parts import Part
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
+from miscal.inference.residual import Noise
 from miscal.inference.sums import Floats, Sums
-from miscal.metrics.pooled import Noise
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction

@@ -23,10 +23,10 @@ from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.beyond import beyond_score
+from miscal.inference.residual import choose_null
 from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
-from miscal.metrics.pooled import choose_null
 from miscal.metrics.score import by_score
 from miscal.metrics.variable import by_variable, density_of
 from miscal.pairs import Pair, pair

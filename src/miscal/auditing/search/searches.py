@@ -16,7 +16,7 @@ from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.engines.subpopulations import ordered
-from miscal.inference.subpopulation import no_quieter, scaled_errors
+from miscal.inference.maxima import no_quieter, scaled_errors
 from miscal.metrics.neighbourhood import by_neighbourhood
 from miscal.metrics.score import in_units
 from miscal.metrics.subpopulation import by_subpopulation, judged_from, subpopulation_curve

@@ -15,7 +15,7 @@ from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
 from miscal.inference.sums import Sums
-from miscal.metrics.binned import MEANS
+from miscal.metrics.score_errors import MEANS
 from miscal.pairs import Pair
 
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise

@@ -1,7 +1,11 @@
-"""Errors read off bins of the score: expected, maximum, class-wise and group-wise calibration error."""
+"""Errors along the score: read off its bins (expected, maximum, class-wise, group-wise calibration error), or without.
+
+Without bins are SmoothECE, the maximum mean calibration error of a kernel, and Kuiper's.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +13,17 @@ from typing import Any
 import numpy as np
 
 from miscal.carriers.tally import HIGH_UNIT, LOW_UNIT, Tally
+from miscal.data.checks import number
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
 from miscal.engines.memory import mean_tally
+from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
+from miscal.engines.sums import NO_WEIGHT
+from miscal.engines.walks import walk_range
+from miscal.kernels.classes import class_means
+from miscal.kernels.laplacian import laplacian_energy
+from miscal.kernels.sums import on_grid
 from miscal.kernels.threads import BLOCK, over_blocks
 from miscal.metrics.arrays import Given, Norm, aggregate
 from miscal.pairs import Pair
@@ -22,6 +33,7 @@ from miscal.pooling.cells import BinPooling, LevelPooling, Levels, ProductPoolin
 Bins = int | Sequence[float] | np.ndarray
 UNIT = (0.0, 1.0)
 MEANS = RESPONSES[1:]
+STEPS_A_BANDWIDTH = 16
 
 
 def score_bins(
@@ -37,14 +49,14 @@ def score_bins(
     their largest, and edges are in their units.
     """
     values = pair.predicted if on is None else on
-    number = isinstance(bins, (int, np.integer))
+    whole = isinstance(bins, (int, np.integer))
     if pair.target in MEANS and on is None:
-        bins = bins if number else pair.units.inside(given_edges(bins))
+        bins = bins if whole else pair.units.inside(given_edges(bins))
         range = span_of(values) if range == UNIT else tuple(pair.units.inside(np.array(range)))  # noqa: A001
     low, high = (float(range[0]), float(range[1])) if on is None else (float(on.min()), float(on.max()))
     own = on is None  # other values are cut as the paper cuts them
     edges = edges_for(values, bins, strategy, low=low, high=high, weight=pair.weight, count=pair.count, apart=own)
-    equal_width = number and strategy == "uniform" and high > low
+    equal_width = whole and strategy == "uniform" and high > low
     return BinPooling(values, Ranges(edges, name="score"), (low, high) if equal_width else None)
 
 
@@ -102,13 +114,11 @@ def expected_calibration_error(
     given = Given(y_true, y_prob, sample_weight, response)
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
-    if strategy == "quantile" and isinstance(bins, int) and bins >= 1 and pair.plain and pair.binary:
-        from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
-
-        if pair.rows > LEAST_ROWS:
-            found = quantile_tally(pair, pair.predicted if on is None else on, bins)
-            warn_of_merged(bins, found.counts.size)
-            return tally_error(found, norm)
+    many = pair.plain and pair.binary and pair.rows > LEAST_ROWS
+    if many and strategy == "quantile" and isinstance(bins, int) and bins >= 1:
+        found = quantile_tally(pair, pair.predicted if on is None else on, bins)
+        warn_of_merged(bins, found.counts.size)
+        return tally_error(found, norm)
     return tally_error(mean_tally(pair, score_bins(pair, bins, strategy, range, on)), norm) * given.scale
 
 
@@ -135,19 +145,8 @@ def maximum_calibration_error(
     >>> round(maximum_calibration_error([0, 1, 1, 1], [0.1, 0.8, 0.9, 0.6], bins=2), 6)
     0.233333
     """
-    return expected_calibration_error(
-        y_true,
-        y_prob,
-        bins=bins,
-        strategy=strategy,
-        range=range,
-        norm="max",
-        target=target,
-        bin_on=bin_on,
-        correct=correct,
-        sample_weight=sample_weight,
-        response=response,
-    )
+    asked = locals()
+    return expected_calibration_error(**asked, norm="max")
 
 
 def classwise_calibration_error(
@@ -201,8 +200,6 @@ def class_sums(p: Predictions, edges: np.ndarray, equal_width: bool) -> ClassSum
 
     Memory is that of K times the bins for each block of rows, whatever their number.
     """
-    from miscal.kernels.classes import class_means
-
     bins = edges.size - 1
 
     def work(start: int, stop: int) -> np.ndarray:
@@ -229,12 +226,12 @@ def same_edges(
     range: tuple[float, float] = UNIT,  # noqa: A002
 ) -> tuple[np.ndarray, bool] | None:
     """The edges of all classes and whether they are equally wide, where they are the same and every row counts once."""
-    number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    whole = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
     plain = p.probability.ndim == 2 and p.weight is None and p.count is None
-    if not plain or (number and strategy != "uniform"):
+    if not plain or (whole and strategy != "uniform"):
         return None
     low, high = (float(end) for end in range)
-    return edges_for(np.empty(0), bins, strategy, low=low, high=high), number and high > low
+    return edges_for(np.empty(0), bins, strategy, low=low, high=high), whole and high > low
 
 
 def groupwise_maximum_calibration_error(
@@ -309,3 +306,124 @@ def _group_gaps(
     shape = (names.count, scores.cells.count)
     gaps = np.where(tally.counts >= max(min_count, 1), tally.gap, np.nan)
     return gaps.reshape(shape), tally.weight.reshape(shape)
+
+
+def smooth_calibration_error(
+    y_true: Any, y_prob: Any, *, target: str | int = "auto", sample_weight: Any = None
+) -> float:
+    r"""SmoothECE: the smoothed residual's total size, at the bandwidth that equals it.
+
+    .. math:: s(\sigma) = \int_0^1 \Big|\tfrac1W \sum_i w_i K_\sigma(t, p_i)\,(p_i - y_i)\Big|\,dt,
+              \qquad \text{the value } \sigma^* = s(\sigma^*)
+
+    with :math:`K_\sigma` the Gaussian kernel reflected at 0 and 1 (Błasiok & Nakkiran, 2023). No bins are chosen.
+    Scores are placed on a fine grid; its step is at most a sixteenth of the bandwidth found.
+
+    Examples
+    --------
+    >>> from miscal.metrics import smooth_calibration_error
+    >>> smooth_calibration_error([0, 1, 1], [0.0, 1.0, 1.0])
+    0.0
+    """
+    return smooth_error(Given(y_true, y_prob, sample_weight).pair(target))
+
+
+def smooth_error(pair: Pair) -> float:
+    """SmoothECE of a pair."""
+    from miscal.inference.smooth import FINEST, NODES, fixed_point, spectrum_of
+
+    steps = NODES
+    while True:
+        mass = residual_mass(pair, steps)
+        value = float(np.abs(mass).sum())  # no bandwidth makes it more
+        if value * FINEST < 1.0 and steps >= FINEST:  # a kernel narrower than the finest grid's step smooths nothing
+            return value
+        value = value if value * FINEST < 1.0 else fixed_point(spectrum_of(mass))
+        if value * steps >= STEPS_A_BANDWIDTH or steps >= FINEST or value == 0.0:
+            return value
+        steps = min(FINEST, 1 << math.ceil(math.log2(2 * STEPS_A_BANDWIDTH / max(value, 1e-9))))
+
+
+def residual_mass(pair: Pair, steps: int) -> np.ndarray:
+    """The residual mass on a grid, per unit of weight."""
+    weight = NO_WEIGHT if pair.first is None else pair.first
+
+    def work(start: int, stop: int) -> np.ndarray:
+        result = np.zeros((steps + 1, 2))
+        on_grid(pair.predicted[start:stop], pair.observed[start:stop], weight[start:stop], result)
+        return result
+
+    mass = np.sum(over_blocks(pair.rows, work, max(1 << 21, 16 * steps)), axis=0)
+    return np.asarray(mass[:, 0] / mass[:, 1].sum())
+
+
+def mean_kernel_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    bandwidth: float = 0.2,
+    target: str | int = "auto",
+    sample_weight: Any = None,
+) -> float:
+    r"""Maximum mean calibration error (MMCE): the size of the residual in a kernel's function space.
+
+    .. math:: \Big(\tfrac{1}{W^2}\sum_{i,j} w_i w_j (p_i - y_i)(p_j - y_j)\,e^{-|p_i - p_j|/h}\Big)^{1/2}
+
+    (Kumar, Sarawagi & Jain, 2018). The kernel factorises along a line, so the double sum costs one sort and one sweep.
+
+    Parameters
+    ----------
+    bandwidth : h, the scale on which scores are taken together
+
+    Examples
+    --------
+    >>> from miscal.metrics import mean_kernel_calibration_error
+    >>> round(mean_kernel_calibration_error([0, 1], [0.2, 0.6]), 6)
+    0.211155
+    """
+    number("bandwidth", bandwidth, 0.0, above=True)
+    pair = Given(y_true, y_prob, sample_weight).pair(target)
+    order = np.argsort(pair.predicted, kind="stable")
+    residual = pair.predicted - pair.observed
+    total = float(pair.rows)
+    if pair.first is not None:
+        residual *= pair.first
+        total = float(pair.first.sum())
+    energy = laplacian_energy(pair.predicted[order], residual[order], float(bandwidth))
+    return math.sqrt(max(energy, 0.0)) / total
+
+
+def kuiper_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    target: str | int = "auto",
+    sample_weight: Any = None,
+    order_by: Any = None,
+    response: str = "binary",
+) -> float:
+    r"""Range of the cumulative differences between outcome and prediction, in the order of the score.
+
+    .. math:: D = \max_k C_k - \min_k C_k, \qquad C_k = \frac{1}{W}\sum_{i \le k} w_i (y_i - p_i),\; C_0 = 0
+
+    (paper 004, eq. 2 and 3). It is the largest total of residuals over any interval of scores. Partial sums are taken
+    only between distinct scores, so the order of tied rows changes nothing.
+
+    Parameters
+    ----------
+    y_true, y_prob, target, sample_weight
+        As in `expected_calibration_error`.
+    order_by : (n,) numbers
+        Order the rows by this in place of the score: the walk along a variable.
+    response : {"binary", "real", "count"}
+        "real", "count": outcomes and predictions are any numbers, or counts and their means.
+
+    Examples
+    --------
+    >>> from miscal.metrics import kuiper_calibration_error
+    >>> round(kuiper_calibration_error([0, 0, 1, 1], [0.25, 0.25, 0.5, 0.75]), 6)
+    0.1875
+    """
+    given = Given(y_true, y_prob, sample_weight, response)
+    key = None if order_by is None else given.numbers(order_by, "'order_by'")
+    return walk_range(given.pair(target), key) * given.scale

@@ -1,0 +1,377 @@
+"""Is the worst of many places worse than the worst of calibrated predictions? The whole maximum is simulated.
+
+Places are subpopulations, whose errors are on one scale, or neighbourhoods: sums of simulated residuals around the same
+centres are products of one kernel matrix with many columns, made block by block; no more than a few megabytes are held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from miscal.engines.subpopulations import Lists, Ordered, Search
+from miscal.inference.aggregates import (
+    FLOOR_DRAWS,
+    NullSummary,
+    brownian_range_isf,
+    brownian_range_p,
+    max_statistic_p,
+    seminorm_interval,
+    summary_of_draws,
+    upper_quantile,
+)
+from miscal.inference.beyond import rates_as_happened
+from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
+from miscal.inference.nulls import ROW_DRAWS, Steps
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Spread, seed_of
+from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
+from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
+from miscal.kernels.threads import over_blocks, thread_count
+from miscal.pairs import Pair
+
+LONGEST = 150_000_000  # positions of all subpopulations together that are held in memory
+OWN_DRAWS = 199  # of the noise that the data have, for the interval
+LANES = 16  # draws that walk together
+MANY_LANES = 250  # draws that share what is prepared for a subpopulation, where only events are visited
+RARE = 4  # rows of a subpopulation that are walked over in the time that one event is looked up
+LARGEST = 1e300  # stands for an infinite error, so that it can be compared
+LISTED = 64  # subpopulations whose rows are listed at a time
+NEARLY = 1e-12  # a walk shorter than this share of its weight has not moved
+
+Block = Callable[[int, int], Floats]
+"""block(first, count) gives the residuals of draws first .. first + count - 1, (rows, count)."""
+
+
+def spans(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
+    """Highest minus lowest partial sum, or the absolute end of the walk."""
+    return np.asarray(stats[:, HIGH] - stats[:, LOW] if statistic == "range" else np.abs(stats[:, TOTAL]))
+
+
+def kuiper_errors(stats: np.ndarray, statistic: str = "range") -> np.ndarray:
+    """D_k; 0 for an empty subpopulation."""
+    return _per_weight(spans(stats, statistic), stats)
+
+
+def deviations(stats: np.ndarray) -> np.ndarray:
+    """σ_k, eq. 5."""
+    return _per_weight(np.sqrt(stats[:, VARIANCE]), stats)
+
+
+def _per_weight(values: np.ndarray, stats: np.ndarray) -> np.ndarray:
+    return np.asarray(values / np.where(stats[:, WEIGHT] > 0, stats[:, WEIGHT], 1.0))
+
+
+def noise_scales(stats: np.ndarray) -> np.ndarray:
+    """What a walk's span is multiplied by: M_k = span_k · scale_k; 0 where σ_k is 0."""
+    variance = stats[:, VARIANCE]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.sqrt(variance[0] / variance) / stats[0, WEIGHT]
+    scale = np.where(variance > 0, scale, 0.0)
+    scale[0] = 1.0 / stats[0, WEIGHT]
+    return np.asarray(scale)
+
+
+def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: bool = True) -> np.ndarray:
+    """M_k of each subpopulation, the full population first; D_k where not normalised.
+
+    0/0 is 0, x/0 infinite. The first is exactly D_0. Where the full population is certain (σ_0 = 0) the others' scale
+    is 0/0, so they count as 0 and the full population's own error stands.
+    """
+    errors = kuiper_errors(stats, statistic)
+    if not normalise:
+        return errors
+    span = spans(stats, statistic)
+    values = span * noise_scales(stats)
+    if stats[0, VARIANCE] > 0:
+        values[(stats[:, VARIANCE] <= 0) & (span > NEARLY * stats[:, WEIGHT])] = np.inf
+    values[0] = errors[0]
+    return np.asarray(values)
+
+
+def no_quieter(rows: Ordered, found: Search, spread: Spread) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
+
+    Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.
+    """
+    made, squares = found.stats.copy(), rows.residual() ** 2
+    weight, second = (each if each.size else np.ones(rows.rows) for each in (rows.weight, rows.second))
+    expected = spread.at(rows.signed, weight, second)
+    own, usual = np.empty((2, len(made)))
+    for first in range(0, len(made), LISTED):
+        some = np.arange(first, min(first + LISTED, len(made)))
+        lists = found.lists(some)
+        for values, total in ((squares, own), (expected, usual)):
+            total[some] = [values[lists.list(place)].sum() for place in range(some.size)]
+    made[:, VARIANCE] = np.maximum(own, usual)
+    return made, np.sqrt(made[:, VARIANCE] / np.maximum(own, 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumNoise:
+    """The largest error against its distribution under calibration, and the adjusted p-value of each subpopulation."""
+
+    summary: NullSummary
+    adjusted: np.ndarray
+    method: str
+
+
+def subpopulation_noise(
+    rows: Ordered,
+    found: Search,
+    values: np.ndarray,
+    pair: Pair,
+    *,
+    null: str,
+    draws: int,
+    statistic: str,
+    random_state: Any,
+    stretch: np.ndarray | None = None,
+    model_variance: bool = False,
+) -> MaximumNoise:
+    """Compare the largest error with noise: simulated where rows times draws allow, by Bonferroni's inequality else.
+
+    model_variance : outcomes are 0/1 and the weights do not depend on them, so that those of clusters can be drawn
+    """
+    values = np.minimum(values, LARGEST)
+    flips, seed = null == "residual", seed_of(random_state)
+    if flips and rows.rows * draws > ROW_DRAWS:  # there is no other way: fewer draws, a p-value that is not as small
+        draws = max(FLOOR_DRAWS, int(ROW_DRAWS // rows.rows))
+    elif rows.rows * draws > ROW_DRAWS or (not flips and found.stats[:, 0].sum() > LONGEST):
+        return bonferroni_noise(found.stats, values, statistic)
+    scale = noise_scales(found.stats) * (1.0 if stretch is None else stretch)
+    lists = found.lists(np.arange(scale.size))
+    walked = partial(_walked_maxima, rows, lists, scale, statistic)
+    clustered = _cluster_steps(pair, rows.order, draws, int(seed)) if flips and model_variance else None
+    run, block = partial(walked, clustered or Steps.of(pair, rows.order, flips, seed).block), 4 * LANES
+    if not flips and pair.count is None and _rare(rows, found):
+        run, block = partial(_event_maxima, rows, lists, scale, statistic, seed), MANY_LANES
+    made: list[np.ndarray] = []
+
+    def simulate(first: int, count: int) -> np.ndarray:
+        made.append(run(first, count))
+        return made[-1]
+
+    summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
+    if not flips:
+        happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
+        reach = upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
+        summary = replace(summary, interval=seminorm_interval(summary.value, reach))
+    words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
+    words += ", one sign a cluster" if flips and pair.cluster is not None else ""
+    words = ClusterDraws.words if clustered else words
+    method = f"The whole search was repeated on {summary.draws} simulations ({words})"
+    method += f": p = (1 + {summary.exceedances}) / (1 + {summary.draws})."
+    return MaximumNoise(summary, reached_p(np.concatenate(made), values), method)
+
+
+def _cluster_steps(pair: Pair, order: np.ndarray, draws: int, seed: int) -> Block | None:
+    """Draws of outcomes by cluster, where there are clusters, few enough to matter; each row is its own cell."""
+    given = [None if values is None else values[order] for values in (pair.weight, pair.cluster, pair.count)]
+    own = CellRows(np.arange(order.size + 1), pair.predicted[order], pair.observed[order], *given)
+    if not drawn_by_cluster(own, draws):
+        return None
+    drawn = ClusterDraws.of(own, np.zeros(order.size), seed)
+    return lambda first, count: np.ascontiguousarray(drawn.block(first, count).T)
+
+
+def _wider(stats: np.ndarray, values: np.ndarray) -> float:
+    """How much wider the noise of the worst subpopulation is than that of the rows' scores, by its observed rate."""
+    rates = np.clip((stats[:, PREDICTED] + stats[:, TOTAL]) / np.maximum(stats[:, WEIGHT], 1e-300), 0.0, 1.0)
+    worst, every = rates[int(np.argmax(values))], rates[0]
+    return math.sqrt(max(1.0, worst * (1.0 - worst) / max(every * (1.0 - every), 1e-300)))
+
+
+def reached_p(maxima: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """P-value of each value among all tested ones: (1 + draws of the maximum that reach it) / (1 + draws)."""
+    reached = maxima.size - np.searchsorted(np.sort(maxima), values - 1e-12 * np.abs(values), side="left")
+    return np.asarray((1.0 + reached) / (1.0 + maxima.size))
+
+
+def _walked_maxima(
+    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, steps: Block, first: int, count: int
+) -> np.ndarray:
+    def work(start: int, stop: int) -> np.ndarray:
+        maxima = np.empty(stop - start)
+        drawn = steps(first + start, stop - start)
+        simulated_maxima(rows.signed, lists.members, lists.offsets, scale, statistic == "mean", drawn, maxima)
+        return maxima
+
+    return np.concatenate(over_blocks(count, work, LANES))
+
+
+def _event_maxima(
+    rows: Ordered, lists: Lists, scale: np.ndarray, statistic: str, seed: np.uint64, first: int, count: int
+) -> np.ndarray:
+    """As `_walked_maxima`; what is prepared for a subpopulation serves all draws, so threads share subpopulations."""
+    events = bernoulli_events(rows.signed, first, seed, count)
+
+    def work(start: int, stop: int) -> np.ndarray:
+        maxima = np.empty(count)
+        some = (lists.members, lists.offsets[start : stop + 1], scale[start:stop])
+        event_maxima(rows.signed, rows.weight, *some, statistic == "mean", *events, maxima)
+        return maxima
+
+    parts = over_blocks(scale.size, work, -(-scale.size // thread_count()))
+    return np.asarray(np.max(parts, axis=0))
+
+
+def _rare(rows: Ordered, found: Search) -> bool:
+    """Whether looking up the events of all rows costs less than walking over the rows of a subpopulation."""
+    return RARE * float(np.abs(rows.signed).sum()) < float(found.stats[:, 0].mean())
+
+
+def bonferroni_noise(stats: np.ndarray, values: np.ndarray, statistic: str) -> MaximumNoise:
+    """Bonferroni over the range of Brownian motion, subpopulations with at least 25 expected events on both sides.
+
+    The floor is the mean of the largest of as many independent ranges (or absolute normals): above that of dependent
+    ones.
+    """
+    from scipy.special import erf, erfc, ndtri
+
+    unit, ranges = deviations(stats)[0], statistic == "range"
+    rarer = np.minimum(stats[:, PREDICTED], stats[:, WEIGHT] - stats[:, PREDICTED])
+    events = rarer * stats[:, WEIGHT] / np.maximum(stats[:, WEIGHT2], 1e-300)  # of rows of equal weight, as noisy
+    judged = (events >= EFFECTIVE_EVENTS) & (values < LARGEST)
+    judged[0] = True
+    tests = int(judged.sum())
+    far = values / unit if unit > 0 else np.full(values.size, np.nan)
+    p_values = brownian_range_p(far) if ranges else erfc(far / math.sqrt(2.0))
+    adjusted = np.where(judged, np.minimum(1.0, tests * p_values), np.nan)
+    critical = brownian_range_isf(0.05 / tests) if ranges else float(-ndtri(0.025 / tests))
+    grid = np.linspace(0.0, 12.0, 4801)
+    below = brownian_range_p(grid, upper=False) if ranges else erf(grid / math.sqrt(2.0))
+    average = float(np.trapezoid(1.0 - np.asarray(below) ** tests, grid))
+    worst = float(values[judged].max())
+    rate = np.clip((stats[0, PREDICTED] + stats[0, TOTAL]) / stats[0, WEIGHT], 0.0, 1.0)
+    largest = stats[0, WEIGHT2] * rate * (1.0 - rate)
+    wider = math.sqrt(max(1.0, float(largest / max(stats[0, VARIANCE], 1e-300)))) * _wider(stats, values)
+    interval = seminorm_interval(worst, critical * unit * wider)
+    p_value = float(np.nanmin(adjusted))
+    summary = NullSummary(worst, average * unit, p_value, critical * unit, interval, "Bonferroni")
+    method = (
+        f"Too many rows to simulate: Bonferroni over the Brownian-range p-values of {tests:,} subpopulations with at "
+        f"least {EFFECTIVE_EVENTS:.0f} expected events; the floor is that of as many independent ones."
+    )
+    return MaximumNoise(summary, adjusted, method)
+
+
+# ---- neighbourhoods --------------------------------------------------------------------------------------------------
+TESTED = 2000  # centres tested at most; neighbouring ones say the same
+NOISIEST = 1000  # and those with the largest standard error, where the plain maximum is attained
+ENTRIES = 1 << 21  # of a block of the kernel matrix, and of a block of draws
+TOGETHER = 200  # draws made at a time
+
+Weights = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""weights(centres, rows) gives the weights of some rows around others, (centres, rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalGaps:
+    """The gap around each row, what its sum is divided by, and the sum's standard deviation under calibration.
+
+    judged : whether there is enough information to judge
+    stretch : by how much a neighbourhood was quieter than is usual, and simulated sums of it have to be made wider
+    """
+
+    gap: np.ndarray
+    mass: np.ndarray
+    deviation: np.ndarray
+    judged: np.ndarray
+    stretch: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, sums: np.ndarray, squares: np.ndarray, powers: np.ndarray, least: float) -> LocalGaps:
+        """From Σkw and Σkwr (n, 2), the variance Σk²w²v and Σk⁴w⁴v; `least` is the information that is enough."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gap = np.where(sums[:, 0] > 0, sums[:, 1] / sums[:, 0], np.nan)
+            information = np.where(powers > 0, squares**2 / powers, 0.0)
+        return cls(gap, sums[:, 0], np.sqrt(squares), (information >= least) & (squares > 0))
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard error of the gap."""
+        return np.asarray(self.deviation / self.mass)
+
+    @property
+    def z(self) -> np.ndarray:
+        """The gap in standard errors."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.where(self.deviation > 0, self.gap * self.mass / self.deviation, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalNoise:
+    """The largest studentised gap and the largest plain gap against their distributions under calibration."""
+
+    tested: NullSummary
+    plain: NullSummary
+    centres: np.ndarray  # rows around which gaps are tested
+    adjusted: np.ndarray  # their p-values among all of them
+
+
+def _centres(local: LocalGaps, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows around which sums are simulated, and which are tested: all if few, else some that can be judged, at random.
+
+    And the noisiest.
+    """
+    rows = np.arange(local.judged.size)
+    if rows.size <= TESTED + NOISIEST:
+        return rows, local.judged
+    random = np.random.default_rng(random_state)
+    able = rows[local.judged]
+    tested = able if able.size <= TESTED else np.sort(random.choice(able, TESTED, replace=False))
+    noisy = np.argsort(-np.nan_to_num(local.error), kind="stable")[:NOISIEST]
+    chosen = np.union1d(tested, noisy)
+    return chosen, np.isin(chosen, tested)
+
+
+def neighbourhood_noise(
+    weights: Weights, cells: np.ndarray, local: LocalGaps, residuals: Steps, draws: int, random_state: Any
+) -> LocalNoise:
+    """Simulate the largest studentised gap of the tested centres and the largest plain gap of all."""
+    chosen, judged = _centres(local, random_state)
+    centres = chosen[judged]
+    plain: list[np.ndarray] = []
+    studentised: list[np.ndarray] = []
+
+    def simulate(first: int, count: int) -> np.ndarray:
+        highest, largest = np.zeros(count), np.zeros(count)
+        for part, sums in _sums(weights, cells, chosen, residuals, first, count):
+            np.abs(sums, out=sums)
+            ratio = sums[judged[part]] / local.deviation[chosen[part][judged[part]], None]
+            np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
+            np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)
+        plain.append(largest)
+        studentised.append(highest)
+        return highest
+
+    z = np.abs(local.z[centres])
+    if centres.size:
+        tested = max_statistic_p(float(z.max()), simulate, draws, block=TOGETHER)
+    else:
+        simulate(0, min(draws, TOGETHER))
+        tested = NullSummary.unknown(float("nan"), "none")
+    found = summary_of_draws(float(np.nanmax(np.abs(local.gap))), np.concatenate(plain), method="simulation")
+    return LocalNoise(tested, found, centres, reached_p(np.concatenate(studentised), z))
+
+
+def _sums(
+    weights: Weights, cells: np.ndarray, chosen: np.ndarray, residuals: Steps, first: int, count: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each cell: which centres lie in it, and the sums of the draws around them, (centres, draws)."""
+    order = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[order], np.arange(int(cells.max(initial=0)) + 2))
+    for cell in np.unique(cells[chosen]):
+        part = np.flatnonzero(cells[chosen] == cell)
+        inside = order[starts[cell] : starts[cell + 1]]
+        size = max(1, min(inside.size, ENTRIES // max(part.size, count)))
+        sums = np.zeros((part.size, count))
+        for start in range(0, inside.size, size):
+            rows = inside[start : start + size]
+            sums += weights(chosen[part], rows) @ residuals.block(first, count, rows)
+        yield part, sums
