@@ -12,7 +12,7 @@ from typing import Any
 _KINDS = {
     "Identity": "curves",
     "SamplingCorrection": "curves",
-    "MeanScaling": "means",
+    "MeanScaling": "curves",
     "PlattScaling": "curves",
     "BetaCalibration": "curves",
     "IsotonicLinePlotScaling": "shapes",

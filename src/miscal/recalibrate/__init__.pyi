@@ -17,10 +17,10 @@ from miscal.recalibrate.combined import Chain as Chain
 from miscal.recalibrate.curves import BetaCalibration as BetaCalibration
 from miscal.recalibrate.curves import Identity as Identity
 from miscal.recalibrate.curves import KernelCalibration as KernelCalibration
+from miscal.recalibrate.curves import MeanScaling as MeanScaling
 from miscal.recalibrate.curves import PlattScaling as PlattScaling
 from miscal.recalibrate.curves import SamplingCorrection as SamplingCorrection
 from miscal.recalibrate.curves import TemperatureScaling as TemperatureScaling
-from miscal.recalibrate.means import MeanScaling as MeanScaling
 from miscal.recalibrate.scaling import DirichletCalibration as DirichletCalibration
 from miscal.recalibrate.scaling import StructuredScaling as StructuredScaling
 from miscal.recalibrate.scaling import VectorScaling as VectorScaling

@@ -18,7 +18,6 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.certain import limits
 from miscal.recalibrate.export.formula import (
     Each,
     Formula,
@@ -30,9 +29,8 @@ from miscal.recalibrate.export.formula import (
     settled,
     untouched,
 )
-from miscal.recalibrate.families import FAMILIES, Family
 from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
-from miscal.recalibrate.sample import Sample, means_like
+from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
 Array = npt.NDArray[Any]

@@ -19,7 +19,6 @@ from miscal.recalibrate.base import Array, Floats, Recalibrator
 from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.families import FAMILIES
 from miscal.recalibrate.judging import (
     Judged,
     chance_of_growth,
@@ -31,7 +30,7 @@ from miscal.recalibrate.judging import (
     table_of,
 )
 from miscal.recalibrate.parameters import columns_of, parameter
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.recalibrate.state import label_array, state
 from miscal.results import Table
 

@@ -16,11 +16,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, pairs
-from miscal.recalibrate.certain import HALF, inside, unit_of
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
 from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0

@@ -18,9 +18,8 @@ from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.forest import Forest, grower
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.families import Family
 from miscal.recalibrate.parameters import chosen_names, parameter, truth
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import Family, Sample
 from miscal.recalibrate.state import Field, state
 
 MOST_ROUNDS = 40

@@ -10,7 +10,7 @@ import numpy as np
 from miscal.data.errors import MissingExtra
 from miscal.recalibrate.base import Floats
 from miscal.recalibrate.by_columns.variable_tree import Integers, Tree
-from miscal.recalibrate.families import Family
+from miscal.recalibrate.sample import Family
 
 TREES = 25  # trees a round, after which the score among the features is the new one
 LEARNING_RATE = 0.1

@@ -13,10 +13,9 @@ from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
-from miscal.recalibrate.certain import HALF
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import HALF, Sample
 from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")
@@ -212,7 +211,7 @@ class GroupWise(ByColumns):
 
     @classmethod
     def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.means import MeanScaling
+        from miscal.recalibrate.curves import MeanScaling
 
         return cls._of_each(MeanScaling(), columns)
 

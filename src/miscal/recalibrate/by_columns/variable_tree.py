@@ -14,9 +14,8 @@ from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
-from miscal.recalibrate.curves import BetaCalibration
+from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.means import MeanScaling
 from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.scaling import DirichletCalibration
