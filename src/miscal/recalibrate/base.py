@@ -18,17 +18,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.export.formula import (
-    Each,
-    Formula,
-    Held,
-    Probability,
-    Softmax,
-    Then,
-    no_formula,
-    settled,
-    untouched,
-)
+from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
 from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
 from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
@@ -200,9 +190,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        from miscal.recalibrate.export.one_row import apply_one
-
-        return apply_one(self, y_prob, x)
+        return nodes.apply_one(self, y_prob, x)
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
@@ -286,9 +274,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """As `_map`, for recalibrators that use columns; of others they are empty."""
         return self._map(probability)
 
-    def _formula(self) -> Formula:
+    def _formula(self) -> nodes.Formula:
         """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
-        raise no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
+        raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
@@ -358,26 +346,24 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if not self.is_fitted():
             raise NotFitted(str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")))
 
-    def formula(self) -> Formula:
+    def formula(self) -> nodes.Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
         self.check_fitted()
         if self.identity_:
-            return untouched(self.n_classes_)
-        found: Any = self._whole_formula()
-        return Then(Held(Probability(), *self.held_.tolist()), found) if hasattr(self, "held_") else found
-
-    def _whole_formula(self) -> Formula:
-        found: Formula | None = None
+            return nodes.untouched(self.n_classes_)
+        found: Any = None
         if not self.several():
             found = self._formula()
         elif not self.uses_columns:
             maps: Any = [one.formula() for one in self.each_]
-            found = Each(tuple(maps), bool(self.divided))
-        if found is None or (self.n_classes_ > 2 and not isinstance(found, (Softmax, Each))):
+            found = nodes.Each(tuple(maps), bool(self.divided))
+        if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
             raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
-        return found
+        if hasattr(self, "held_"):
+            found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
+        return found  # type: ignore[no-any-return]
 
     def all_fields(self) -> dict[str, Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
@@ -400,7 +386,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
         rows = Predictions.validated(given)
         sample = Sample.of(rows, rows.columns)
-        return replace(sample, probability=settled(sample.probability)), label_array(rows.classes)
+        return replace(sample, probability=nodes.settled(sample.probability)), label_array(rows.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
@@ -431,7 +417,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
         if self.is_mean():
             return means_like(y_prob, self.response_)
-        probability = settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
+        probability = nodes.settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
         found = 2 if probability.ndim == 1 else probability.shape[1]
         if found != self.n_classes_:
             got = f"it has {found}, fit had {self.n_classes_}"

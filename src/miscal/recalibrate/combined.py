@@ -91,8 +91,7 @@ class Chain(Recalibrator):
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
 
     def _formula(self) -> nodes.Formula:
-        steps: list[Any] = [nodes.Probability(), *(step.formula() for step in self.steps_)]
-        found: nodes.Formula = reduce(nodes.Then, steps)
+        found: nodes.Formula = reduce(nodes.then, [step.formula() for step in self.steps_])
         return found
 
     @classmethod

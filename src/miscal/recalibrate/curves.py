@@ -93,7 +93,7 @@ class SamplingCorrection(Recalibrator):
         return True
 
     def _formula(self) -> nodes.Ratio:
-        return nodes.Ratio(nodes.Probability(), float(self.rate))
+        return nodes.Ratio(nodes.PROBABILITY, float(self.rate))
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
@@ -525,8 +525,8 @@ class MeanScaling(Recalibrator):
 
     def _formula(self) -> nodes.Formula:
         if self.form != "power":
-            return nodes.Linear(((self.slope_, nodes.Probability()),), self.intercept_)
-        held = nodes.Log(nodes.Held(nodes.Probability(), self.low_, nodes.LARGEST))
+            return nodes.Linear(((self.slope_, nodes.PROBABILITY),), self.intercept_)
+        held = nodes.Log(nodes.Held(nodes.PROBABILITY, self.low_, nodes.LARGEST))
         return nodes.Exp(nodes.Linear(((self.slope_, held),), self.intercept_))
 
     def _keeps_ranking(self) -> bool:

@@ -88,7 +88,7 @@ FAMILIES = {
         ratio=False,
         objective="binary",
         loss="log loss",
-        before=lambda: nodes.Linear(nodes.log_terms(nodes.Held(nodes.Probability(), EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0),
+        before=lambda: nodes.Linear(nodes.log_terms(nodes.Held(nodes.PROBABILITY, EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0),
         after=nodes.Sigmoid,
     ),
     "real": Family(
@@ -99,7 +99,7 @@ FAMILIES = {
         ratio=False,
         objective="regression",
         loss="squared error",
-        before=nodes.Probability,
+        before=lambda: nodes.PROBABILITY,
         after=lambda node: node,
     ),
     "count": Family(
@@ -110,7 +110,7 @@ FAMILIES = {
         ratio=True,
         objective="poisson",
         loss="deviance",
-        before=lambda: nodes.Log(nodes.Held(nodes.Probability(), LEAST_RATE, nodes.LARGEST)),
+        before=lambda: nodes.Log(nodes.Held(nodes.PROBABILITY, LEAST_RATE, nodes.LARGEST)),
         after=nodes.Exp,
     ),
 }

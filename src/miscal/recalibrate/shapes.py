@@ -102,7 +102,7 @@ class HistogramBinning(_Binned):
         return pairs(np.where(found == EMPTY_BIN, probability, found))
 
     def _formula(self) -> nodes.Formula:
-        return nodes.steps(nodes.Probability(), self.edges_, self.values_)
+        return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
 
 
 class ScalingBinning(_Binned):
@@ -296,7 +296,7 @@ class IsotonicCalibration(_Rising):
         if self.out_of_bounds == "raise":
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-        return nodes.Line(nodes.Probability(), tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
+        return nodes.Line(nodes.PROBABILITY, tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
 
     @classmethod
     def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003

@@ -16,7 +16,7 @@ from miscal.data.vectors import sigmoid
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.forest import Forest, grower
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_columns, cut_numbers
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import chosen_names, parameter, truth
 from miscal.recalibrate.sample import Family, Sample
@@ -262,17 +262,17 @@ class MulticalibrationBoost(CutColumns):
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
-            return nodes.Probability()
-        columns = nodes.cut_columns(self._encodings(), _beyond)
+            return nodes.PROBABILITY
+        columns = cut_columns(self._encodings(), _beyond)
         value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
-        tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
+        tree, values = self._tree(), self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
             trees = [
-                nodes.tree_of(tree, root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
+                tree.formula(root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
                 for root in self.roots_[ends[i] : ends[i + 1]].tolist()
             ]
             total = nodes.Linear(((scale, so_far), *((scale, each) for each in trees)), 0.0)

@@ -194,10 +194,10 @@ class GroupWise(ByColumns):
                 terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
                 own[tuple(self.levels_[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
-                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.Probability() if identity else parent)
+                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.PROBABILITY if identity else parent)
                 out = nodes.Named(parent.name, out, inside)
             elif identity:
-                out = nodes.Probability()
+                out = nodes.PROBABILITY
         if self.handle_unknown == "error":
             for each in self._encodings():
                 out = nodes.Cut(nodes.level_of(each, [0.0] * len(each.levels), 1.0), 0.5, out, nodes.Refused())
