@@ -279,15 +279,10 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        """What `choose` tries of this class, by name."""
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        """What `choose` tries of this class, by name; a mean has two classes."""
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        """What `choose` tries of this class where the outcome is a real number or a count."""
-        return {}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:

@@ -218,10 +218,8 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str 
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
     for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
-        if response == "binary":
-            found |= kind._candidates(n_classes, columns)  # noqa: SLF001  # its registration
-        else:
-            found |= kind._mean_candidates(response, columns)  # noqa: SLF001
+        if response in kind.responses:
+            found |= kind._candidates(n_classes, columns, response)  # noqa: SLF001  # its registration
     return found
 
 

@@ -108,21 +108,18 @@ class _Curve(Recalibrator):
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _features(self) -> Features:
-        raise NotImplementedError
-
     def _keep(self, coefficients: Floats, intercept: float) -> None:
         self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
 
     def _map(self, probability: Floats) -> Floats:
-        return self._features().map(probability, self.coefficients_[0], float(self.intercepts_[0]))
+        return Features.of(self).map(probability, self.coefficients_[0], float(self.intercepts_[0]))
 
     def _formula(self) -> nodes.Formula:
-        return nodes.curve(self._features(), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
+        return nodes.curve(Features.of(self), self.coefficients_[0].tolist(), float(self.intercepts_[0]))
 
     def check_state(self) -> None:
         """Refuse coefficients that do not belong to the features."""
-        if self.coefficients_.shape[1] != self._features().count:
+        if self.coefficients_.shape[1] != Features.of(self).count:
             raise ValueError("'coefficients_' has the wrong width")
 
 
@@ -161,11 +158,8 @@ class PlattScaling(_Curve):
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
 
-    def _features(self) -> Features:
-        return Features(self.on)
-
     def _fit(self, sample: Sample) -> None:
-        self._keep(*fit_curve(sample, self._features(), float(self.l2)))
+        self._keep(*fit_curve(sample, Features.of(self), float(self.l2)))
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool(self.coefficients_[0, 0] >= 0)
@@ -215,12 +209,9 @@ class BetaCalibration(_Curve):
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
     towards: str = parameter(one_of, ("zero", "identity"), default="zero")
 
-    def _features(self) -> Features:
-        return Features("beta", float(self.clip))
-
     def _fit(self, sample: Sample) -> None:
         how = {"positive": self.constraint == "positive", "identity": self.towards == "identity"}
-        self._keep(*fit_curve(sample, self._features(), float(self.l2), **how))
+        self._keep(*fit_curve(sample, Features.of(self), float(self.l2), **how))
 
     def _keeps_ranking(self) -> bool:
         return bool((self.coefficients_ >= 0).all()) if self.is_fitted() else self.constraint == "positive"
@@ -533,7 +524,7 @@ class MeanScaling(Recalibrator):
         return self.is_fitted() and self.slope_ >= 0.0
 
     @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
         forms = ("auto", "power") if response == "count" else ("auto", "linear", "power")
         return {cls.__name__ if form == "auto" else f"{cls.__name__}({form})": cls(form) for form in forms}
 

@@ -102,6 +102,13 @@ class Features:
     kind: str
     clip: float = LOGIT_CLIP
 
+    @classmethod
+    def of(cls, recalibrator: Any) -> Features:
+        """Those that the parameters of a recalibrator ask for."""
+        if hasattr(recalibrator, "on"):
+            return cls(recalibrator.on)
+        return cls("beta", float(recalibrator.clip))
+
     @property
     def count(self) -> int:
         """How many features."""

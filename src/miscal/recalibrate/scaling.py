@@ -155,7 +155,7 @@ class StructuredScaling(_Softmax):
         return slopes, self.intercepts_, 1.0 / self.temperature_
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
         if n_classes == 2:
             return {}
         return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, whole
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
@@ -297,10 +295,6 @@ class IsotonicCalibration(_Rising):
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
         return nodes.Line(nodes.PROBABILITY, tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls()}
 
     def _summary(self) -> str:
         return f"{len(self.knots_)} knots"

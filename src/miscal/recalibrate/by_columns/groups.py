@@ -204,19 +204,10 @@ class GroupWise(ByColumns):
         return out
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.curves import PlattScaling
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        from miscal.recalibrate.curves import MeanScaling, PlattScaling
 
-        return cls._of_each(PlattScaling(), columns)
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.curves import MeanScaling
-
-        return cls._of_each(MeanScaling(), columns)
-
-    @classmethod
-    def _of_each(cls, inner: Recalibrator, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+        inner = PlattScaling() if response == "binary" else MeanScaling()
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
 

@@ -313,13 +313,9 @@ class VariableTree(CutColumns):
         return self._tree().formula(0, columns, lambda node: leaves[node].formula())
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
         numeric = [name for name, column in columns.items() if not column.nominal]
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return cls._candidates(2, columns)
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.node_left_ >= 0)
