@@ -117,13 +117,10 @@ class DesignFit(LogisticFit):
     def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
         self.design, self.ready = design, design.ready(rows.columns)
+        self.thin = None  # the columns are those of all rows
         centre, scale = design.moments(rows, self.ready)
         self.centre = np.concatenate([self.centre, centre])
         self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, scale])
-
-    def thinned(self) -> Sample | None:
-        """None: the columns are those of all rows."""
-        return None
 
     def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
         rows, size = self.rows, stop - start

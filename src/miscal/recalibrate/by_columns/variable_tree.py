@@ -18,7 +18,7 @@ from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.scaling import DirichletCalibration
+from miscal.recalibrate.softmax import DirichletCalibration
 from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
