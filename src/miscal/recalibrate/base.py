@@ -18,10 +18,10 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.pooling.encoding import Encoding
+from miscal.recalibrate import declared
+from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
 from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
-from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -84,6 +84,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     classes_: Array = state("labels")
     identity_: bool = state("bool")
     n_rows_: int = state("int", low=1)
+    each_: list[Self] = state("inner", optional=True)
+    response_: str = state("word", optional=True)
+    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -194,12 +197,12 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
-        return dumps(self)
+        return declared.dumps(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
-        return loads(text, cls)
+        return declared.loads(text, cls)
 
     def to_sql(self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb") -> str | list[str]:
         """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
@@ -291,20 +294,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
-        check_all(self)
+        declared.check_all(self)
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
     def check_each(self) -> None:
         """Refuse maps of classes that are none, or not as many as there are classes."""
-        if self.several() != (self.against_rest and self.n_classes_ > 2):
-            raise ValueError("there must be one map a class")
-        for one in self.each_ if self.several() else ():
-            if type(one) is not type(self):
-                raise ValueError(f"the map of a class must be a {type(self).__name__}")
-        if self.several() and len(self.each_) != self.n_classes_:
-            raise ValueError("the maps and the classes differ in number")
+        maps = [type(one) for one in self.each_] if self.several() else []
+        if maps != [type(self)] * (self.n_classes_ if self.against_rest and self.n_classes_ > 2 else 0):
+            raise ValueError(f"there must be one {type(self).__name__} a class, if there are several")
         if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
             raise ValueError("'held_' must be a range, of two classes")
 
@@ -360,13 +359,11 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
         return found  # type: ignore[no-any-return]
 
-    def all_fields(self) -> dict[str, Field]:
+    def all_fields(self) -> dict[str, declared.Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        bare = self.several() or getattr(self, "identity_", False)
-        more = {"each_": Field("inner")} if self.several() else {}
-        more |= {"response_": Field("word")} if self.is_mean() else {}
-        more |= {"held_": Field("float", (2,), 0.0, 1.0)} if hasattr(self, "held_") else {}
-        return state_of(Recalibrator if bare else type(self)) | more
+        found = declared.state_of(Recalibrator if self.several() or getattr(self, "identity_", False) else type(self))
+        needed = {name: field for name, field in found.items() if not field.optional}
+        return needed | {name: field for name, field in found.items() if field.optional and hasattr(self, name)}
 
     @property
     def n_classes_(self) -> int:

@@ -18,6 +18,7 @@ from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator
 from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.judging import (
     Judged,
@@ -29,9 +30,7 @@ from miscal.recalibrate.judging import (
     mixed,
     table_of,
 )
-from miscal.recalibrate.parameters import columns_of, parameter
 from miscal.recalibrate.sample import FAMILIES, Sample
-from miscal.recalibrate.state import label_array, state
 from miscal.results import Table
 
 Progress = Callable[[float, str], None]

@@ -13,12 +13,11 @@ from miscal.data.errors import refusal, warn
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
-from miscal.recalibrate.parameters import parameter
 from miscal.recalibrate.sample import HALF, LEAST, Sample, exp_held, unit_of
 from miscal.recalibrate.softmax import power_derivatives, softmax_map
-from miscal.recalibrate.state import state
 
 LOGIT = Features("logit")
 LOWEST, HIGHEST = float(np.exp(-10.0)), float(np.exp(10.0))

@@ -14,11 +14,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
-from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
-from miscal.recalibrate.state import state
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones

@@ -22,11 +22,10 @@ from miscal.data.errors import warn
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.declared import parameter, state, truth
 from miscal.recalibrate.export.formula import Formula, softmax_of
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED
-from miscal.recalibrate.parameters import parameter, truth
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import state
 
 Solve: TypeAlias = Callable[[Floats], Floats]
 

@@ -21,12 +21,11 @@ from miscal.data.vectors import sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows, normalised, pairs
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, one_thread, residuals
-from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such, truth
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import state
 
 CELLS = 1 << 18  # numbers in a block
 MOST_FEATURES = 2000

@@ -17,10 +17,9 @@ from miscal.data.vectors import sigmoid
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
 from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_columns, cut_numbers
+from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import chosen_names, parameter, truth
 from miscal.recalibrate.sample import Family, Sample
-from miscal.recalibrate.state import Field, state
 
 MOST_ROUNDS = 40
 PATIENCE = 2

@@ -13,10 +13,9 @@ from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
+from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
 from miscal.recalibrate.sample import HALF, Sample
-from miscal.recalibrate.state import state
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for

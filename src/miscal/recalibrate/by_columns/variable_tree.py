@@ -15,11 +15,10 @@ from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
+from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
-from miscal.recalibrate.state import state
 
 Integers = npt.NDArray[np.int64]
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
