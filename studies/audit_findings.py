@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 import miscal
-from miscal.datasets import calibrated, distorted, planted
-from miscal.datasets.synthetic import Synthetic
+from miscal.datasets import Synthetic, calibrated, distorted, planted
 
 PLACES = ("field", "variable", "pair", "subpopulation")
 REGION = "neighbourhood"  # a disc in the plane of two numeric columns

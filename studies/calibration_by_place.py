@@ -22,8 +22,7 @@ import numpy as np
 
 import miscal
 from miscal.auditing.search import looking
-from miscal.datasets import calibrated
-from miscal.datasets.synthetic import draw_columns
+from miscal.datasets import calibrated, draw_columns
 from studies import harness
 
 SLOPES = (0.35, 0.5, 0.65, 0.8)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from miscal import Predictions
-from miscal.data.checks import whole
+from miscal.data.checks import Floats, whole
 from miscal.data.errors import refusal
-from miscal.datasets.synthetic import Booleans, Codes, Floats, number
+from miscal.datasets import Booleans, Codes, number
 
 LARGEST_DENOMINATOR = 1000
 

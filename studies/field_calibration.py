@@ -40,7 +40,7 @@ from miscal.recalibrate import (
 )
 from miscal.recalibrate.by_columns import neural_network as network
 from miscal.recalibrate.by_columns.neural import Inputs
-from miscal.recalibrate.parameters import columns_of
+from miscal.recalibrate.declared import columns_of
 from studies import harness
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from miscal.recalibrate import Recalibrator, choose
-from miscal.recalibrate.families import FAMILIES
+from miscal.recalibrate.sample import FAMILIES
 from studies import harness
 
 NAME = "mean_repairs"

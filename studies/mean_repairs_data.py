@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from miscal.recalibrate import Recalibrator, choose
-from miscal.recalibrate.families import FAMILIES
+from miscal.recalibrate.sample import FAMILIES
 from studies import harness
 
 NAME = "mean_repairs_data"

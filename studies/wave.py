@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import whole
+from miscal.data.checks import Floats, whole
 from miscal.data.errors import refusal
-from miscal.datasets.synthetic import Floats, Synthetic, draw_outcomes, generator, number
+from miscal.datasets import Synthetic, draw_outcomes, generator, number
 
 LOWEST, HIGHEST = 0.6, 0.8
 LARGEST_AMPLITUDE = 0.2  # keeps the true probability in [.4, 1]

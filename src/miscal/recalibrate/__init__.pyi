@@ -17,16 +17,16 @@ from miscal.recalibrate.combined import Chain as Chain
 from miscal.recalibrate.curves import BetaCalibration as BetaCalibration
 from miscal.recalibrate.curves import Identity as Identity
 from miscal.recalibrate.curves import KernelCalibration as KernelCalibration
+from miscal.recalibrate.curves import MeanScaling as MeanScaling
 from miscal.recalibrate.curves import PlattScaling as PlattScaling
 from miscal.recalibrate.curves import SamplingCorrection as SamplingCorrection
 from miscal.recalibrate.curves import TemperatureScaling as TemperatureScaling
-from miscal.recalibrate.means import MeanScaling as MeanScaling
-from miscal.recalibrate.scaling import DirichletCalibration as DirichletCalibration
-from miscal.recalibrate.scaling import StructuredScaling as StructuredScaling
-from miscal.recalibrate.scaling import VectorScaling as VectorScaling
 from miscal.recalibrate.shapes import HistogramBinning as HistogramBinning
 from miscal.recalibrate.shapes import IsotonicCalibration as IsotonicCalibration
 from miscal.recalibrate.shapes import IsotonicLinePlotScaling as IsotonicLinePlotScaling
 from miscal.recalibrate.shapes import ScalingBinning as ScalingBinning
+from miscal.recalibrate.softmax import DirichletCalibration as DirichletCalibration
+from miscal.recalibrate.softmax import StructuredScaling as StructuredScaling
+from miscal.recalibrate.softmax import VectorScaling as VectorScaling
 
 def kinds() -> tuple[str, ...]: ...

@@ -18,22 +18,10 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.certain import limits
-from miscal.recalibrate.export.formula import (
-    Each,
-    Formula,
-    Held,
-    Probability,
-    Softmax,
-    Then,
-    no_formula,
-    settled,
-    untouched,
-)
-from miscal.recalibrate.families import FAMILIES, Family
-from miscal.recalibrate.parameters import check_all, columns_of, parameter, truth
-from miscal.recalibrate.sample import Sample, means_like
-from miscal.recalibrate.state import Field, dumps, label_array, loads, state, state_of
+from miscal.recalibrate import declared
+from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
+from miscal.recalibrate.export import formula as nodes
+from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -96,6 +84,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     classes_: Array = state("labels")
     identity_: bool = state("bool")
     n_rows_: int = state("int", low=1)
+    each_: list[Self] = state("inner", optional=True)
+    response_: str = state("word", optional=True)
+    held_: Floats = state("float", 2, low=0.0, high=1.0, optional=True)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -202,18 +193,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         >>> HistogramBinning(bins=2).fit([0.1, 0.3, 0.6, 0.8], [0, 1, 1, 1]).apply_one(0.2)
         (0.5, 0.5)
         """
-        from miscal.recalibrate.export.one_row import apply_one
-
-        return apply_one(self, y_prob, x)
+        return nodes.apply_one(self, y_prob, x)
 
     def to_json(self) -> str:
         """Everything that was learned, as JSON text; `from_json` gives back the same predictions bit for bit."""
-        return dumps(self)
+        return declared.dumps(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote. Text is checked field by field, and no code in it is run."""
-        return loads(text, cls)
+        return declared.loads(text, cls)
 
     def to_sql(self, column: str | Sequence[str] = "probability", *, dialect: str = "duckdb") -> str | list[str]:
         """The map as an SQL expression: the recalibrated probability of class 1, or one expression a class.
@@ -288,20 +277,15 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """As `_map`, for recalibrators that use columns; of others they are empty."""
         return self._map(probability)
 
-    def _formula(self) -> Formula:
+    def _formula(self) -> nodes.Formula:
         """What the fitted map is, in nodes that Python, SQL and ONNX can read, or a refusal that says why not."""
-        raise no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
+        raise nodes.no_formula(type(self).__name__, "writes none", "ship its JSON: to_json() and from_json()")
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        """What `choose` tries of this class, by name."""
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        """What `choose` tries of this class, by name; a mean has two classes."""
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        """What `choose` tries of this class where the outcome is a real number or a count."""
-        return {}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
@@ -310,20 +294,16 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""
-        check_all(self)
+        declared.check_all(self)
 
     def check_state(self) -> None:
         """Refuse a state read from JSON whose parts do not fit together."""
 
     def check_each(self) -> None:
         """Refuse maps of classes that are none, or not as many as there are classes."""
-        if self.several() != (self.against_rest and self.n_classes_ > 2):
-            raise ValueError("there must be one map a class")
-        for one in self.each_ if self.several() else ():
-            if type(one) is not type(self):
-                raise ValueError(f"the map of a class must be a {type(self).__name__}")
-        if self.several() and len(self.each_) != self.n_classes_:
-            raise ValueError("the maps and the classes differ in number")
+        maps = [type(one) for one in self.each_] if self.several() else []
+        if maps != [type(self)] * (self.n_classes_ if self.against_rest and self.n_classes_ > 2 else 0):
+            raise ValueError(f"there must be one {type(self).__name__} a class, if there are several")
         if hasattr(self, "held_") and (self.held_[0] > self.held_[1] or self.n_classes_ > 2):
             raise ValueError("'held_' must be a range, of two classes")
 
@@ -360,34 +340,30 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         if not self.is_fitted():
             raise NotFitted(str(refusal("is not fitted", where=type(self).__name__, hint="call fit(y_prob, y) first")))
 
-    def formula(self) -> Formula:
+    def formula(self) -> nodes.Formula:
         """The fitted map in nodes of `miscal.recalibrate.export.formula`, or a refusal that says why there are none."""
         self.check_fitted()
         if self.identity_:
-            return untouched(self.n_classes_)
-        found: Any = self._whole_formula()
-        return Then(Held(Probability(), *self.held_.tolist()), found) if hasattr(self, "held_") else found
-
-    def _whole_formula(self) -> Formula:
-        found: Formula | None = None
+            return nodes.untouched(self.n_classes_)
+        found: Any = None
         if not self.several():
             found = self._formula()
         elif not self.uses_columns:
             maps: Any = [one.formula() for one in self.each_]
-            found = Each(tuple(maps), bool(self.divided))
-        if found is None or (self.n_classes_ > 2 and not isinstance(found, (Softmax, Each))):
+            found = nodes.Each(tuple(maps), bool(self.divided))
+        if found is None or (self.n_classes_ > 2 and not isinstance(found, (nodes.Softmax, nodes.Each))):
             got = f"this {type(self).__name__} has {self.n_classes_}"
             hint = "ship its JSON: to_json() and from_json()"
             raise refusal("can be written for two classes, or of the score alone", where="a map", got=got, hint=hint)
-        return found
+        if hasattr(self, "held_"):
+            found = nodes.then(nodes.Held(nodes.PROBABILITY, *self.held_.tolist()), found)
+        return found  # type: ignore[no-any-return]
 
-    def all_fields(self) -> dict[str, Field]:
+    def all_fields(self) -> dict[str, declared.Field]:
         """Fitted attributes that JSON carries; a map that changes nothing has none of its own."""
-        bare = self.several() or getattr(self, "identity_", False)
-        more = {"each_": Field("inner")} if self.several() else {}
-        more |= {"response_": Field("word")} if self.is_mean() else {}
-        more |= {"held_": Field("float", (2,), 0.0, 1.0)} if hasattr(self, "held_") else {}
-        return state_of(Recalibrator if bare else type(self)) | more
+        found = declared.state_of(Recalibrator if self.several() or getattr(self, "identity_", False) else type(self))
+        needed = {name: field for name, field in found.items() if not field.optional}
+        return needed | {name: field for name, field in found.items() if field.optional and hasattr(self, name)}
 
     @property
     def n_classes_(self) -> int:
@@ -402,7 +378,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         given.columns = columns_of(X, None, type(self).__name__) if self.uses_columns else None
         rows = Predictions.validated(given)
         sample = Sample.of(rows, rows.columns)
-        return replace(sample, probability=settled(sample.probability)), label_array(rows.classes)
+        return replace(sample, probability=nodes.settled(sample.probability)), label_array(rows.classes)
 
     def mapped(self, probability: Floats, X: Any = None) -> Floats:
         """What `predict_proba` gives for probabilities that are already checked."""
@@ -433,7 +409,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """Probabilities as `predict_proba` takes them, with fit's classes: (n,) of two, or (n, K)."""
         if self.is_mean():
             return means_like(y_prob, self.response_)
-        probability = settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
+        probability = nodes.settled(checks.probability_matrix(y_prob, "'y_prob'")[0])
         found = 2 if probability.ndim == 1 else probability.shape[1]
         if found != self.n_classes_:
             got = f"it has {found}, fit had {self.n_classes_}"

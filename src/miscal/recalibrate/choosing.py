@@ -18,8 +18,8 @@ from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator
 from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
+from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.families import FAMILIES
 from miscal.recalibrate.judging import (
     Judged,
     chance_of_growth,
@@ -30,9 +30,7 @@ from miscal.recalibrate.judging import (
     mixed,
     table_of,
 )
-from miscal.recalibrate.parameters import columns_of, parameter
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import label_array, state
+from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
 
 Progress = Callable[[float, str], None]
@@ -219,10 +217,8 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str 
     """What each recalibrator offers for such rows, the simplest first."""
     found: dict[str, Recalibrator] = {}
     for kind in (getattr(recalibrate, name) for name in recalibrate.kinds()):
-        if response == "binary":
-            found |= kind._candidates(n_classes, columns)  # noqa: SLF001  # its registration
-        else:
-            found |= kind._mean_candidates(response, columns)  # noqa: SLF001
+        if response in kind.responses:
+            found |= kind._candidates(n_classes, columns, response)  # noqa: SLF001  # its registration
     return found
 
 

@@ -155,7 +155,7 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        from miscal.recalibrate.parameters import chosen_names, columns_of
+        from miscal.recalibrate.declared import chosen_names, columns_of
 
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         columns = columns_of(X, rows, "RecalibratedClassifier")

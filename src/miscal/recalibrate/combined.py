@@ -16,11 +16,10 @@ from miscal.data.errors import refusal
 from miscal.data.vectors import sigmoid
 from miscal.inference.beyond import fold_of_rows
 from miscal.recalibrate.base import Array, Floats, Recalibrator, as_rows, pairs
+from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import parameter
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
-from miscal.recalibrate.state import state
 
 LEAST = 0.05  # a member of less weight is left out
 MOST_STEPS = 200
@@ -91,8 +90,7 @@ class Chain(Recalibrator):
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
 
     def _formula(self) -> nodes.Formula:
-        steps: list[Any] = [nodes.Probability(), *(step.formula() for step in self.steps_)]
-        found: nodes.Formula = reduce(nodes.Then, steps)
+        found: nodes.Formula = reduce(nodes.then, [step.formula() for step in self.steps_])
         return found
 
     @classmethod

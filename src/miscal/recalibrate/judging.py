@@ -20,8 +20,7 @@ from miscal.pooling.columns import level_pooling, range_pooling
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.combined import blend_weights
 from miscal.recalibrate.curves import Identity
-from miscal.recalibrate.families import FAMILIES
-from miscal.recalibrate.sample import Sample, row_weight
+from miscal.recalibrate.sample import FAMILIES, Sample, row_weight
 from miscal.recalibrate.softmax import logs_of, softmax
 from miscal.results import Table
 

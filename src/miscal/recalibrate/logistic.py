@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from miscal.data.checks import Floats
 from miscal.data.errors import warn
 from miscal.data.vectors import locked
 from miscal.kernels import logistic as kernels
@@ -20,7 +21,6 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.recalibrate.sample import Sample
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = tuple[float, Floats, Floats]  # loss, gradient and Hessian at a point
 Evaluate: TypeAlias = Callable[[Floats], State]
 
@@ -39,13 +39,6 @@ SEPARATED = (
 )
 
 
-class Minimum(NamedTuple):
-    """Where a fit ended: the parameters, and whether the loss only falls towards infinity (separable classes)."""
-
-    theta: Floats
-    separated: bool
-
-
 def minimise(
     evaluate: Evaluate,
     start: Floats,
@@ -53,8 +46,8 @@ def minimise(
     total: float,
     free: npt.NDArray[np.bool_],
     target: Floats | float = 0.0,
-) -> Minimum:
-    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2.
+) -> tuple[Floats, bool]:
+    """Minimise loss(theta) + sum_j penalty_j (theta_j - target_j)^2 / 2; also whether it falls towards infinity.
 
     `evaluate` gives the loss, its gradient and Hessian; `total` is the sum of the weights. Parameters outside `free`
     keep their start. A direction whose curvature per unit of weight is under 1e-12 is not followed: collinear features
@@ -73,7 +66,7 @@ def minimise(
         return step, bool(np.abs(step).max(initial=0.0) <= SMALL_STEP)
 
     theta = descended(penalised, np.array(start, dtype=np.float64), step_at)
-    return Minimum(theta, flat[-1] > flat[0])
+    return theta, flat[-1] > flat[0]
 
 
 def _newton_step(gradient: Floats, hessian: Floats, free: npt.NDArray[np.bool_], total: float) -> tuple[Floats, int]:
@@ -101,6 +94,13 @@ class Features:
 
     kind: str
     clip: float = LOGIT_CLIP
+
+    @classmethod
+    def of(cls, recalibrator: Any) -> Features:
+        """Those that the parameters of a recalibrator ask for."""
+        if hasattr(recalibrator, "on"):
+            return cls(recalibrator.on)
+        return cls("beta", float(recalibrator.clip))
 
     @property
     def count(self) -> int:
@@ -151,7 +151,8 @@ class LogisticFit:
 
     def __init__(self, rows: Sample, features: Features, l2: float, *, identity: bool = False) -> None:
         self.rows, self.features, self.l2, self.identity = rows, features, l2, identity
-        thin = rows.thinned() or rows  # enough: the coordinates need not be exact
+        self.thin = rows.thinned()  # rows to start from
+        thin = self.thin or rows  # enough: the coordinates need not be exact
         made = features.rows(thin.probability)
         self.centre = np.average(made, axis=1, weights=thin.weight)
         deviation = np.sqrt(np.average((made - self.centre[:, None]) ** 2, axis=1, weights=thin.weight))
@@ -175,40 +176,36 @@ class LogisticFit:
 
         return evaluate
 
-    def minimum(self, free: npt.NDArray[np.bool_]) -> Minimum:
+    def minimum(self, free: npt.NDArray[np.bool_]) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
         start, target = np.zeros(len(self.centre) + 1), np.zeros(len(self.centre) + 1)
         start[0] = np.log(self.rows.rate / (1.0 - self.rows.rate))
         if self.identity:
             start = target = np.append(0.0, 1.0 / self.scale) * free
         penalty = np.append(self.l2 * self.identity, self.l2 * self.scale**2)
-        thin = self.thinned()
-        if thin is not None:
-            share = thin.total / self.rows.total
-            warm = minimise(self.evaluator(thin), start, penalty * share, thin.total, free, target)
-            start = start if warm.separated else warm.theta
+        if self.thin is not None:
+            total = self.thin.total
+            part = penalty * (total / self.rows.total)
+            warm, separated = minimise(self.evaluator(self.thin), start, part, total, free, target)
+            start = start if separated else warm
         return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free, target)
 
-    def thinned(self) -> Sample | None:
-        """Rows to start from."""
-        return self.rows.thinned()
-
-    def best(self, *, positive: bool) -> Minimum:
+    def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
 
         That optimum is found by trying every face of the constraint.
         """
         free = np.append(True, self.scale > 0)
-        best = self.minimum(free)
-        if not positive or (best.theta[1:3] >= 0).all():
-            return best
+        best, separated = self.minimum(free)
+        if not positive or (best[1:3] >= 0).all():
+            return best, separated
         found = []
         for held in ([1], [2], [1, 2]):
             mask = free.copy()
             mask[held] = False
-            found.append(self.minimum(mask).theta)
+            found.append(self.minimum(mask)[0])
         inside = [theta for theta in found if (theta[1:3] >= 0).all()]
-        return Minimum(min(inside, key=self.loss), separated=False)
+        return min(inside, key=self.loss), False
 
     def loss(self, theta: Floats) -> float:
         """Log loss and penalty at a point."""
@@ -237,11 +234,11 @@ def fit_curve(
     if fit.constant:
         slope = np.zeros(features.count) if l2 > 0 or features.kind == "probability" else np.ones(features.count)
         return slope, float(np.log(rows.rate / (1.0 - rows.rate)) - slope @ fit.centre)
-    best = fit.best(positive=positive)
-    if best.separated:
+    theta, separated = fit.best(positive=positive)
+    if separated:
         warn(SEPARATED)
-    coefficients = best.theta[1:] * fit.scale
-    return coefficients, float(best.theta[0] - coefficients @ fit.centre)
+    coefficients = theta[1:] * fit.scale
+    return coefficients, float(theta[0] - coefficients @ fit.centre)
 
 
 @cache

@@ -1,24 +1,119 @@
-"""Validated rows that recalibrators are fitted on."""
+"""Validated rows that recalibrators are fitted on, the kind of mean their outcome has, and what certainties become.
+
+A change of the link times the residual has mean 0 in all three families where the prediction is right: that is what
+every test of a gain stands on, whatever the variance of the outcome.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from miscal.data import checks, responses
+from miscal.data.checks import Array, Floats
 from miscal.data.columns import Columns
 from miscal.data.predictions import Predictions
-from miscal.data.vectors import locked
-from miscal.recalibrate.certain import unit_of
-from miscal.recalibrate.families import FAMILIES, Family
+from miscal.data.vectors import locked, logit, sigmoid
+from miscal.recalibrate.export import formula as nodes
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 LEAST = 1e-12  # probabilities are held above it in the log loss
 WARM_ROWS = 1 << 14  # a fit on so many rows starts the fit on all of them close to its end
+EDGE = 1e-7  # probabilities are held within [EDGE, 1 - EDGE] before the logit
+LEAST_RATE = 1e-12  # that a count's prediction is held at before its logarithm
+HALF = 0.5  # events
+NEAR = 0.01  # scores beyond it are no certainties, whatever happened
+FURTHEST = 0.05  # that a score is moved: what is wrong beyond it is the map's to mend
+SURPRISE = 1e-4  # chance of as many events at scores that said there would be hardly any
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of outcome.
+
+    link, mean : where changes add, and the way back
+    losses : of each row, from the link of its prediction and its outcome
+    bend : the second derivative of half the loss, from the prediction
+    ratio : whether trees look at outcome / prediction; else at their difference
+    objective, loss : the names LightGBM and tables have for the loss
+    before, after : `link` and `mean` as nodes of a formula
+    """
+
+    link: Callable[[Floats], Floats]
+    mean: Callable[[Floats], Floats]
+    losses: Callable[[Floats, Floats], Floats]
+    bend: Callable[[Floats], Floats]
+    ratio: bool
+    objective: str
+    loss: str
+    before: Callable[[], nodes.Node]
+    after: Callable[[nodes.Node], nodes.Node]
+
+    def target(self, mean: Floats, outcome: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """What trees and orders of levels look at, with its weight: the ratio to the prediction, or the difference."""
+        if not self.ratio:
+            return outcome - mean, weight
+        held = np.maximum(mean, LEAST_RATE)
+        return outcome / held, weight * held
+
+
+def _same(values: Floats) -> Floats:
+    return values
+
+
+def _deviances(link: Floats, outcome: Floats) -> Floats:
+    from scipy.special import xlogy
+
+    return np.asarray(2.0 * (xlogy(outcome, outcome) - outcome * link - outcome + exp_held(link)))
+
+
+def exp_held(link: Floats) -> Floats:
+    """The exponential, held where it neither overflows nor underflows, as formulas hold it."""
+    return np.asarray(np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST)))
+
+
+def log_losses(link: Floats, outcome: Floats) -> Floats:
+    """Log loss of each row."""
+    return np.asarray(np.logaddexp(0.0, link) - outcome * link)
+
+
+FAMILIES = {
+    "binary": Family(
+        link=lambda mean: logit(mean, EDGE),
+        mean=sigmoid,
+        losses=log_losses,
+        bend=lambda mean: mean * (1.0 - mean),
+        ratio=False,
+        objective="binary",
+        loss="log loss",
+        before=lambda: nodes.Linear(nodes.log_terms(nodes.Held(nodes.PROBABILITY, EDGE, 1.0 - EDGE), 1.0, 1.0), 0.0),
+        after=nodes.Sigmoid,
+    ),
+    "real": Family(
+        link=_same,
+        mean=_same,
+        losses=lambda link, outcome: np.asarray((outcome - link) ** 2),
+        bend=np.ones_like,
+        ratio=False,
+        objective="regression",
+        loss="squared error",
+        before=lambda: nodes.PROBABILITY,
+        after=lambda node: node,
+    ),
+    "count": Family(
+        link=lambda mean: np.log(np.maximum(mean, LEAST_RATE)),
+        mean=exp_held,
+        losses=_deviances,
+        bend=_same,
+        ratio=True,
+        objective="poisson",
+        loss="deviance",
+        before=lambda: nodes.Log(nodes.Held(nodes.PROBABILITY, LEAST_RATE, nodes.LARGEST)),
+        after=nodes.Exp,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -116,3 +211,52 @@ def means_like(prediction: Any, response: str) -> Floats:
     if response == "count":
         checks.refuse_rows(found < 0.0, "must not be negative", "'prediction'", found)
     return found
+
+
+# ------------------------------------------------------------------------------------------------------ certainties
+def unit_of(total: float, rows: float) -> float:
+    """The weight that counts as one row: 1, or the mean weight where that is less (weights that are shares)."""
+    return min(1.0, total / rows) if rows else 1.0
+
+
+def inside(rate: Floats, mass: Floats, smooth: float) -> Floats:
+    """Rates of cells of so many rows, held `smooth` of an event away from certainty: e / (n + 2 e) at least."""
+    edge = smooth / (np.maximum(mass, 0.0) + 2.0 * smooth) if smooth else 0.0
+    return np.asarray(np.clip(rate, edge, 1.0 - np.asarray(edge)))
+
+
+def limits(probability: Floats, outcome: Array, weight: Floats | None) -> Floats | None:
+    """Within what scores are held before they are mapped: (low, high), or None where none is certain or refuted.
+
+    Rows said exactly 0 (and 1, the other way round) are moved to the rate that they bear out, half an event added, but
+    not past the next score; where more of the lowest scores happened than a Poisson of their sum allows (chance 1e-4)
+    past it: to the least such rate among all the scores up to some point, 0.05 at most.
+    """
+    mass = None if weight is None else weight / unit_of(float(weight.sum()), len(weight))
+    happened = outcome.astype(np.float64)
+    low, rest = _floor(probability, happened, mass), _floor(1.0 - probability, 1.0 - happened, mass)
+    return np.array([low, 1.0 - rest]) if low > 0.0 or rest > 0.0 else None
+
+
+def _floor(score: Floats, happened: Floats, mass: Floats | None) -> float:
+    from scipy.special import gammainc
+
+    if score.min() > 0.0 and not happened[score <= NEAR].any():
+        return 0.0
+    rows = np.flatnonzero(score <= FURTHEST)
+    order = rows[np.argsort(score[rows], kind="stable")]
+    at, weight = score[order], np.ones(order.size) if mass is None else mass[order]
+    starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
+    total, events, expected = (
+        np.cumsum(np.add.reduceat(part, starts)) for part in (weight, weight * happened[order], weight * at)
+    )
+    at = at[starts]
+    refuted = (at <= NEAR) & (events >= 1.0) & (gammainc(np.maximum(events, 1e-9), expected) <= SURPRISE)
+    found = np.flatnonzero(refuted | (at == 0.0))
+    if not found.size:
+        return 0.0
+    last = int(found[-1])
+    low = float(((events[last:] + HALF) / (total[last:] + 2.0 * HALF)).min())
+    if not refuted.any() and last + 1 < at.size:
+        low = min(low, float(at[last + 1]))
+    return min(low, FURTHEST)

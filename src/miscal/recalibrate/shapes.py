@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miscal.data.checks import number, one_of, whole
-from miscal.data.columns import Column
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
@@ -16,12 +14,10 @@ from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
 from miscal.recalibrate.base import Floats, Recalibrator, pairs
-from miscal.recalibrate.certain import HALF, inside, unit_of
+from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals
-from miscal.recalibrate.parameters import bins_or_edges, parameter, truth
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import state
+from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 
 EMPTY_BIN = -1.0
 RIDGE = 1e-6  # settles values at knots that no row determines and holds back infinite ones
@@ -103,7 +99,7 @@ class HistogramBinning(_Binned):
         return pairs(np.where(found == EMPTY_BIN, probability, found))
 
     def _formula(self) -> nodes.Formula:
-        return nodes.steps(nodes.Probability(), self.edges_, self.values_)
+        return nodes.steps(nodes.PROBABILITY, self.edges_, self.values_)
 
 
 class ScalingBinning(_Binned):
@@ -297,11 +293,7 @@ class IsotonicCalibration(_Rising):
         if self.out_of_bounds == "raise":
             hint = "use out_of_bounds='clip'"
             raise refusal("cannot refuse scores", where="a formula", got="out_of_bounds is 'raise'", hint=hint)
-        return nodes.Line(nodes.Probability(), tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls()}
+        return nodes.Line(nodes.PROBABILITY, tuple(self.knots_.tolist()), tuple(self.values_.tolist()))
 
     def _summary(self) -> str:
         return f"{len(self.knots_)} knots"

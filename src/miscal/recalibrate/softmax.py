@@ -1,4 +1,4 @@
-"""Multinomial logistic fits on the logarithms of the probabilities: one loss, minimised by Newton's method.
+"""Maps of all classes together: vector, structured and Dirichlet scaling, one loss minimised by Newton's method.
 
     P = softmax(W z + b),   z = (ln p - centre) scale,   W full or diagonal
 
@@ -9,15 +9,22 @@ entries, is never formed: its products with vectors are enough for conjugate gra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from miscal.data.checks import number, one_of
+from miscal.data.columns import Column
+from miscal.data.errors import warn
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
-from miscal.recalibrate.base import Floats, pairs
-from miscal.recalibrate.logistic import LOGIT_CLIP
+from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.declared import parameter, state, truth
+from miscal.recalibrate.export.formula import Formula, softmax_of
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED
 from miscal.recalibrate.sample import Sample
 
 Solve: TypeAlias = Callable[[Floats], Floats]
@@ -27,6 +34,7 @@ TASK = 32 * BLOCK  # rows to a thread
 MOST_KEPT = 1 << 24  # numbers held between products with the Hessian
 MOST_PRODUCTS = 500  # with the Hessian, to a step
 SMALL_GRADIENT = 1e-13  # of the mean loss
+MOST_CLASSES = 30  # beyond it K² coefficients want more rows than there mostly are, and seconds a fold
 LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 
@@ -75,29 +83,37 @@ def summed(rows: int, work: Callable[[int, int], tuple[Floats | float, ...]]) ->
     return [np.sum([part[i] for part in parts], axis=0) for i in range(len(parts[0]))]
 
 
+@dataclass(eq=False)
 class SoftmaxFit:
     """The mean log loss plus penalty/2 (theta - target)², and its minimum.
 
     theta is (free, K + 1), the intercepts last, or (free, 2) where W is diagonal; classes beyond the first `free` have
-    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss.
+    coefficients 0. `penalty` and `target` have its shape; the penalty is relative to the mean loss. With `normal`, z
+    are logarithms of probabilities that sum to 1.
     """
 
-    def __init__(
-        self,
-        sample: Sample,
-        penalty: Floats,
-        target: Floats,
-        centre: Floats | float = 0.0,
-        scale: Floats | float = 1.0,
-        normal: bool = False,
-    ) -> None:
-        self.sample, self.penalty, self.target, self.normal = sample, penalty, target, normal
-        self.centre, self.scale = np.reshape(centre, (-1, 1)), np.reshape(scale, (-1, 1))
-        self.free, width = penalty.shape
+    sample: Sample
+    penalty: Floats
+    target: Floats
+    centre: Floats | float = 0.0
+    scale: Floats | float = 1.0
+    normal: bool = False
+    known: dict[int, Floats] = field(default_factory=dict, init=False)  # z of each block
+    likely: dict[int, Floats] = field(default_factory=dict, init=False)  # probabilities at the last point
+
+    def __post_init__(self) -> None:
+        self.centre, self.scale = np.reshape(self.centre, (-1, 1)), np.reshape(self.scale, (-1, 1))
+        self.free, width = self.penalty.shape
         self.diagonal = width == 2
-        self.keeping = sample.rows * sample.n_classes <= MOST_KEPT
-        self.known: dict[int, Floats] = {}  # z of each block
-        self.likely: dict[int, Floats] = {}  # probabilities of each block at the last point
+        self.keeping = self.sample.rows * self.sample.n_classes <= MOST_KEPT
+
+    def fitted(self, start: Floats) -> tuple[Floats, bool]:
+        """The minimum, and whether the classes are separated; of many rows, from that of a part of them."""
+        part = self.sample.thinned()
+        if part is not None:
+            warm, separated = replace(self, sample=part).minimum(start)
+            start = start if separated else warm
+        return self.minimum(start)
 
     def features(self, start: int, stop: int) -> Floats:
         """The z of some rows, (K, rows)."""
@@ -106,7 +122,7 @@ class SoftmaxFit:
         part = self.sample.probability[start:stop]
         matrix = np.ascontiguousarray((pairs(part) if part.ndim == 1 else part).T)
         made: Floats = (logs_of(matrix) - self.centre) * self.scale
-        if self.normal:  # logarithms of probabilities that sum to 1
+        if self.normal:
             made -= softmax(made, 0)[1]
         if self.keeping:
             self.known[start] = made
@@ -242,23 +258,6 @@ def _conjugate_gradients(product: Solve, gradient: Floats, near_inverse: Solve, 
     return step if step.any() else gradient.copy()
 
 
-def fitted(
-    sample: Sample,
-    start: Floats,
-    penalty: Floats,
-    target: Floats,
-    centre: Floats | float = 0.0,
-    scale: Floats | float = 1.0,
-    normal: bool = False,
-) -> tuple[Floats, bool]:
-    """The minimum of `SoftmaxFit`, and whether the classes are separated; of many rows, from that of a part of them."""
-    part = sample.thinned()
-    if part is not None:
-        warm, separated = SoftmaxFit(part, penalty, target, centre, scale, normal).minimum(start)
-        start = start if separated else warm
-    return SoftmaxFit(sample, penalty, target, centre, scale, normal).minimum(start)
-
-
 def power_derivatives(sample: Sample) -> Callable[[float], tuple[float, float]]:
     """Slope and curvature, at a power b, of the mean log loss of P_k = p_k^b / sum_j p_j^b."""
     rows = _as_is(sample)
@@ -295,3 +294,211 @@ def moments(sample: Sample) -> tuple[Floats, Floats]:
     variance = second - centre * centre
     moving = variance > 1e-12 * (1.0 + centre * centre)
     return centre, np.where(moving, 1.0 / np.sqrt(np.where(moving, variance, 1.0)), 0.0)
+
+
+class _Softmax(Recalibrator):
+    """A softmax of a linear map of the logarithms."""
+
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        """Slopes (K,) or (K, K), shifts (K,), and the power by which logarithms are made to sum to 1."""
+        raise NotImplementedError
+
+    def _map(self, probability: Floats) -> Floats:
+        return softmax_map(probability, *self._parts())
+
+    def _formula(self) -> Formula:
+        slopes, shifts, power = self._parts()
+        return softmax_of(np.diag(slopes) if slopes.ndim == 1 else slopes, shifts, power)
+
+
+class VectorScaling(_Softmax):
+    """Scale and shift the logarithm of each class's probability (Guo et al. 2017).
+
+    P_k is proportional to exp(w_k ln p_k + b_k), minimising the sum of log losses; p is held at 1e-12 or more. The last
+    class has b = 0, because only differences count. Does not keep the ranking. A class that does not occur among
+    the rows to fit on, and classes that are separated perfectly, have no finite optimum: the fit stops where the
+    loss is flat, with a warning.
+
+    Attributes
+    ----------
+    slopes_, shifts_ : (K,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.dirichlet(np.ones(3), 2000)
+    >>> y = (y_prob.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    >>> VectorScaling().fit(y_prob, y).slopes_.round(1)
+    array([1. , 0.9, 1.1])
+    """
+
+    candidate_for: ClassVar[tuple[float, float]] = (3, math.inf)
+
+    slopes_: Floats = state("float", "classes")
+    shifts_: Floats = state("float", "classes")
+
+    def _fit(self, sample: Sample) -> None:
+        centre, scale = moments(sample)
+        share = (sample.class_weights() + 0.5) / (sample.total + 0.5 * sample.n_classes)
+        start = np.stack([np.zeros(sample.n_classes), np.log(share / share[-1])], axis=1)
+        nothing = np.zeros(start.shape)
+        theta, separated = SoftmaxFit(sample, nothing, nothing, centre, scale).fitted(start)
+        if separated:
+            warn(SEPARATED.replace(" Pass l2=1 to fit a finite optimum", " DirichletCalibration has a finite optimum"))
+        self.slopes_ = theta[:, 0] * scale
+        shifts = theta[:, 1] - self.slopes_ * centre
+        self.shifts_ = shifts - shifts[-1]
+
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        return self.slopes_, self.shifts_, None
+
+    def _summary(self) -> str:
+        return f"slopes {self.slopes_.min():.3g} to {self.slopes_.max():.3g}"
+
+
+class StructuredScaling(_Softmax):
+    """Vector or matrix scaling with ridge penalties that shrink it towards temperature scaling (Berta et al. 2026).
+
+    P = softmax((I + diag(v) + M) z + b), z the logarithms of the probabilities after `TemperatureScaling` (they sum to
+    1; p is held at 1e-12 or more), as its authors' package has it. The temperature is found first; then v, b and, with
+    ``structure="matrix"``, M (0 on its diagonal) minimise
+
+        sum of log losses + strength (K (sum v² + sum b²) + K (K - 1) sum M²)
+
+    with K classes: the more coefficients there are, the more each is shrunk, and the more rows, the less that matters.
+    Few rows give temperature scaling, many give vector or matrix scaling, and there is always one finite optimum:
+    a class that does not occur keeps its scale, its shift falls. Binary probabilities are taken as two classes. Does
+    not keep the ranking.
+
+    Parameters
+    ----------
+    structure : {"vector", "matrix"}
+        Whether a class's score may depend on the other classes' probabilities.
+    strength : float
+        Of the penalties.
+
+    Attributes
+    ----------
+    temperature_ : float
+    coefficients_ : (1, K) or (K, K)
+        The factors of ln p, less ln(sum p^(1/temperature)) temperature, the temperature included: the diagonal only, or
+        the whole matrix.
+    intercepts_ : (K,) b
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.dirichlet(np.ones(3), 2000)
+    >>> y = (y_prob.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    >>> StructuredScaling().fit(y_prob, y)
+    StructuredScaling() fitted on 2,000 rows: temperature 1.01, slopes 0.901 to 1.12
+    """
+
+    structure: str = parameter(one_of, ("vector", "matrix"), default="vector")
+    strength: float = parameter(number, 0.0, above=True, default=1.0)
+    temperature_: float = state("float", low=1e-300)
+    coefficients_: Floats = state("float", "any", "classes")
+    intercepts_: Floats = state("float", "classes")
+
+    def check_state(self) -> None:
+        """Refuse coefficients of the other structure."""
+        if len(self.coefficients_) != (self.n_classes_ if self.structure == "matrix" else 1):
+            raise ValueError("the coefficients do not belong to the structure")
+
+    def _fit(self, sample: Sample) -> None:
+        from miscal.recalibrate.curves import TemperatureScaling
+
+        heat = TemperatureScaling()
+        heat._fit(sample)  # noqa: SLF001  # the sample is checked already
+        classes, power = sample.n_classes, heat.inverse_temperature_
+        # Without its intercepts the target is temperature scaling: W = I of z = ln(p) / temperature.
+        target = np.eye(classes, classes + 1)
+        own = 2.0 * float(self.strength) * classes / sample.total
+        penalty = np.where(target > 0, own, own * (classes - 1))
+        if self.structure == "vector":
+            target, penalty = np.tile([1.0, 0.0], (classes, 1)), np.full((classes, 2), own)
+        penalty[:, -1] = own
+        found, _ = SoftmaxFit(sample, penalty, target, scale=power, normal=True).fitted(target)
+        self.temperature_ = heat.temperature_
+        self.coefficients_ = power * (found[:, :-1].T if self.structure == "vector" else found[:, :-1])
+        self.intercepts_ = found[:, -1].copy()
+
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        slopes = self.coefficients_[0] if self.structure == "vector" else self.coefficients_
+        return slopes, self.intercepts_, 1.0 / self.temperature_
+
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        if n_classes == 2:
+            return {}
+        return {f"{cls.__name__}({structure})": cls(structure) for structure in ("vector", "matrix")}
+
+    def _summary(self) -> str:
+        own = self.coefficients_[0] if self.structure == "vector" else np.diag(self.coefficients_)
+        return f"temperature {self.temperature_:.3g}, slopes {own.min():.3g} to {own.max():.3g}"
+
+
+class DirichletCalibration(_Softmax):
+    """Fit a full matrix on the logarithms of the probabilities (Kull et al. 2019).
+
+    P = softmax(W ln p + b), p held at 1e-12 or more, minimising the mean log loss + l2 sum W² + intercept_l2 sum b², as
+    its authors' code has it: with `reference`, the last class's row of (W, b) is subtracted from all rows first, so
+    that it is 0 and the penalty falls on the differences. Binary probabilities are taken as two classes. Does not
+    keep the ranking.
+
+    Parameters
+    ----------
+    l2 : float
+        Penalty on W (relative to the *mean* loss, unlike the other recalibrators').
+    intercept_l2 : float or None
+        Penalty on b; None: that of `l2`.
+    reference : bool
+    towards : {"zero", "identity"}
+        What the penalties draw W to: zeros, as its authors have it, or the identity, which leaves all as it is.
+
+    Attributes
+    ----------
+    coefficients_ : (K, K) W
+    intercepts_ : (K,) b
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.dirichlet(np.ones(3), 2000)
+    >>> y = (y_prob.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    >>> DirichletCalibration(l2=1e-4).fit(y_prob, y).predict_proba([[0.2, 0.3, 0.5]]).round(2)
+    array([[0.21, 0.3 , 0.49]])
+    """
+
+    candidate_for: ClassVar[tuple[float, float]] = (3, MOST_CLASSES)
+
+    l2: float = parameter(number, 0.0, default=1e-3)
+    intercept_l2: float | None = parameter(number, 0.0, default=None)
+    reference: bool = parameter(truth, default=True)
+    towards: str = parameter(one_of, ("zero", "identity"), default="zero")
+    coefficients_: Floats = state("float", "classes", "classes")
+    intercepts_: Floats = state("float", "classes")
+
+    def _fit(self, sample: Sample) -> None:
+        classes = sample.n_classes
+        whole = np.eye(classes, classes + 1)
+        as_is = whole[:-1] - whole[-1] if self.reference else whole
+        start, target = 0.5 * as_is, as_is * (self.towards == "identity")
+        penalty = np.full(start.shape, 2.0 * float(self.l2))
+        penalty[:, -1] = 2.0 * float(self.l2 if self.intercept_l2 is None else self.intercept_l2)
+        theta, separated = SoftmaxFit(sample, penalty, target).fitted(start)
+        if separated:
+            warn(SEPARATED.replace("l2=1", "l2=1e-3"))
+        full = np.zeros((classes, classes + 1))
+        full[: len(theta)] = theta
+        self.coefficients_ = full[:, :-1].copy()
+        self.intercepts_ = full[:, -1].copy()
+
+    def _parts(self) -> tuple[Floats, Floats, float | None]:
+        return self.coefficients_, self.intercepts_, None
+
+    def _summary(self) -> str:
+        return f"{self.coefficients_.size + self.intercepts_.size} parameters"

@@ -21,12 +21,11 @@ from miscal.data.vectors import sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows, normalised, pairs
+from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, one_thread, residuals
-from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such, truth
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import state
 
 CELLS = 1 << 18  # numbers in a block
 MOST_FEATURES = 2000
@@ -77,10 +76,8 @@ class Design:
         """Features of some rows, (width, rows)."""
         out = np.zeros((self.width, stop - start))
         most = 10.0 ** (99.0 / self.degree)  # powers, their products and sums stay finite
-        at = 0
-        for each, column, width in zip(self.encodings, ready, self.widths, strict=True):
-            part, into = column[start:stop], out[at : at + width]
-            at += width
+        for each, column, into in zip(self.encodings, ready, self.split(out), strict=True):
+            part = column[start:stop]
             if each.nominal:
                 marked = np.flatnonzero(part >= 0)
                 into[part[marked], marked] = 1.0
@@ -93,9 +90,12 @@ class Design:
                 into[-1] = absent
         return out
 
-    def moments(self, sample: Sample) -> tuple[Floats, Floats]:
+    def split(self, features: Floats) -> list[Floats]:
+        """The part of each column in what has an entry a feature."""
+        return np.split(features, np.cumsum(self.widths)[:-1])
+
+    def moments(self, sample: Sample, ready: list[Array]) -> tuple[Floats, Floats]:
         """Mean of each feature, and 1 / its standard deviation (0 where it is constant)."""
-        ready = self.ready(sample.columns)
         shift = self.rows(ready, 0, 1)[:, 0]
 
         def work(start: int, stop: int) -> Floats:
@@ -113,23 +113,13 @@ class Design:
 class DesignFit(LogisticFit):
     """One logistic regression on features of a score and of columns, all centred and scaled."""
 
-    def __init__(
-        self,
-        rows: Sample,
-        features: Features,
-        design: Design,
-        ready: list[Array],
-        standard: tuple[Floats, Floats],
-        l2: float,
-    ) -> None:
+    def __init__(self, rows: Sample, features: Features, design: Design, l2: float) -> None:
         super().__init__(rows, features, l2)
-        self.design, self.ready = design, ready
-        self.centre = np.concatenate([self.centre, standard[0]])
-        self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, standard[1]])
-
-    def thinned(self) -> Sample | None:
-        """None: the columns are those of all rows."""
-        return None
+        self.design, self.ready = design, design.ready(rows.columns)
+        self.thin = None  # the columns are those of all rows
+        centre, scale = design.moments(rows, self.ready)
+        self.centre = np.concatenate([self.centre, centre])
+        self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, scale])
 
     def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
         rows, size = self.rows, stop - start
@@ -153,18 +143,12 @@ class DesignFit(LogisticFit):
 
         return evaluate
 
-    def solved(self, *, positive: bool) -> tuple[Floats, float, bool]:
-        """Coefficients, intercept with the columns at their centres, and whether the classes are separated."""
-        theta, separated = self.best(positive=positive)
-        coefficients = theta[1:] * self.scale
-        own = self.features.count
-        return coefficients, float(theta[0] - coefficients[:own] @ self.centre[:own]), separated
-
 
 class _Augmented(ByColumns):
     """A logistic regression on features of the score and on columns."""
 
     against_rest: ClassVar[bool] = True
+    tried: ClassVar[dict[str, Any]]  # with what parameters it is a candidate
 
     columns: Any = parameter(check_chosen, default=None)
     degree: int = parameter(whole, 1, 10, default=1)
@@ -176,41 +160,39 @@ class _Augmented(ByColumns):
     coefficients_: Floats = state("float", 1, "any")
     intercepts_: Floats = state("float", 1)
 
-    def _features(self) -> Features:
-        raise NotImplementedError
-
-    def _rules(self) -> tuple[float, bool]:
-        """The penalty, and whether the coefficients of the score must not be negative."""
-        raise NotImplementedError
-
     def check_state(self) -> None:
         """Refuse parts that do not belong together."""
         super().check_state()
         width = self._design().width
-        if len(self.centres_) != width or self.coefficients_.shape[1] != width + self._features().count:
+        if len(self.centres_) != width or self.coefficients_.shape[1] != width + Features.of(self).count:
             raise ValueError("the coefficients do not belong to the columns")
 
     def _fit(self, sample: Sample) -> None:
-        names, (l2, positive) = chosen_names(sample.columns, self.columns), self._rules()
+        names, features, (l2, positive) = chosen_names(sample.columns, self.columns), Features.of(self), self._rules()
         design = Design.learned(sample, names, int(self.degree), raw=l2 > 0)
         if design.width > MOST_FEATURES:
             hint, got = "use VariableTree or GroupWise for columns of many levels", f"{design.width:,}"
             raise refusal(f"must give at most {MOST_FEATURES:,} features", where="'X'", got=got, hint=hint)
         self._remember(design.encodings)
-        self.centres_, scales = design.moments(sample)
-        ready = design.ready(sample.columns)
-        fit = DesignFit(sample, self._features(), design, ready, (self.centres_, scales), l2)
+        fit = DesignFit(sample, features, design, l2)
         with one_thread():
-            coefficients, intercept, separated = fit.solved(positive=positive)
-        self.coefficients_, self.intercepts_ = coefficients[None, :], np.array([intercept])
+            theta, separated = fit.best(positive=positive)
+        coefficients, own = theta[1:] * fit.scale, features.count
+        self.coefficients_, self.centres_ = coefficients[None, :], fit.centre[own:].copy()
+        self.intercepts_ = np.array([theta[0] - coefficients[:own] @ fit.centre[:own]])
         if separated:
             warn(SEPARATED)
+
+    def _rules(self) -> tuple[float, bool]:
+        """The penalty, and whether the coefficients of the score must not be negative."""
+        own: Any = self
+        return float(own.l2), getattr(self, "constraint", "none") == "positive"
 
     def _design(self) -> Design:
         return Design(self._encodings(standard=not self._rules()[0]), int(self.degree))
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        design, features, centre = self._design(), self._features(), self.centres_
+        design, features, centre = self._design(), Features.of(self), self.centres_
         own = features.count
         ready = design.ready(columns)
         out = np.empty(len(probability))
@@ -222,23 +204,24 @@ class _Augmented(ByColumns):
         return pairs(out)
 
     def _formula(self) -> nodes.Formula:
-        design, features = self._design(), self._features()
+        design, features = self._design(), Features.of(self)
         own = features.count
         beta = self.coefficients_[0, own:]
         parts: list[nodes.Node] = []
-        at = 0
-        for each, width in zip(design.encodings, design.widths, strict=True):
-            parts += _part(each, design.degree, beta[at : at + width].tolist())
-            at += width
+        for each, part in zip(design.encodings, design.split(beta), strict=True):
+            parts += _part(each, design.degree, part.tolist())
         intercept = float(self.intercepts_[0] - beta @ self.centres_)
         return nodes.curve(features, self.coefficients_[0, :own].tolist(), intercept, parts)
 
-    @staticmethod
-    def _tried(columns: Mapping[str, Column]) -> list[str]:
-        """Columns of a candidate: numbers, and categories of few levels; more are for what pools small levels."""
+    @classmethod
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        """Numbers, and categories of few levels; more are for what pools small levels.
+
+        With a penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
+        """
         numeric = [name for name, column in columns.items() if not column.nominal]
         few = [name for name, column in columns.items() if column.nominal and 2 <= len(column.levels) <= MOST_LEVELS]
-        return [*numeric, *few]
+        return {cls.__name__: cls(columns=[*numeric, *few], **cls.tried)} if numeric or few else {}
 
     def _summary(self) -> str:
         return f"{self.coefficients_.shape[1]} coefficients on the score and {', '.join(map(str, self.names_[:4]))}"
@@ -297,20 +280,10 @@ class AugmentedLogistic(_Augmented):
     array([[1., 2.]])
     """
 
+    tried: ClassVar[dict[str, Any]] = {"l2": 1.0}
+
     on: str = parameter(one_of, ("logit", "probability"), default="logit")
     l2: float = parameter(number, 0.0, default=0.0)
-
-    def _features(self) -> Features:
-        return Features(self.on)
-
-    def _rules(self) -> tuple[float, bool]:
-        return float(self.l2), False
-
-    @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        # A penalty, because a rare level without events would else be given a certainty that one unseen row refutes.
-        names = cls._tried(columns)
-        return {cls.__name__: cls(columns=names, l2=1.0)} if names else {}
 
 
 class AugmentedBeta(_Augmented):
@@ -352,20 +325,11 @@ class AugmentedBeta(_Augmented):
     array([[1. , 0.9, 2. ]])
     """
 
+    tried: ClassVar[dict[str, Any]] = {"degree": 2, "l2": 10.0}
+
     constraint: str = parameter(one_of, ("positive", "none"), default="none")
     l2: float = parameter(number, 0.0, default=0.0)
     clip: float = parameter(number, 0.0, 0.5, above=True, default=LOGIT_CLIP)
-
-    def _features(self) -> Features:
-        return Features("beta", float(self.clip))
-
-    def _rules(self) -> tuple[float, bool]:
-        return float(self.l2), self.constraint == "positive"
-
-    @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        names = cls._tried(columns)
-        return {cls.__name__: cls(columns=names, degree=2, l2=10.0)} if names else {}
 
 
 def _classifies(given: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,17 +11,15 @@ import numpy as np
 
 from miscal.data.checks import one_of, whole
 from miscal.data.columns import Column, Columns
+from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
-from miscal.recalibrate.by_columns.forest import Forest, grower
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_numbers
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_columns, cut_numbers
+from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.families import Family
-from miscal.recalibrate.parameters import chosen_names, parameter, truth
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import Field, state
+from miscal.recalibrate.sample import Family, Sample
 
 MOST_ROUNDS = 40
 PATIENCE = 2
@@ -29,12 +27,21 @@ FOLDS = 5
 FOLD_ROWS = 200_000  # beyond it one held-out fifth is enough
 ONE_SIDED = 1.6448536269514722
 PRIOR = 30.0  # rows that the mean of all rows counts for where levels are ordered
+TREES = 25  # trees a round, after which the score among the features is the new one
+LEARNING_RATE = 0.1
+L2 = 5.0
+BINS = 255
+MANY = 200_000  # rows from which several threads pay: below it they mostly wait for one another
+HESSIAN = 5.0  # least sum of the second derivatives in a leaf: of p(1 - p), of expected counts, of rows
+BEND = 1e-6  # least second derivative that a row is divided by
+Rows = tuple[Floats, Floats, Floats, Floats]  # features (columns, n), outcome, weight, and the link to start from
+Trees = Iterator[tuple[Any, Callable[[Any], Any]]]  # each with what reads a node: a leaf's value, or a cut and children
 
 
 class _Boosted:
     """Rounds of trees on coded columns and the current logit, each followed by a scale."""
 
-    def __init__(self, sample: Sample, grower: Callable[..., None], start: float | None, rescale: bool) -> None:
+    def __init__(self, sample: Sample, grower: Callable[..., Trees], start: float | None, rescale: bool) -> None:
         self.rescale, self.family = rescale, sample.family
         weight = sample.weights * (1.0 if sample.response == "count" else sample.rows / sample.total)
         self.outcome, self.weight, self.grower = sample.outcome.astype(np.float64), weight, grower
@@ -43,24 +50,46 @@ class _Boosted:
         names = chosen_names(sample.columns, None)
         self.encodings = [coded(sample.columns.find(name), *looked, PRIOR) for name in names]
         self.numbers, self.logit = _begin(self.encodings, sample.columns, sample.probability, start, self.family)
-        self.forest = Forest()
+        self.table: list[list[float]] = []  # of each node column, threshold, left, right and value
+        self.roots: list[int] = []  # where each tree starts
         self.ends: list[int] = []
         self.scales: list[float] = []
 
     def grow(self) -> None:
         """One more round."""
         features = np.vstack([self.numbers, self.logit])
-        self.grower(self.forest, (features, self.outcome, self.weight, self.logit), self.family)
-        self.ends.append(len(self.forest.roots))
+        for tree, read in self.grower((features, self.outcome, self.weight, self.logit), self.family):
+            self._add(tree, read)
+        self.ends.append(len(self.roots))
         self.scales.append(1.0)
         new = self.advance(self.numbers, self.logit)
         self.scales[-1] = best_scale(new, self.outcome, self.weight) if self.rescale else 1.0
         self.logit = new * self.scales[-1]
 
+    def _add(self, tree: Any, read: Callable[[Any], Any]) -> None:
+        """Append a tree; `read(node)` gives (column, threshold, left, right) or a leaf's value."""
+        self.roots.append(len(self.table))
+        waiting: list[tuple[Any, list[float], int]] = [(tree, [], 0)]
+        while waiting:
+            node, parent, side = waiting.pop()
+            if parent:
+                parent[side] = len(self.table)
+            found = read(node)
+            made = [*found[:2], -1, -1, 0.0] if isinstance(found, tuple) else [0, 0.0, -1, -1, found]
+            if isinstance(found, tuple):
+                waiting += [(found[3], made, 3), (found[2], made, 2)]
+            self.table.append(made)
+
+    def trees(self) -> tuple[Tree, Floats, Integers]:
+        """The nodes, the values of the leaves, and the roots."""
+        table = np.array(self.table, dtype=np.float64).reshape(-1, 5).T.copy()
+        column, left, right = table[[0, 2, 3]].astype(np.int64)
+        return Tree(column, table[1], left, right), table[4], np.array(self.roots, dtype=np.int64)
+
     def advance(self, numbers: Floats, logits: Floats) -> Floats:
         """The logit of rows after the last round."""
         first = self.ends[-2] if len(self.ends) > 1 else 0
-        return advanced(self.forest.arrays(), first, self.ends[-1], numbers, logits) * self.scales[-1]
+        return advanced(self.trees(), first, self.ends[-1], numbers, logits) * self.scales[-1]
 
 
 def advanced(trees: tuple[Tree, Floats, Integers], first: int, last: int, numbers: Floats, logits: Floats) -> Floats:
@@ -87,6 +116,85 @@ def best_scale(logits: Floats, outcome: Floats, weight: Floats) -> float:
         if abs(step) < 1e-10:
             break
     return scale
+
+
+def grower(engine: str) -> Callable[..., Trees]:
+    """The function that grows trees: by LightGBM where it is installed, unless one is named."""
+    if engine == "sklearn":
+        return by_sklearn
+    try:
+        import lightgbm  # noqa: F401
+    except ImportError as error:
+        if engine == "lightgbm":
+            raise MissingExtra("MulticalibrationBoost(engine='lightgbm')", "lightgbm", "boost") from error
+        return by_sklearn
+    return by_lightgbm
+
+
+def by_lightgbm(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: int) -> Trees:
+    """Grow one round of trees on rows."""
+    import lightgbm
+
+    features, outcome, weight, offset = rows
+    options = {
+        "objective": family.objective, "poisson_max_delta_step": 1e-9, "learning_rate": LEARNING_RATE,
+        "num_leaves": leaves, "lambda_l2": L2,
+        "min_sum_hessian_in_leaf": HESSIAN, "min_data_in_leaf": min_rows, "use_missing": False,
+        "boost_from_average": False, "deterministic": True, "force_col_wise": True, "seed": seed,
+        "verbosity": -1, "feature_pre_filter": False, "num_threads": 1 if outcome.size < MANY else 0,
+    }  # fmt: skip
+    data = lightgbm.Dataset(features.T, outcome, weight=weight, init_score=offset, params=options)
+    grown = lightgbm.train(options, data, num_boost_round=TREES).dump_model()
+
+    def read(node: dict[str, Any]) -> Any:
+        if "leaf_value" in node:
+            return node["leaf_value"]
+        return node["split_feature"], node["threshold"], node["left_child"], node["right_child"]
+
+    for tree in grown["tree_info"]:
+        yield tree["tree_structure"], read
+
+
+def by_sklearn(rows: Rows, family: Family, *, leaves: int, min_rows: int, seed: int) -> Trees:
+    """As `by_lightgbm`, by Newton steps: trees of residual / bend with weights bend (of two classes p(1 - p)).
+
+    A column has at most 255 bins.
+    `HistGradientBoostingClassifier` takes no offset, so its two ideas, bins and Newton steps, are used one by one.
+    """
+    from sklearn.tree import DecisionTreeRegressor
+
+    features, outcome, weight, offset = rows
+    edges = [_edges(values) for values in features]
+    codes = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(edges, features, strict=True)], axis=1)
+    codes = codes.astype(np.float32)
+    link = offset.copy()
+    for _ in range(TREES):
+        mean = family.mean(link)
+        curvature = np.maximum(family.bend(mean), BEND)
+        regression = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=min_rows, random_state=seed)
+        regression.fit(codes, (outcome - mean) / curvature, sample_weight=weight * curvature)
+        tree, place = regression.tree_, regression.apply(codes)
+        mass = np.bincount(place, weight * curvature, tree.node_count)
+        step = np.bincount(place, weight * (outcome - mean), tree.node_count) / (mass + L2)
+        step[mass < HESSIAN] = 0.0
+        link += LEARNING_RATE * step[place]
+
+        def read(node: int, tree: Any = tree, step: Floats = step) -> Any:
+            if tree.children_left[node] < 0:
+                return LEARNING_RATE * step[node]
+            column = int(tree.feature[node])
+            cut = edges[column][int(np.floor(tree.threshold[node]))]  # codes up to k are values up to edge k
+            return column, cut, int(tree.children_left[node]), int(tree.children_right[node])
+
+        yield 0, read
+
+
+def _edges(values: Floats) -> Floats:
+    """Borders between bins of about equally many rows, halfway between neighbouring distinct values where few."""
+    distinct = np.unique(values)
+    if distinct.size <= BINS:
+        return np.asarray(0.5 * (distinct[1:] + distinct[:-1]))
+    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="lower"))
 
 
 def _check_rounds(name: str, value: Any) -> None:
@@ -199,7 +307,7 @@ class MulticalibrationBoost(CutColumns):
         boosted = _Boosted(sample, grown_by, self._begun(), self._rescales(sample))
         for _ in range(int(rounds)):
             boosted.grow()
-        tree, self.node_value_, self.roots_ = boosted.forest.arrays()
+        tree, self.node_value_, self.roots_ = boosted.trees()
         self._keep_trees(boosted.encodings, tree)
         self.rounds_ = len(boosted.ends)
         self.scales_ = np.array(boosted.scales, dtype=np.float64)
@@ -213,7 +321,7 @@ class MulticalibrationBoost(CutColumns):
         """The logit that rounds start from; None: that of the score."""
         return None if self.start == "score" else self.rate_
 
-    def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., None]) -> int:
+    def _chosen_rounds(self, sample: Sample, grown_by: Callable[..., Trees]) -> int:
         """The number of rounds with the least held-out loss, 0 unless that is clearly less than the scores' own."""
         place = np.random.default_rng(self.random_state).permutation(sample.rows) % FOLDS
         folds = range(int(self.judges) if sample.rows <= FOLD_ROWS else 1)
@@ -263,17 +371,17 @@ class MulticalibrationBoost(CutColumns):
     def _formula(self) -> nodes.Formula:
         """Rounds of trees on the columns and the logit so far, each round's logit under a name."""
         if not self.rounds_:
-            return nodes.Probability()
-        columns = nodes.cut_columns(self._encodings(), _beyond)
+            return nodes.PROBABILITY
+        columns = cut_columns(self._encodings(), _beyond)
         value: nodes.Node = self.family().before()
         if self.start == "rate":
             columns, value = [*columns, value], nodes.Linear((), self.rate_)
-        tree, values = [part.tolist() for part in self._tree()], self.node_value_.tolist()
+        tree, values = self._tree(), self.node_value_.tolist()
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
             trees = [
-                nodes.tree_of(tree, root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
+                tree.formula(root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
                 for root in self.roots_[ends[i] : ends[i + 1]].tolist()
             ]
             total = nodes.Linear(((scale, so_far), *((scale, each) for each in trees)), 0.0)
@@ -281,15 +389,13 @@ class MulticalibrationBoost(CutColumns):
         return self.family().after(value)
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:
         if n_classes > 2 or not columns:
             return {}
+        if response != "binary":
+            return {cls.__name__: cls(judges=2)}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return {cls.__name__: cls(judges=2)} if columns else {}
 
     @classmethod
     def _examples(cls) -> list[Recalibrator]:
@@ -315,10 +421,5 @@ def _begin(
     encodings: list[Encoding], columns: Columns, probability: Floats, start: float | None, family: Family
 ) -> tuple[Floats, Floats]:
     """What trees cut besides the logit so far, and the logit that they start from."""
-    numbers, own = _numbers(encodings, columns), family.link(probability)
+    numbers, own = np.stack(cut_numbers(encodings, columns, _beyond)), family.link(probability)
     return (numbers, own) if start is None else (np.vstack([numbers, own]), np.full(len(own), start))
-
-
-def _numbers(encodings: list[Encoding], columns: Columns) -> Floats:
-    """The columns as finite numbers, (columns, n)."""
-    return np.stack(cut_numbers(encodings, columns, _beyond))

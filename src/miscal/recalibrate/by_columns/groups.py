@@ -13,11 +13,9 @@ from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows
-from miscal.recalibrate.certain import HALF
+from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.parameters import check_chosen, chosen_names, columns_of, parameter, truth
-from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.state import state
+from miscal.recalibrate.sample import HALF, Sample
 
 POLICIES = ("parent", "global", "identity", "error")
 STRENGTHS = (0.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 1e4, 1e12)  # rows that the parent counts for
@@ -195,29 +193,20 @@ class GroupWise(ByColumns):
                 terms = (float(shares[i]), self.maps_[i].formula()), (1.0 - float(shares[i]), parent)
                 own[tuple(self.levels_[j][keys[i][j]] for j in range(depth))] = nodes.Linear(terms, 0.0)
             if at:
-                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.Probability() if identity else parent)
+                inside = nodes.Match(names[:depth], kinds[:depth], own, nodes.PROBABILITY if identity else parent)
                 out = nodes.Named(parent.name, out, inside)
             elif identity:
-                out = nodes.Probability()
+                out = nodes.PROBABILITY
         if self.handle_unknown == "error":
             for each in self._encodings():
                 out = nodes.Cut(nodes.level_of(each, [0.0] * len(each.levels), 1.0), 0.5, out, nodes.Refused())
         return out
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.curves import PlattScaling
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
+        from miscal.recalibrate.curves import MeanScaling, PlattScaling
 
-        return cls._of_each(PlattScaling(), columns)
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        from miscal.recalibrate.means import MeanScaling
-
-        return cls._of_each(MeanScaling(), columns)
-
-    @classmethod
-    def _of_each(cls, inner: Recalibrator, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:
+        inner = PlattScaling() if response == "binary" else MeanScaling()
         names = [name for name, column in columns.items() if column.nominal and len(column.levels) >= 2]
         return {f"{cls.__name__}({name})": cls(inner, columns=[name]) for name in names}
 

@@ -13,12 +13,10 @@ from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, c
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, as_rows, pairs
-from miscal.recalibrate.certain import HALF, inside, unit_of
+from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.parameters import bins_or_edges, check_chosen, chosen_names, columns_of, parameter
-from miscal.recalibrate.sample import Sample
+from miscal.recalibrate.sample import HALF, Sample, inside, unit_of
 from miscal.recalibrate.shapes import check_bins
-from miscal.recalibrate.state import state
 
 
 class LocalRecalibration(ByColumns):

@@ -20,12 +20,11 @@ from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, pairs
+from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
-from miscal.recalibrate.parameters import check_chosen, chosen_names, parameter, such
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import logs_of, softmax
-from miscal.recalibrate.state import LARGEST, label_array, state
 
 BLOCK = 1 << 14  # rows predicted at a time
 LEAST_HELD = 200  # rows below which none are held out

@@ -14,13 +14,11 @@ from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
 from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
-from miscal.recalibrate.curves import BetaCalibration
+from miscal.recalibrate.curves import BetaCalibration, MeanScaling
+from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.means import MeanScaling
-from miscal.recalibrate.parameters import check_chosen, chosen_names, is_whole, parameter, such
 from miscal.recalibrate.sample import Sample
-from miscal.recalibrate.scaling import DirichletCalibration
-from miscal.recalibrate.state import state
+from miscal.recalibrate.softmax import DirichletCalibration
 
 Integers = npt.NDArray[np.int64]
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
@@ -55,6 +53,16 @@ def cut_numbers(
     return [np.where(np.isnan(values), missing(each), values) for each, values in made]
 
 
+def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float]) -> list[nodes.Node]:
+    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
+    return [
+        nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
+        if each.nominal
+        else nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
+        for each in encodings
+    ]
+
+
 class Tree(NamedTuple):
     """Nodes of trees: rows whose `column` is at most `threshold` go `left`, others `right`; leaves have left -1."""
 
@@ -85,6 +93,25 @@ class Tree(NamedTuple):
             raise ValueError("the nodes do not form trees")
         if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
             raise ValueError("the trees cut a column that is not there")
+
+    def formula(self, root: int, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> nodes.Node:
+        """One of the trees, as cuts; they are made from the last."""
+        column, threshold, left, right = self
+        waiting, order = [root], []
+        while waiting:
+            node = waiting.pop()
+            order.append(node)
+            if left[node] >= 0:
+                waiting += [left[node], right[node]]
+        made: dict[int, nodes.Node] = {}
+        for node in reversed(order):
+            if left[node] < 0:
+                made[node] = leaf(node)
+            else:
+                made[node] = nodes.Cut(
+                    columns[column[node]], float(threshold[node]), made[left[node]], made[right[node]]
+                )
+        return made[root]
 
 
 def grow(
@@ -280,18 +307,14 @@ class VariableTree(CutColumns):
         return out
 
     def _formula(self) -> nodes.Formula:
-        columns = nodes.cut_columns(self._encodings(), lambda _: nodes.LARGEST)
         leaves: Any = self.leaves_
-        return nodes.tree_of([part.tolist() for part in self._tree()], 0, columns, lambda node: leaves[node].formula())
+        columns = cut_columns(self._encodings(), lambda _: nodes.LARGEST)
+        return self._tree().formula(0, columns, lambda node: leaves[node].formula())
 
     @classmethod
-    def _candidates(cls, n_classes: int, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
+    def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003
         numeric = [name for name, column in columns.items() if not column.nominal]
         return {f"{cls.__name__}({name})": cls(columns=[name]) for name in numeric}
-
-    @classmethod
-    def _mean_candidates(cls, response: str, columns: Mapping[str, Column]) -> dict[str, Recalibrator]:  # noqa: ARG003
-        return cls._candidates(2, columns)
 
     def _summary(self) -> str:
         inner = np.flatnonzero(self.node_left_ >= 0)

@@ -1,33 +1,37 @@
 """A fitted map as a small formula of the probability and of columns, which Python, SQL and ONNX can each read.
 
 A formula of two classes is a tree of the nodes below, of several classes a `Softmax` or one tree `Each`. A recalibrator
-writes its own in `_formula`. A node is a function of one row: its probability, its plain values, and what stands under
-names.
+writes its own in `_formula`. A node is a function of one row: its plain values, and what stands under names, the
+probability among them. `apply_one` evaluates it, for a service: microseconds a call. Values that are not plain, or of
+another type than fit had, take the general way: a table of one row, which converts, or refuses in words.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, dataclass_transform
+from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
+from miscal.data.checks import Floats
 from miscal.data.errors import MiscalError, refusal
 from miscal.pooling.encoding import Encoding
+
+if TYPE_CHECKING:
+    from miscal.recalibrate.base import Recalibrator
 
 LOGIT_CLIP = 1e-12
 LARGEST = 1.7976931348623157e308
 LEAST_SCORE = 1e-280
 FARTHEST = 700.0  # EXP of more is refused by some databases, and changes no digit of a probability
+WHOLE = 1 << 63  # where 64-bit integers end
 EXACT = 1 << 53  # whole numbers from here on merge as floats
-
-Floats = npt.NDArray[np.float64]
-
 
 Row = Mapping[str, Any]  # words and truth values as they are, numbers as floats, None where missing
 Names = dict[str, float]
@@ -77,15 +81,21 @@ class Node:
     def __init_subclass__(cls, *, eq: bool = True) -> None:
         dataclass(frozen=True, eq=eq)(cls)
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
+    def __call__(self, row: Row, at: Names) -> float:
         raise NotImplementedError
 
 
-class Probability(Node):
-    """The probability that came in."""
+class Name(Node):
+    """The value under a name."""
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        return p
+    name: str
+
+    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
+        return at[self.name]
+
+
+STEP = "step"  # the name of the probability that comes in
+PROBABILITY = Name(STEP)
 
 
 class Held(Node):
@@ -95,8 +105,8 @@ class Held(Node):
     low: float
     high: float
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        return min(max(self.inner(p, row, at), self.low), self.high)
+    def __call__(self, row: Row, at: Names) -> float:
+        return min(max(self.inner(row, at), self.low), self.high)
 
 
 class Log(Node):
@@ -105,8 +115,8 @@ class Log(Node):
     inner: Node
     of_rest: bool = False
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        inner = self.inner(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        inner = self.inner(row, at)
         return math.log1p(-inner) if self.of_rest else math.log(inner)
 
 
@@ -116,10 +126,10 @@ class Linear(Node):
     terms: tuple[tuple[float, Node], ...]
     intercept: float
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
+    def __call__(self, row: Row, at: Names) -> float:
         total = self.intercept
         for factor, inner in self.terms:
-            total += factor * inner(p, row, at)
+            total += factor * inner(row, at)
         return total
 
 
@@ -128,8 +138,8 @@ class Sigmoid(Node):
 
     inner: Node
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        x = self.inner(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        x = self.inner(row, at)
         small = math.exp(-abs(x))
         return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
@@ -139,8 +149,8 @@ class Exp(Node):
 
     inner: Node
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        return math.exp(min(max(self.inner(p, row, at), -FARTHEST), FARTHEST))
+    def __call__(self, row: Row, at: Names) -> float:
+        return math.exp(min(max(self.inner(row, at), -FARTHEST), FARTHEST))
 
 
 class Steps(Node):
@@ -150,8 +160,8 @@ class Steps(Node):
     edges: tuple[float, ...]
     values: tuple[float | None, ...]
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        score = self.inner(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        score = self.inner(row, at)
         found = self.values[bisect_left(self.edges, score)]
         return score if found is None else found
 
@@ -164,8 +174,8 @@ class Line(Node):
     values: tuple[float, ...]
     continued: bool = False
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        score, knots, values, last = self.inner(p, row, at), self.knots, self.values, len(self.knots) - 1
+    def __call__(self, row: Row, at: Names) -> float:
+        score, knots, values, last = self.inner(row, at), self.knots, self.values, len(self.knots) - 1
         place = bisect_right(knots, score) - 1
         if last == 0 or (not self.continued and not 0 <= place < last):
             return values[0 if place < 0 else last]
@@ -180,19 +190,9 @@ class Ratio(Node):
     inner: Node
     rate: float
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        inner = self.inner(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        inner = self.inner(row, at)
         return inner / (inner + (1.0 - inner) / self.rate)
-
-
-class Then(Node):
-    """The formula `second` of what `first` gives."""
-
-    first: Node
-    second: Node
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        return self.second(self.first(p, row, at), row, at)
 
 
 class Number(Node):
@@ -203,7 +203,7 @@ class Number(Node):
     high: float
     missing: float
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
         given = row[self.name]
         if given is None:
             return self.missing
@@ -220,7 +220,7 @@ class Level(Node, eq=False):
     missing: float
     unseen: float
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
         given = row[self.name]
         if given is None:
             return self.missing
@@ -242,9 +242,9 @@ class Cut(Node):
     left: Node
     right: Node
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        chosen = self.left if self.column(p, row, at) <= self.threshold else self.right
-        return chosen(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        chosen = self.left if self.column(row, at) <= self.threshold else self.right
+        return chosen(row, at)
 
 
 class Polynomial(Node):
@@ -253,8 +253,8 @@ class Polynomial(Node):
     inner: Node
     factors: tuple[float, ...]
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        x = self.inner(p, row, at)
+    def __call__(self, row: Row, at: Names) -> float:
+        x = self.inner(row, at)
         total, power = 0.0, 1.0
         for factor in self.factors:
             power *= x
@@ -270,18 +270,18 @@ class Match(Node, eq=False):
     cases: Mapping[tuple[Any, ...], Node]
     otherwise: Node
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
+    def __call__(self, row: Row, at: Names) -> float:
         key = tuple([row[name] for name in self.names])
         for given, kind in zip(key, self.kinds, strict=True):
             if given is not None and type(given) is not kind:
                 raise General
-        return self.cases.get(key, self.otherwise)(p, row, at)
+        return self.cases.get(key, self.otherwise)(row, at)
 
 
 class Refused(Node):
     """Nothing (NULL, NaN): the table's way refuses such a row, and says why."""
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
+    def __call__(self, row: Row, at: Names) -> float:  # noqa: ARG002
         raise General
 
 
@@ -298,9 +298,9 @@ class Network(Node, eq=False):
     furthest: float
     layers: tuple[Any, ...]
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        parts = [table[int(level(p, row, at))] for level, table in self.embedded]
-        scaled = [(number(p, row, at) - centre) * scale for number, centre, scale in self.numbers]
+    def __call__(self, row: Row, at: Names) -> float:
+        parts = [table[int(level(row, at))] for level, table in self.embedded]
+        scaled = [(number(row, at) - centre) * scale for number, centre, scale in self.numbers]
         # In single precision, as in training.
         held = np.clip(scaled, -self.furthest, self.furthest).astype(np.float32)
         x = np.concatenate([*parts, np.nan_to_num(held), np.isnan(held)])
@@ -316,17 +316,8 @@ class Named(Node):
     inner: Node
     body: Node
 
-    def __call__(self, p: float, row: Row, at: Names) -> float:
-        return self.body(p, row, at | {self.name: self.inner(p, row, at)})
-
-
-class Name(Node):
-    """The value under a name."""
-
-    name: str
-
-    def __call__(self, p: float, row: Row, at: Names) -> float:  # noqa: ARG002
-        return at[self.name]
+    def __call__(self, row: Row, at: Names) -> float:
+        return self.body(row, at | {self.name: self.inner(row, at)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,9 +343,9 @@ class Each:
 Formula = Node | Softmax | Each
 
 
-def untouched(n_classes: int) -> Probability | Each:
+def untouched(n_classes: int) -> Name | Each:
     """The formula of a map that changes nothing."""
-    return Probability() if n_classes == 2 else Each((Probability(),) * n_classes)
+    return PROBABILITY if n_classes == 2 else Each((PROBABILITY,) * n_classes)
 
 
 def no_formula(name: str, why: str, instead: str) -> MiscalError:
@@ -363,9 +354,14 @@ def no_formula(name: str, why: str, instead: str) -> MiscalError:
 
 
 # ------------------------------------------------------------------------------------------------ parts of formulas
+def then(first: Any, second: Any) -> Named:
+    """The formula `second` of what `first` gives."""
+    return Named(STEP, first, second)
+
+
 def held_score(clip: float = LOGIT_CLIP) -> Held:
     """The probability held within [clip, 1 - clip]."""
-    return Held(Probability(), clip, min(1.0 - clip, math.nextafter(1.0, 0.0)))
+    return Held(PROBABILITY, clip, min(1.0 - clip, math.nextafter(1.0, 0.0)))
 
 
 def logit() -> Linear:
@@ -386,7 +382,7 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
     elif features.kind == "beta":
         terms = log_terms(held_score(features.clip), factors[0], factors[1])
     else:
-        terms = ((factors[0], Probability()),)
+        terms = ((factors[0], PROBABILITY),)
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
 
@@ -401,7 +397,7 @@ def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Si
     if len(shifts) > 2:
         return Softmax(slopes, shifts, power)
     rest, event = (slopes[1] - slopes[0]).tolist()
-    own, other = logs_of_classes(Probability())
+    own, other = logs_of_classes(PROBABILITY)
     terms: tuple[tuple[float, Node], ...] = (rest, other), (event, own)
     if power is not None:
         terms += ((-(rest + event) / power, _log_of_powers(own, other, power)),)
@@ -415,7 +411,7 @@ def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
         share = Log(Sigmoid(Linear(((power, larger), (-power, smaller)), 0.0)))
         return Linear(((power, larger), (-1.0, share)), 0.0)
 
-    return Cut(Probability(), 0.5, beyond(other, own), beyond(own, other))
+    return Cut(PROBABILITY, 0.5, beyond(other, own), beyond(own, other))
 
 
 def powers(power: float, n_classes: int) -> Softmax:
@@ -435,29 +431,63 @@ def level_of(column: Encoding, values: Iterable[float], unseen: float) -> Level:
     return Level(column.name, found, found.pop(None, unseen), unseen)
 
 
-def cut_columns(encodings: Sequence[Encoding], missing: Callable[[Encoding], float]) -> list[Node]:
-    """Each column as the number that trees cut; `missing` says what a missing number becomes."""
-    return [
-        level_of(each, map(float, range(len(each.levels))), each.unseen)
-        if each.nominal
-        else Number(each.name, each.ends[0], each.ends[1], missing(each))
-        for each in encodings
-    ]
+# ----------------------------------------------------------------------------------------------------------- one row
+# Beside the recalibrators, not in them: predicting changes none. Each stands with the labels of the fit it belongs to.
+_formulas: WeakKeyDictionary[Recalibrator, tuple[Any, Any]] = WeakKeyDictionary()
 
 
-def tree_of(arrays: Sequence[list[Any]], root: int, columns: Sequence[Node], leaf: Callable[[int], Node]) -> Node:
-    """A tree of cuts from the arrays column, threshold, left, right; nodes are built from the last."""
-    column, threshold, left, right = arrays
-    waiting, order = [root], []
-    while waiting:
-        node = waiting.pop()
-        order.append(node)
-        if left[node] >= 0:
-            waiting += [left[node], right[node]]
-    made: dict[int, Node] = {}
-    for node in reversed(order):
-        if left[node] < 0:
-            made[node] = leaf(node)
+def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[float, ...]:
+    """The recalibrated probabilities of one row."""
+    formula = formula_of(recalibrator)
+    mean = recalibrator.is_mean()
+    if mean:
+        y_prob = float(recalibrator.checked([y_prob])[0])
+    if not isinstance(y_prob, (int, float)):
+        checked = recalibrator.checked([list(y_prob)])
+        if checked.ndim == 2:
+            return _general(recalibrator, checked, x)
+        y_prob = float(checked[0])
+    if not mean and not 0.0 <= y_prob <= 1.0:
+        raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
+    if formula is not None and (x is not None or not recalibrator.uses_columns):
+        try:
+            score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
+            event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})
+        except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
+            pass
         else:
-            made[node] = Cut(columns[column[node]], threshold[node], made[left[node]], made[right[node]])
-    return made[root]
+            return (event,) if mean else (1.0 - event, event)
+    given = np.array([float(y_prob)])
+    return _general(recalibrator, given if mean else settled(given), x)
+
+
+def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:
+    """A table of one row."""
+    row = {name: [value] for name, value in x.items()} if x is not None else None
+    found = recalibrator.mapped(checked, row)[0]
+    return tuple(found[1:].tolist() if recalibrator.is_mean() else found.tolist())
+
+
+def formula_of(recalibrator: Recalibrator) -> Any:
+    """The formula of a map of two classes; None where there is none."""
+    labels, formula = _formulas.get(recalibrator, (None, None))
+    if labels is None or labels is not getattr(recalibrator, "classes_", None):
+        recalibrator.check_fitted()
+        formula = None
+        if recalibrator.n_classes_ == 2:
+            with contextlib.suppress(MiscalError):
+                formula = recalibrator.formula()
+        _formulas[recalibrator] = recalibrator.classes_, formula
+    return formula
+
+
+def _plain(value: Any) -> Any:
+    """A row's value as formulas take it: numbers as floats, None where missing; others stay what they are."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None if math.isnan(value) else _ODD
+    if type(value) is int:
+        return float(value) if abs(value) < 2**53 else _ODD
+    return value
+
+
+_ODD = object()  # of a type that no column has

@@ -11,7 +11,6 @@ import numpy as np
 from miscal.data.checks import SUM_TOLERANCE
 from miscal.data.errors import MissingExtra, refusal
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.export.dialects import WHOLE
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
@@ -88,13 +87,13 @@ def _written(graph: Graph, found: nodes.Formula, p: str) -> str:
         return graph.add("Softmax", [graph.add("Add", [scores, found.shifts])], axis=1)
     if isinstance(found, nodes.Each):
         return _each(graph, found, p)
-    event = graph.write(found, p)
+    event = graph.of(p, found)
     return graph.side_by_side([graph.add("Sub", [1.0, event]), event])
 
 
 def _each(graph: Graph, parts: nodes.Each, p: str) -> str:
     columns = [graph.add("Gather", [p, np.int64(k)], axis=1) for k in range(len(parts.maps))]
-    values = graph.side_by_side([graph.write(node, q) for node, q in zip(parts.maps, columns, strict=True)])
+    values = graph.side_by_side([graph.of(q, node) for node, q in zip(parts.maps, columns, strict=True)])
     if not parts.divided:
         return values
     some = graph.add("Greater", [graph.add("ReduceSum", [values, COLUMNS]), 0.0])
@@ -116,6 +115,7 @@ class Graph:
         self.constants: list[Any] = []
         self.inputs: dict[str, int] = {}  # columns, and the kind of each
         self.made: dict[Any, str] = {}  # parts that several others use
+        self.names: dict[str, str] = {}  # what values under names are called in the graph
 
     def add(self, kind: str, inputs: list[Any], **attributes: Any) -> str:
         """One more step; inputs are names, or numbers that become constants."""
@@ -151,9 +151,14 @@ class Graph:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def write(self, node: Any, p: str) -> str:
-        """Write a node's arithmetic; `p` is the name of the probability."""
-        return str(getattr(self, f"_{type(node).__name__.lower()}")(node, p))
+    def of(self, p: str, node: Any) -> str:
+        """Write a formula of the probability that has the name `p` in the graph."""
+        self.names = {nodes.STEP: p}
+        return self.write(node)
+
+    def write(self, node: Any) -> str:
+        """Write a node's arithmetic."""
+        return str(getattr(self, f"_{type(node).__name__.lower()}")(node))
 
     def input(self, name: str, kind: int) -> str:
         """A column as an input, under a name of its own in the graph."""
@@ -181,37 +186,34 @@ class Graph:
         above = self.add("Cast", [self.add(kind, [wide, edges])], to=INT64)
         return self.add("ReduceSum", [above, COLUMNS], keepdims=0)
 
-    def _probability(self, node: nodes.Probability, p: str) -> str:  # noqa: ARG002
-        return p
+    def _held(self, node: nodes.Held) -> str:
+        return self.add("Clip", [self.write(node.inner), node.low, node.high])
 
-    def _held(self, node: nodes.Held, p: str) -> str:
-        return self.add("Clip", [self.write(node.inner, p), node.low, node.high])
-
-    def _log(self, node: nodes.Log, p: str) -> str:
-        inner = self.write(node.inner, p)
+    def _log(self, node: nodes.Log) -> str:
+        inner = self.write(node.inner)
         return self.add("Log", [self.add("Sub", [1.0, inner]) if node.of_rest else inner])
 
-    def _linear(self, node: nodes.Linear, p: str) -> str:
+    def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
             return self.constant(node.intercept)
         total: Any = float(node.intercept)
         for factor, inner in node.terms:
-            total = self.add("Add", [total, self.add("Mul", [float(factor), self.write(inner, p)])])
+            total = self.add("Add", [total, self.add("Mul", [float(factor), self.write(inner)])])
         return str(total)
 
-    def _sigmoid(self, node: nodes.Sigmoid, p: str) -> str:
-        return self.add("Sigmoid", [self.write(node.inner, p)])
+    def _sigmoid(self, node: nodes.Sigmoid) -> str:
+        return self.add("Sigmoid", [self.write(node.inner)])
 
-    def _steps(self, node: nodes.Steps, p: str) -> str:
-        score = self.write(node.inner, p)
+    def _steps(self, node: nodes.Steps) -> str:
+        score = self.write(node.inner)
         place = self.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
         values = np.array([-1.0 if value is None else value for value in node.values])
         found = self.looked_up(values, place)
         empty = self.add("Less", [found, 0.0])
         return self.add("Where", [empty, score, found])
 
-    def _line(self, node: nodes.Line, p: str) -> str:
-        score = self.write(node.inner, p)
+    def _line(self, node: nodes.Line) -> str:
+        score = self.write(node.inner)
         knots, values = np.array(node.knots), np.array(node.values)
         if knots.size == 1:
             return self.add("Add", [self.add("Mul", [score, 0.0]), values[0]])
@@ -222,15 +224,12 @@ class Graph:
         start = self.add("Sub", [score, self.looked_up(knots[:-1], place)])
         return self.add("Add", [self.looked_up(values[:-1], place), self.add("Mul", [slope, start])])
 
-    def _ratio(self, node: nodes.Ratio, p: str) -> str:
-        inner = self.write(node.inner, p)
+    def _ratio(self, node: nodes.Ratio) -> str:
+        inner = self.write(node.inner)
         rest = self.add("Div", [self.add("Sub", [1.0, inner]), node.rate])
         return self.add("Div", [inner, self.add("Add", [inner, rest])])
 
-    def _then(self, node: nodes.Then, p: str) -> str:
-        return self.write(node.second, self.write(node.first, p))
-
-    def _number(self, node: nodes.Number, p: str) -> str:  # noqa: ARG002
+    def _number(self, node: nodes.Number) -> str:
         def write() -> str:
             column = self.input(node.name, DOUBLE)
             held = self.add("Clip", [column, node.low, node.high])
@@ -238,7 +237,7 @@ class Graph:
 
         return self.once(node, write)
 
-    def _level(self, node: nodes.Level, p: str) -> str:  # noqa: ARG002
+    def _level(self, node: nodes.Level) -> str:
         def write() -> str:
             codes = _codes(self, node.name, node.kind, list(node.values))
             table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
@@ -246,12 +245,12 @@ class Graph:
 
         return self.once(node, write)
 
-    def _cut(self, node: nodes.Cut, p: str) -> str:
-        test = self.add("LessOrEqual", [self.write(node.column, p), node.threshold])
-        return self.add("Where", [test, self.write(node.left, p), self.write(node.right, p)])
+    def _cut(self, node: nodes.Cut) -> str:
+        test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
+        return self.add("Where", [test, self.write(node.left), self.write(node.right)])
 
-    def _polynomial(self, node: nodes.Polynomial, p: str) -> str:
-        inner = self.write(node.inner, p)
+    def _polynomial(self, node: nodes.Polynomial) -> str:
+        inner = self.write(node.inner)
         power, total = inner, ""
         for i, factor in enumerate(node.factors):
             power = self.add("Mul", [power, inner]) if i else inner
@@ -259,19 +258,19 @@ class Graph:
             total = self.add("Add", [total, term]) if i else term
         return total
 
-    def _match(self, node: nodes.Match, p: str) -> str:
+    def _match(self, node: nodes.Match) -> str:
         """The place of each row's key among the cases, then the value of that case."""
         keys = list(node.cases)
         place = self.once(("place", node.names, tuple(keys)), lambda: _place(self, node, keys))
         values = [node.otherwise, *node.cases.values()]
-        wide = [self.add("Unsqueeze", [_each_row(self, value, p), COLUMNS]) for value in values]
+        wide = [self.add("Unsqueeze", [_each_row(self, value), COLUMNS]) for value in values]
         all_values, places = self.add("Concat", wide, axis=1), self.add("Unsqueeze", [place, COLUMNS])
         return self.add("Squeeze", [self.add("GatherElements", [all_values, places], axis=1), COLUMNS])
 
-    def _refused(self, node: nodes.Refused, p: str) -> str:  # noqa: ARG002
+    def _refused(self, _: nodes.Refused) -> str:
         return self.constant(math.nan)
 
-    def _network(self, node: nodes.Network, p: str) -> str:  # noqa: ARG002
+    def _network(self, node: nodes.Network) -> str:
         parts = [
             self.add(
                 "Gather",
@@ -296,24 +295,22 @@ class Graph:
             x = self.add("Relu", [x]) if i + 2 < len(node.layers) else x
         return self.add("Squeeze", [x, COLUMNS])
 
-    def _named(self, node: nodes.Named, p: str) -> str:
+    def _named(self, node: nodes.Named) -> str:
         """The name means this value in the body alone: outside it, the name of a blend around this one is another."""
-        value, key = self.write(node.inner, p), ("name", node.name)
-        outer = self.made.get(key)
-        self.made[key] = value
-        written = self.write(node.body, p)
-        if outer is not None:
-            self.made[key] = outer
+        value, outer = self.write(node.inner), self.names
+        self.names = outer | {node.name: value}
+        written = self.write(node.body)
+        self.names = outer
         return written
 
-    def _name(self, node: nodes.Name, p: str) -> str:  # noqa: ARG002
-        return self.made["name", node.name]
+    def _name(self, node: nodes.Name) -> str:
+        return self.names[node.name]
 
 
-def _each_row(graph: Graph, node: Any, p: str) -> str:
+def _each_row(graph: Graph, node: Any) -> str:
     """A node's value, one a row even if it is a constant."""
-    shape = graph.once("rows", lambda: graph.add("Shape", [p]))
-    return graph.add("Expand", [graph.write(node, p), shape])
+    shape = graph.once("rows", lambda: graph.add("Shape", [graph.names[nodes.STEP]]))
+    return graph.add("Expand", [graph.write(node), shape])
 
 
 def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
@@ -349,7 +346,7 @@ def _number_codes(graph: Graph, name: str, levels: list[float]) -> str:
 
 def _whole_codes(graph: Graph, name: str, levels: list[int]) -> str:
     """Of whole numbers that doubles would merge: an input that has no missing values."""
-    if any(not isinstance(level, int) or not -WHOLE <= level < WHOLE for level in levels):
+    if any(not isinstance(level, int) or not -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
         got = "its levels are not all 64-bit integers"
         raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint="fit it as text")
     return _equal_codes(graph, graph.input(name, INT64), np.array(levels, dtype=np.int64))

@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miscal.data.checks import SUM_TOLERANCE
+from miscal.data.checks import SUM_TOLERANCE, one_of
 from miscal.data.errors import refusal
 from miscal.data.responses import LARGEST as MOST
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.export.dialects import Dialect, dialect_named
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator
 
+SUBQUERY = "(SELECT {body} FROM (SELECT {value} AS {name}) AS {table})"
+# PostgreSQL would write the value wherever its name stands, which grows without bound; OFFSET forbids it.
+FENCED = "(SELECT {body} FROM (SELECT {value} AS {name} OFFSET 0) AS {table})"
 LONGEST = 10_000_000  # characters
 MOST_REPEATED = LONGEST // 100  # characters of a value that is written wherever its name stands
 
 
 def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[str]:
     """The expression of `Recalibrator.to_sql`."""
-    written = dialect_named(dialect)
+    one_of("dialect", dialect, tuple(DIALECTS))
+    written = DIALECTS[dialect]
     recalibrator.check_fitted()
     several = recalibrator.n_classes_ > 2
     names = [column] if isinstance(column, str) else list(column)
@@ -37,14 +40,15 @@ def to_sql(recalibrator: Recalibrator, column: Any, dialect: Any) -> str | list[
     used = {*names, *nodes.columns_of(found)}
     _refuse_alike(used, written)
     means = getattr(recalibrator, "response_", "")
-    writers = [Writer.of(name, replace(written, floor=0.0) if means else written, used) for name in names]
+    writers = [replace(written, floor=0.0 if means else written.floor).of(name, used) for name in names]
     if isinstance(found, nodes.Softmax):
         bodies = list(_softmax(found, writers))
     elif isinstance(found, nodes.Each):
         bodies = list(_each(found, writers))
     else:
         bodies = [writers[0].write(found)]
-    made = [_checked(recalibrator, _where_valid(body, names, written, means)) for body in bodies]
+    whole = [_where_valid(body, names, written, means) for body in bodies]
+    made = [_limited(text, LONGEST, type(recalibrator).__name__) for text in whole]
     return made if several else made[0]
 
 
@@ -76,48 +80,98 @@ def _where_valid(body: str, names: Sequence[str], dialect: Dialect, means: str) 
     return dialect.as_double(text) if dialect.exact else text
 
 
-def _checked(recalibrator: Recalibrator, written: str) -> str:
-    if len(written) > LONGEST:
-        raise _too_long(type(recalibrator).__name__, len(written))
-    return written
-
-
-def _too_long(name: str, length: int) -> Exception:
-    got = f"the expression would have {length:,} characters or more"
-    return refusal("is too large for SQL", where=name, got=got, hint="use its JSON, or to_onnx")
+def _limited(text: str, most: int, name: str) -> str:
+    """A text that is not too long."""
+    if len(text) > most:
+        got = f"the expression would have {len(text):,} characters or more"
+        raise refusal("is too large for SQL", where=name, got=got, hint="use its JSON, or to_onnx")
+    return text
 
 
 @dataclass(frozen=True)
-class Writer:
-    """Writes nodes of a formula of the probability (an expression already), by one method a kind of node."""
+class Dialect:
+    """How one database writes a formula, by one method a kind of node.
 
-    column: str
-    dialect: Dialect
-    used: frozenset[str]  # names of columns, in lower case
-    values: Mapping[str, str] = field(default_factory=dict)  # expressions under names
+    quote : of a name
+    within : what characters of a name become
+    escapes : whether a backslash means something within a text
+    double : the type of probabilities
+    number : a number, from all its digits, as a double, or as a decimal that keeps them
+    exact : whether numbers are decimals, so that the whole must be converted
+    let : a value under a name, for a body; empty where the value is written wherever the name stands
+    cased : whether quoted names that differ only in case are different
+    floor : what scores are held above, where a product that rounds to 0 is an error
+    widest : whole numbers lie below it
+    used : names of columns that a formula looks at, in lower case
+    values : expressions under names, that of the probability among them
+    """
 
-    @classmethod
-    def of(cls, name: str, dialect: Dialect, used: set[str]) -> Writer:
-        """A writer of the probability in a column."""
-        column = dialect.as_double(dialect.quoted(name))
-        if dialect.floor:
-            column = f"{dialect.greatest}({column}, {dialect.digits(dialect.floor)})"
-        return cls(column, dialect, frozenset(each.casefold() for each in used))
+    quote: str = '"'
+    within: tuple[tuple[str, str], ...] = (('"', '""'),)
+    escapes: bool = False
+    double: str = "DOUBLE"
+    number: str = "{}"
+    exact: bool = False
+    least: str = "LEAST"
+    greatest: str = "GREATEST"
+    let: str = SUBQUERY
+    cased: bool = False
+    floor: float = 0.0
+    widest: int = 1 << 127
+    used: frozenset[str] = frozenset()
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def quoted(self, name: str) -> str:
+        """A column's name, which must be one."""
+        if not isinstance(name, str) or not name or "\x00" in name:
+            raise refusal("must be the name of a column", where="in SQL a column", got=f"it is {name!r}")
+        for plain, written in self.within:
+            name = name.replace(plain, written)
+        return self.quote + name + self.quote
+
+    def digits(self, value: float) -> str:
+        """All digits of a number, with an exponent: most databases take plain ones for decimals."""
+        text = repr(float(value))
+        return self.number.format(text if "e" in text else f"{text}e0")
+
+    def level(self, level: Any) -> str:
+        """A level of a column."""
+        if isinstance(level, bool):
+            return "TRUE" if level else "FALSE"
+        if isinstance(level, str) and "\x00" not in level:
+            return self._text(level)
+        if isinstance(level, int) and -self.widest <= level < self.widest:
+            return str(level)
+        if isinstance(level, float):
+            return self.digits(level)
+        raise refusal("cannot be written in SQL", where=f"the level {level!r}", got=f"it is a {type(level).__name__}")
+
+    def _text(self, level: str) -> str:
+        if not self.escapes:
+            return "'" + level.replace("'", "''") + "'"
+        for plain, escaped in {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}.items():
+            level = level.replace(plain, escaped)
+        return f"'{level}'"
+
+    def as_double(self, expression: str) -> str:
+        """An expression as a double."""
+        return f"CAST({expression} AS {self.double})"
+
+    def of(self, name: str, used: set[str]) -> Dialect:
+        """A writer of formulas of the probability in a column."""
+        column = self.as_double(self.quoted(name))
+        if self.floor:
+            column = f"{self.greatest}({column}, {self.digits(self.floor)})"
+        return replace(self, used=frozenset(each.casefold() for each in used), values={nodes.STEP: column})
 
     def write(self, node: Any) -> str:
         """The node as an expression."""
         return str(getattr(self, f"_{type(node).__name__.lower()}")(node))
 
-    def digits(self, value: float) -> str:
-        return self.dialect.digits(value)
-
-    def quoted(self, name: str) -> str:
-        return self.dialect.quoted(name)
-
     def between(self, inner: str, low: float, high: float) -> str:
         """An expression held between two bounds."""
-        at_least = f"{self.dialect.greatest}({inner}, {self.digits(low)})"
-        return f"{self.dialect.least}({at_least}, {self.digits(high)})"
+        at_least = f"{self.greatest}({inner}, {self.digits(low)})"
+        return f"{self.least}({at_least}, {self.digits(high)})"
 
     def exp(self, inner: str) -> str:
         """The exponential, of a number held where it neither overflows nor underflows."""
@@ -130,12 +184,9 @@ class Writer:
             name += "_"
         return self.quoted(name)
 
-    def let(self, name: str, value: str, body: str) -> str:
+    def under(self, name: str, value: str, body: str) -> str:
         """A value under a name, for the body."""
-        return self.dialect.let.format(name=name, value=value, body=body, table=self.fresh("value"))
-
-    def _probability(self, _: nodes.Probability) -> str:
-        return self.column
+        return self.let.format(name=name, value=value, body=body, table=self.fresh("value"))
 
     def _held(self, node: nodes.Held) -> str:
         return self.between(self.write(node.inner), node.low, node.high)
@@ -181,18 +232,8 @@ class Writer:
         inner = self.write(node.inner)
         return f"({inner} / ({inner} + (1.0 - {inner}) / {self.digits(node.rate)}))"
 
-    def _then(self, node: nodes.Then) -> str:
-        if isinstance(node.first, nodes.Probability):
-            return self.write(node.second)
-        first = self.write(node.first)
-        short = isinstance(node.first, nodes.Held) and isinstance(node.first.inner, nodes.Probability)
-        if short or not self.dialect.let:
-            return replace(self, column=_short(first)).write(node.second)
-        name = self.fresh("step")
-        return self.let(name, first, replace(self, column=name).write(node.second))
-
     def _number(self, node: nodes.Number) -> str:
-        value = self.dialect.as_double(self.quoted(node.name))
+        value = self.as_double(self.quoted(node.name))
         if node.low == node.high:
             value = self.digits(node.low)
         elif node.low > -nodes.LARGEST or node.high < nodes.LARGEST:
@@ -203,8 +244,7 @@ class Writer:
         name = self.quoted(node.name)
         cases = [f" WHEN {self.gone(node.name, node.kind)} THEN {self.digits(node.missing)}"]
         cases += [
-            f" WHEN {name} = {self.dialect.level(level)} THEN {self.digits(value)}"
-            for level, value in node.values.items()
+            f" WHEN {name} = {self.level(level)} THEN {self.digits(value)}" for level, value in node.values.items()
         ]
         return f"(CASE{''.join(cases)} ELSE {self.digits(node.unseen)} END)"
 
@@ -233,7 +273,7 @@ class Writer:
         gone = [self.gone(name, kind) for name, kind in zip(node.names, node.kinds, strict=True)]
 
         def same(j: int, level: Any) -> str:
-            return gone[j] if level is None else f"{self.quoted(node.names[j])} = {self.dialect.level(level)}"
+            return gone[j] if level is None else f"{self.quoted(node.names[j])} = {self.level(level)}"
 
         cases = [
             f" WHEN {' AND '.join(same(j, level) for j, level in enumerate(key))} THEN {self.write(value)}"
@@ -250,24 +290,41 @@ class Writer:
 
     def _named(self, node: nodes.Named) -> str:
         inner, name = self.write(node.inner), self.fresh(node.name)
-        value = name if self.dialect.let else _short(inner)
+        short = isinstance(node.inner, nodes.Held) and node.inner.inner == nodes.PROBABILITY
+        value = name if self.let and not short else _limited(inner, MOST_REPEATED, "for this database a map")
         body = replace(self, values={**self.values, node.name: value}).write(node.body)
-        return self.let(name, inner, body) if self.dialect.let else body
+        return self.under(name, inner, body) if value == name else body
 
     def _name(self, node: nodes.Name) -> str:
         return self.values[node.name]
 
 
-def _short(value: str) -> str:
-    """A value that is written wherever its name stands, in a database without names for values."""
-    if len(value) > MOST_REPEATED:
-        raise _too_long("for this database a map", len(value))
-    return value
+DIALECTS = {
+    "duckdb": Dialect(),
+    "postgres": Dialect(double="DOUBLE PRECISION", exact=True, let=FENCED, cased=True, floor=1e-300),
+    "sqlite": Dialect(double="REAL", least="MIN", greatest="MAX", widest=nodes.WHOLE),
+    "spark": Dialect(
+        quote="`",
+        within=(("`", "``"),),
+        escapes=True,
+        let="ELEMENT_AT(TRANSFORM(ARRAY({value}), {name} -> {body}), 1)",
+        widest=nodes.WHOLE,
+    ),
+    "bigquery": Dialect(
+        quote="`",
+        within=(("\\", "\\\\"), ("`", "\\`")),
+        escapes=True,
+        double="FLOAT64",
+        let="(SELECT {body} FROM UNNEST([{value}]) AS {name})",
+        widest=nodes.WHOLE,
+    ),
+    "snowflake": Dialect(escapes=True, number="TO_DOUBLE('{}')", exact=True, let="", cased=True),
+}
 
 
-def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
+def _each(parts: nodes.Each, writers: Sequence[Dialect]) -> Iterator[str]:
     """One expression a class."""
-    columns = [writer.column for writer in writers]
+    columns = [writer.write(nodes.PROBABILITY) for writer in writers]
     values = [writer.write(node) for node, writer in zip(parts.maps, writers, strict=True)]
     total, given = f"({' + '.join(values)})", f"({' + '.join(columns)})"
     for value, column in zip(values, columns, strict=True):
@@ -275,10 +332,10 @@ def _each(parts: nodes.Each, writers: Sequence[Writer]) -> Iterator[str]:
         yield whole if parts.divided else value
 
 
-def _softmax(parts: nodes.Softmax, writers: Sequence[Writer]) -> Iterator[str]:
+def _softmax(parts: nodes.Softmax, writers: Sequence[Dialect]) -> Iterator[str]:
     """One expression a class."""
     sql = writers[0]
-    logs = [f"LN({sql.dialect.greatest}({each.column}, {sql.digits(nodes.LOGIT_CLIP)}))" for each in writers]
+    logs = [f"LN({sql.greatest}({each.write(nodes.PROBABILITY)}, {sql.digits(nodes.LOGIT_CLIP)}))" for each in writers]
     slopes = parts.slopes
     if parts.power is not None:
         heated = " + ".join(f"EXP({sql.digits(parts.power)} * {log})" for log in logs)
@@ -295,12 +352,12 @@ def _softmax(parts: nodes.Softmax, writers: Sequence[Writer]) -> Iterator[str]:
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
 
 
-def _piece(sql: Writer, inner: str, knots: tuple[float, ...], values: tuple[float, ...], place: int) -> str:
+def _piece(sql: Dialect, inner: str, knots: tuple[float, ...], values: tuple[float, ...], place: int) -> str:
     slope = (values[place + 1] - values[place]) / (knots[place + 1] - knots[place])
     return f"({sql.digits(values[place])} + {sql.digits(slope)} * ({inner} - {sql.digits(knots[place])}))"
 
 
-def _test(column: Any, threshold: float, sql: Writer) -> str:
+def _test(column: Any, threshold: float, sql: Dialect) -> str:
     """Whether a row goes left. A test that is NULL counts as no."""
     if isinstance(column, nodes.Number):
         return _number_test(column, threshold, sql)
@@ -309,7 +366,7 @@ def _test(column: Any, threshold: float, sql: Writer) -> str:
     return f"{sql.write(column)} <= {sql.digits(threshold)}"
 
 
-def _number_test(column: nodes.Number, threshold: float, sql: Writer) -> str:
+def _number_test(column: nodes.Number, threshold: float, sql: Dialect) -> str:
     name, absent = sql.quoted(column.name), sql.absent(column.name)
     if threshold >= column.high:
         return "TRUE" if column.missing <= threshold else f"NOT {absent}"
@@ -319,10 +376,10 @@ def _number_test(column: nodes.Number, threshold: float, sql: Writer) -> str:
     return "FALSE" if threshold < column.low else below
 
 
-def _level_test(column: nodes.Level, threshold: float, sql: Writer) -> str:
+def _level_test(column: nodes.Level, threshold: float, sql: Dialect) -> str:
     name, gone = sql.quoted(column.name), sql.gone(column.name, column.kind)
-    here = [sql.dialect.level(level) for level, place in column.values.items() if place <= threshold]
-    rest = [sql.dialect.level(level) for level, place in column.values.items() if place > threshold]
+    here = [sql.level(level) for level, place in column.values.items() if place <= threshold]
+    rest = [sql.level(level) for level, place in column.values.items() if place > threshold]
     if column.unseen <= threshold:
         known = f"(NOT ({gone}) AND {name} NOT IN ({', '.join(rest)}))" if rest else f"NOT ({gone})"
     else:
