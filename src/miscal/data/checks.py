@@ -198,19 +198,6 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
     refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
 
 
-def check_sums(matrix: Floats, where: str) -> None:
-    """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
-    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    off -= 1.0
-    refuse_rows(
-        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
-        "must have rows that sum to 1 within 1e-4",
-        where,
-        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
-        words=lambda row: f"the sum {matrix[row].sum():.6g}",
-    )
-
-
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
     """Validate probabilities of any shape: (n,) or (n, K); with the names of the columns where there are any."""
     if is_table(thing):
@@ -256,7 +243,15 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     if not inside(matrix, 0.0, 1.0):
         for k in np.argsort(np.isfinite(matrix).all(axis=0), kind="stable"):  # columns with missing values first
             check_unit(matrix[:, k], f"{where} column {k}")
-    check_sums(matrix, where)
+    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
+    off -= 1.0
+    refuse_rows(
+        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
+        "must have rows that sum to 1 within 1e-4",
+        where,
+        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
+        words=lambda row: f"the sum {matrix[row].sum():.6g}",
+    )
     return matrix
 
 

@@ -89,7 +89,9 @@ class CsvFile:
         self.names: list[str] = list(found.names)
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        if any(self._wide(name) for name, kind in self.types.items() if kind == ladder()[-3]):
+        fractions = [name for name, kind in self.types.items() if kind == ladder()[-3]]
+        first = next(self._texts(fractions, HEAD), None) if fractions else None
+        if first is not None and any(_are_whole(first[name]) for name in fractions):  # some may be too wide
             self._keep_digits(self.types)
 
     def _options(self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None) -> tuple[Any, ...]:
@@ -98,15 +100,6 @@ class CsvFile:
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen)
         return csv.ReadOptions(block_size=BLOCK), self.parse, convert
-
-    def _wide(self, name: str) -> bool:
-        """Whether the first values of a column of fractions are whole: some may be too wide for whole numbers."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        first = next(self._texts([name], HEAD), None)
-        values = pa.chunked_array([], pa.string()) if first is None else pc.drop_null(first[name])
-        return len(values) > 0 and bool(pc.all(pc.match_substring_regex(values, WHOLE)).as_py())
 
     def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
         """Some columns as text."""
@@ -188,6 +181,14 @@ class CsvFile:
         ):
             for batch in reader:
                 yield empty_text_is_missing(pa.Table.from_batches([batch]))
+
+
+def _are_whole(texts: Any) -> bool:
+    """Whether the texts that are known are whole numbers, and there is one."""
+    import pyarrow.compute as pc
+
+    known = pc.drop_null(texts)
+    return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, WHOLE)).as_py())
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,7 @@ class TableFile:
             raise refusal(f"cannot be read as {self.form}", where=f"{self.where}{part}", got=got, hint=hint) from error
 
 
+@lru_cache(maxsize=256)
 def kind_of(arrow_type: Any) -> str:
     """What a column of this Arrow type is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
     import pyarrow as pa

@@ -1,12 +1,17 @@
-"""Walk the rows of arrays in memory: exact, in two passes, without sorting all of them."""
+"""Walk the rows of arrays in memory: the partial sums of residuals over rows ordered by a key.
+
+The residual of a row is w * (observed - predicted). Partial sums are taken only between distinct keys, so the order
+of tied rows does not matter. The range, highest minus lowest, is Kuiper's statistic times the total weight. All is
+exact, in two passes, without sorting all rows.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from miscal.carriers.walk import Walk
 from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
@@ -17,12 +22,53 @@ LIMB = (1 << 26) - 1
 BLOCK = 1 << 21  # rows a block: each block has its own buckets
 
 
+@dataclass(frozen=True)
+class Walk:
+    """Summary of a walk.
+
+    Attributes
+    ----------
+    total, highest, lowest : partial sum at the end, its highest and lowest value (the start, 0, included)
+    weight : Σw;  variance : Σw²p(1-p);  rows : how many
+    expected : Σ of predicted and Σ of (1 - predicted) over rows, unweighted: events expected on both sides
+    distinct : number of distinct keys, counted up to a limit
+    highest_at, lowest_at : the last key before the walk stands there; NaN at the start
+    first : smallest key
+    """
+
+    total: float
+    highest: float
+    lowest: float
+    weight: float
+    variance: float
+    rows: int
+    expected: tuple[float, float]
+    distinct: int
+    highest_at: float = math.nan
+    lowest_at: float = math.nan
+    first: float = math.nan
+
+    @property
+    def range(self) -> float:
+        """Highest minus lowest, divided by the weight: Kuiper's calibration error."""
+        return (self.highest - self.lowest) / self.weight
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the walk's end under calibration, divided by the weight."""
+        return math.sqrt(self.variance) / self.weight
+
+
 def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
     """Total, highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given).
 
     locate : also find the keys at which the walk stands highest and lowest (one more pass)
     """
-    return _Walker(pair, key).walk(locate)
+    walker = _Walker(pair, key)
+    extremes = walker.extremes()
+    if locate:
+        walker.locate(extremes)
+    return walker.summary(extremes)
 
 
 def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
@@ -73,12 +119,6 @@ class _Walker:
         if wanted.any():
             self._look_inside(wanted, extremes)
         return extremes
-
-    def walk(self, locate: bool) -> Walk:
-        extremes = self.extremes()
-        if locate:
-            self._locate(extremes)
-        return self._summary(extremes)
 
     def _could_hold_more(self, extremes: np.ndarray) -> np.ndarray:
         """Buckets inside which the walk may pass the extremes seen at the borders."""
@@ -135,7 +175,7 @@ class _Walker:
         parts = over_blocks(self.key.size, work, BLOCK)
         return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
 
-    def _locate(self, extremes: np.ndarray) -> None:
+    def locate(self, extremes: np.ndarray) -> None:
         """Keys of extremes that lie on a border: the last key at or before it."""
         for place in (0, 2):
             if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
@@ -145,7 +185,7 @@ class _Walker:
             wanted[np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]] = True
             extremes[place + 1] = self._spread(wanted)[1].max()
 
-    def _summary(self, extremes: np.ndarray) -> Walk:
+    def summary(self, extremes: np.ndarray) -> Walk:
         from miscal.kernels.order import distinct_up_to
 
         weight, variance, events, others = walk_totals(self.pair)

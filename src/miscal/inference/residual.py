@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miscal.carriers.weights import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
+from miscal.carriers.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Sums, effective_events
 
 STOP = 20  # draws that reach a value, after which no more are made

@@ -103,7 +103,7 @@ def expected_calibration_error(
     pair = given.pair(target, correct)
     on = None if bin_on is None else given.numbers(bin_on, "'bin_on'")
     if strategy == "quantile" and isinstance(bins, int) and bins >= 1 and pair.plain and pair.binary:
-        from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
+        from miscal.engines.memory import LEAST_ROWS, quantile_tally
 
         if pair.rows > LEAST_ROWS:
             found = quantile_tally(pair, pair.predicted if on is None else on, bins)

@@ -82,8 +82,9 @@ def level_pooling(column: Column) -> LevelPooling:
     """Levels of a column; each distinct number of a numeric column is a level, missing is a level of its own."""
     levels = column.as_levels()
     codes = levels.values
-    names = tuple(str(name) for name in levels.levels)
-    return LevelPooling(codes, Levels(names, missing=bool((codes < 0).any()), name=column.name))
+    return LevelPooling(
+        codes, Levels(tuple(map(str, levels.levels)), missing=bool((codes < 0).any()), name=column.name)
+    )
 
 
 def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
