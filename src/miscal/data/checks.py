@@ -160,8 +160,14 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
 
 def _first_not_a_number(vector: Any) -> tuple[int, Any]:
     """Show the row that made a column text: the first value that is not a number, else the first value."""
+    import pyarrow as pa
+
     fallback: tuple[int, Any] | None = None
-    for row, value in enumerate(_values(vector)):
+    try:
+        values = vector.to_pylist()
+    except (OverflowError, ValueError):  # a time that Python cannot express
+        values = vector.cast(pa.large_string()).to_pylist()
+    for row, value in enumerate(values):
         if value is None:
             continue
         fallback = fallback or (row, value)
@@ -170,15 +176,6 @@ def _first_not_a_number(vector: Any) -> tuple[int, Any]:
         except (TypeError, ValueError):
             return row, value
     return fallback or (0, None)
-
-
-def _values(vector: Any) -> list[Any]:
-    import pyarrow as pa
-
-    try:
-        return list(vector.to_pylist())
-    except (OverflowError, ValueError):  # a time that Python cannot express
-        return list(vector.cast(pa.large_string()).to_pylist())
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"

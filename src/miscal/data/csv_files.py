@@ -59,19 +59,6 @@ def open_bytes(path: Path) -> Any:
     return pa.input_stream(str(path), compression="detect")
 
 
-def settings(path: Path) -> Any:
-    """How the file is cut into cells."""
-    from pyarrow import csv
-
-    with open_bytes(path) as stream:
-        head = stream.read(HEAD)
-    if b"\0" in head:
-        raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
-    first = head.split(b"\n", 1)[0]
-    delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
-    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-
-
 class CsvFile:
     """One CSV file."""
 
@@ -79,7 +66,13 @@ class CsvFile:
         from pyarrow import csv
 
         self.path = path
-        self.parse = settings(path)
+        with open_bytes(path) as stream:
+            head = stream.read(HEAD)
+        if b"\0" in head:
+            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
+        first = head.split(b"\n", 1)[0]
+        delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
+        self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         try:
             with open_bytes(path) as stream, csv.open_csv(stream, *self._options()) as reader:
                 found = reader.schema
@@ -90,8 +83,8 @@ class CsvFile:
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
         fractions = [name for name, kind in self.types.items() if kind == ladder()[-3]]
-        first = next(self._texts(fractions, HEAD), None) if fractions else None
-        if first is not None and any(_are_whole(first[name]) for name in fractions):  # some may be too wide
+        texts = next(self._texts(fractions, HEAD), None) if fractions else None
+        if texts is not None and any(_are_whole(texts[name]) for name in fractions):  # some may be too wide
             self._keep_digits(self.types)
 
     def _options(self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None) -> tuple[Any, ...]:

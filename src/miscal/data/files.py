@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,24 +44,21 @@ class TableFile:
         self.names: list[str] = []
         self.parts: list[int | None] = [None]  # rows of each part that can be read by itself
         with self.guarded():
-            self._look()
+            if self.form == "csv":
+                self.csv = CsvFile(self.path)
+                self.names, self.types = self.csv.names, dict(self.csv.types)
+                return
+            if self.form == "parquet":
+                import pyarrow.parquet as pq
 
-    def _look(self) -> None:
-        if self.form == "csv":
-            self.csv = CsvFile(self.path)
-            self.names, self.types = self.csv.names, dict(self.csv.types)
-            return
-        if self.form == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(self.path) as file:
-                schema, self._metadata = file.schema_arrow, file.metadata
-            groups = range(self._metadata.num_row_groups)
-            self.parts = [self._metadata.row_group(group).num_rows for group in groups]
-        else:
-            with _arrow_open(self.path) as reader:
-                schema = reader.schema
-        self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
+                with pq.ParquetFile(self.path) as file:
+                    schema, self._metadata = file.schema_arrow, file.metadata
+                groups = range(self._metadata.num_row_groups)
+                self.parts = [self._metadata.row_group(group).num_rows for group in groups]
+            else:
+                with _arrow_open(self.path) as reader:
+                    schema = reader.schema
+            self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all."""
@@ -119,7 +115,6 @@ class TableFile:
             raise refusal(f"cannot be read as {self.form}", where=f"{self.where}{part}", got=got, hint=hint) from error
 
 
-@lru_cache(maxsize=256)
 def kind_of(arrow_type: Any) -> str:
     """What a column of this Arrow type is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
     import pyarrow as pa

@@ -150,14 +150,12 @@ class AddState:
             coder.fill(batch, codes[place])
             if coder.count > self.sums.counts[place]:
                 self.sums.grow(place, 2 * coder.count)
-        self.sums.add(codes, pair, self._recalibrated(batch))
-
-    def _recalibrated(self, batch: Batch) -> np.ndarray | None:
-        if self.borders is None or self.recalibration is None:
-            return None
-        places = np.empty(batch.rows, np.int32)
-        self.borders.codes(batch.pair.predicted, 0, places)
-        return np.asarray(self.recalibration.values[places])
+        recalibrated = None
+        if self.borders is not None and self.recalibration is not None:
+            places = np.empty(batch.rows, np.int32)
+            self.borders.codes(pair.predicted, 0, places)
+            recalibrated = self.recalibration.values[places]
+        self.sums.add(codes, pair, recalibrated)
 
     @property
     def weighted(self) -> bool:

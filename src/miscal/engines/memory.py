@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from miscal.carriers.tally import MEAN_COLUMNS, Tally
-from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, CellSums
 from miscal.kernels.order import strips
 from miscal.kernels.sorting import rows_in
@@ -70,8 +69,8 @@ def coded_sums(pair: Pair, codes: Callable[[int, int], np.ndarray], cells: int) 
 
     def work(start: int, stop: int) -> np.ndarray:
         packed = np.zeros((cells, 2), np.uint64)
-        rows = (codes(start, stop), pair.predicted[start:stop], pair.observed[start:stop])
-        coded_means(*map(locked, rows), packed)
+        cells_here = np.ascontiguousarray(codes(start, stop))
+        coded_means(cells_here, pair.predicted[start:stop], pair.observed[start:stop], packed)
         return packed
 
     # Whole numbers: no partition changes a bit, so one block a thread spares adding many cells up.

@@ -87,7 +87,7 @@ class _Walker:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
-        self.map = BucketMap(self.key, _buckets(pair.rows))
+        self.map = BucketMap(self.key, 4096 if pair.rows < 200_000 else 16384 if pair.rows < 3_000_000 else 32768)
         self.codes = locked(self.map.codes(self.key))
         limbs = self._pass_one().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
         self.falls, self.rises = _value(limbs[0]), _value(limbs[1])
@@ -133,7 +133,8 @@ class _Walker:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
         from miscal.kernels.sorting import rows_in
 
-        if self._looks_tied():
+        sample = self.key[:: max(1, self.key.size // 4096)]
+        if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
             lows, highs = self._spread(wanted)
             wanted[lows >= highs] = False
         rows = rows_in(self.codes, wanted)
@@ -159,10 +160,6 @@ class _Walker:
             return np.asarray(((observed - predicted) * (weight if weight.size else 1.0))[None])
         grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
-
-    def _looks_tied(self) -> bool:
-        sample = self.key[:: max(1, self.key.size // 4096)]
-        return np.unique(sample).size < 0.9 * sample.size
 
     def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from miscal.kernels.order import spread
@@ -242,9 +239,3 @@ def _value(limbs: np.ndarray) -> np.ndarray:
         return np.asarray(limbs[0])
     high, low = limbs[0] + (limbs[1] >> 26), limbs[1] & LIMB
     return np.asarray(high * 2.0**-26 + low * 2.0**-52)
-
-
-def _buckets(rows: int) -> int:
-    if rows < 200_000:
-        return 4096
-    return 16384 if rows < 3_000_000 else 32768

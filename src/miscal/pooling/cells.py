@@ -130,15 +130,6 @@ def cells_from(description: dict[str, Any]) -> Cells:
     return Product(tuple(cells_from(part) for part in description["parts"]))
 
 
-class Pooling(Protocol):
-    """Cells, and the cell of each row in a block."""
-
-    @property
-    def cells(self) -> Cells: ...
-
-    def codes(self, start: int, stop: int) -> np.ndarray: ...
-
-
 @dataclass(frozen=True)
 class BinPooling:
     """Rows pooled by the range their value lies in; missing values (NaN) in the last cell."""
@@ -183,3 +174,6 @@ class ProductPooling:
             codes *= part.cells.count
             codes += part.codes(start, stop)
         return codes
+
+
+Pooling = BinPooling | LevelPooling | ProductPooling  # cells, and the cell of each row in a block
