@@ -50,12 +50,12 @@ class Pair:
     exposed: bool = False
 
     def __post_init__(self) -> None:
-        self.__dict__.update({name: locked(values) for name, values in self._arrays().items()})
+        for name in ARRAYS:
+            values = getattr(self, name)
+            if values is not None and (values.flags.writeable or not values.flags.c_contiguous):
+                self.__dict__[name] = locked(values)
 
-    def _arrays(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ARRAYS if getattr(self, name) is not None}
-
-    @property
+    @cached_property
     def rows(self) -> int:
         return int(self.predicted.size)
 
@@ -72,7 +72,7 @@ class Pair:
         top = float(self.weight.max(initial=0.0)) ** 2 * (1.0 if self.count is None else float(self.count.max()))
         return top < WHOLE_LIMIT and _all_whole(self.weight)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether every row counts once."""
         return self.weight is None and self.count is None
@@ -95,7 +95,8 @@ class Pair:
 
     def take(self, rows: np.ndarray | slice) -> Pair:
         """The pair of some rows (indices, a mask or a slice)."""
-        return replace(self, **{name: values[rows] for name, values in self._arrays().items()})
+        kept: Any = {name: values[rows] for name in ARRAYS if (values := getattr(self, name)) is not None}
+        return replace(self, **kept)
 
 
 def _all_whole(values: np.ndarray, block: int = 1 << 14) -> bool:

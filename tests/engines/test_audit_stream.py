@@ -71,7 +71,7 @@ def test_tallies_of_days_add_up_to_the_month(planted, tmp_path):
     month, once = Summary.load(tmp_path / "month.tally"), Summary.load(tmp_path / "whole.tally")
     assert month.rule == once.rule
     assert month.score == once.score
-    assert all(month.variables[name].grid == once.variables[name].grid for name in once.variables)
+    assert all(month.variables[name].tally == once.variables[name].tally for name in once.variables)
     assert month.fields["f"].tally == once.fields["f"].tally
     code, text = run("audit", tmp_path / "month.tally", "--out", tmp_path / "m.html", "--json", tmp_path / "m.json")
     assert code == 0, text

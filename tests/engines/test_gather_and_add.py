@@ -13,8 +13,8 @@ import pytest
 
 import miscal
 from miscal import MiscalError
+from miscal.carriers.summary import weight_sums
 from miscal.carriers.tally import Tally
-from miscal.carriers.weights import weight_sums
 from miscal.engines.adding import (
     SCORE,
     ConditionCells,
@@ -259,7 +259,7 @@ def test_sums_are_those_of_memory(made: pa.Table, folder: Path, options: dict[st
                     assert result.column(name)[place] == (two if exact else pytest.approx(two, rel=1e-12))
     assert added.rows == ROWS
     assert added.ignored == found.ignored
-    assert added.total.counts.sum() == (compared.rows if compared.count is None else compared.count.sum())
+    assert added.tallies[0].counts.sum() == (compared.rows if compared.count is None else compared.count.sum())
     assert added.weights.any() == ("weight" in options)
     assert not sums_depend_on_outcome(added.weights)
 
@@ -277,7 +277,6 @@ def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) 
         found.append(add_up(source, Roles("y", "p"), "auto", requests))
     for one in found[1:]:
         assert one.tallies[:2] == found[0].tallies[:2]
-        assert one.total == found[0].total
     assert all(one.tallies[2] is None for one in found)
     assert found[0].aside == (("state", "it has more than 50 levels"),)
 
@@ -285,8 +284,8 @@ def test_sums_do_not_depend_on_batches_or_threads(made: pa.Table, folder: Path) 
 def test_weights_that_depend_on_the_outcome(made: pa.Table) -> None:
     y = made["y"].to_numpy()
     weighed = made.append_column("w", pa.array(np.where(y == 1, 2.0, 5.0)))
-    added = add_up(opened(weighed), Roles("y", "p", weight="w"), "auto", ())
+    added = add_up(opened(weighed), Roles("y", "p", weight="w"), "auto", (RangeCells(SCORE, np.array([0.0, 1.0])),))
     assert sums_depend_on_outcome(added.weights)
     memory = weight_sums(np.where(y == 1, 2.0, 5.0), y, made["p"].to_numpy())
     np.testing.assert_allclose(added.weights, memory, rtol=1e-12)
-    assert added.total.counts.sum() == ROWS
+    assert added.tallies[0].counts.sum() == ROWS

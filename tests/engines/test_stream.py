@@ -198,7 +198,7 @@ def test_a_third_label_is_refused_though_no_batch_has_three(tmp_path):
     path = tables.write(pa.table({"y": pa.array(label), "p": np.full(4000, 0.2)}), tmp_path / "t.parquet", 1000)
     roles = Roles("y", "p", positive="late")
     with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
-        add_up(opened(path), roles, "auto", ())
+        add_up(opened(path), roles, "auto", [RangeCells("p", np.array([0.0, 1.0]))])
     with pytest.raises(MiscalError, match="must have 2 labels; it has 3"):
         gather(opened(path), roles, limit=100)
 

@@ -188,16 +188,11 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
     pq.write_table(pa.table({"y": [0, 1], "p": [0.1, 0.9]}), tmp_path / "table.parquet")
     used = set()
 
-    class Job:
+    class State:
         columns = ("y",)
 
-        @staticmethod
-        def start():
-            class State:
-                def add(self, chunk):
-                    assert chunk.table.num_rows == 2
-
-            return State()
+        def add(self, chunk):
+            assert chunk.table.num_rows == 2
 
     for threads, expected in (("1", threading.current_thread().name), ("2", "miscal-reader_0")):
         monkeypatch.setenv("MISCAL_THREADS", threads)
@@ -209,7 +204,7 @@ def test_one_thread_is_one(tmp_path, monkeypatch):
             return read(*arguments)
 
         monkeypatch.setattr(source, "tables", watched)
-        source.run(Job())
+        source.run(State)
         assert used == {expected}
         used.clear()
 

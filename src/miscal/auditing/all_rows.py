@@ -21,12 +21,12 @@ from miscal.auditing.search.looking import Looked, walk_of
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Place
 from miscal.auditing.search.unseen import leave_out_shapes
-from miscal.carriers.summary import FieldSums, Summary, VariableSums, coarsened
+from miscal.carriers.summary import ColumnSums, Summary, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
 from miscal.engines import adding
+from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
-from miscal.engines.largest import largest_rows
 from miscal.engines.roles import Roles
 from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.sums import Sums
@@ -67,8 +67,8 @@ def cuts_like(name: str, summary: Summary) -> Cuts:
     if name in summary.fields:
         return Cuts(name, summary.fields[name].kind)
     each = summary.variables[name]
-    assert isinstance(each.grid.cells, Ranges)
-    return Cuts(name, each.kind, each.bins, each.fine, each.grid.cells.edges)
+    assert isinstance(each.tally.cells, Ranges)
+    return Cuts(name, each.kind, each.bins, each.fine, each.tally.cells.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +112,9 @@ class AllRows:
             if tally is None or beyond is None:
                 continue
             if one.bins is None or one.fine is None:
-                fields[one.name] = FieldSums(tally, beyond, one.kind)
+                fields[one.name] = ColumnSums(one.kind, tally, beyond)
             else:
-                variables[one.name] = VariableSums(one.kind, one.bins, one.fine, tally, beyond)
+                variables[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
         made = Summary(
             self._about(), int(score.counts.sum()), added.ignored, score, scores, variables, fields,
             (*self.aside, *unread), sums_depend_on_outcome(added.weights),
@@ -214,16 +214,16 @@ def _stand_in(name: str, kind: str, rows: int) -> Column:
 
 
 def _variable(
-    column: Column, each: VariableSums, rows: Rows, sampled: Result | None, *, target: str, random_state: int
+    column: Column, each: ColumnSums, rows: Rows, sampled: Result | None, *, target: str, random_state: int
 ) -> tuple[Column, Result, Group]:
     extra: dict[str, Any] = {"column_kind": column.kind, "integer": column.integer}
     if sampled is not None:
         extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
         extra |= {"curve_rows": len(column)} if "curve" in extra else {}
-    bins, fine = coarsened(each.grid, each.bins), coarsened(each.grid, each.fine)
-    extra["fine"] = coarsened(each.grid, _shared(each))
+    bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
+    extra["fine"] = coarsened(each.tally, _shared(each))
     result = from_sums.variable_from_sums(
-        column.name, bins, each.grid, rows.noise, target=target, random_state=random_state, extra=extra
+        column.name, bins, each.tally, rows.noise, target=target, random_state=random_state, extra=extra
     )
     codes = bin_index(np.nan_to_num(column.values), each.fine).astype(np.int16)
     codes[np.isnan(column.values)] = fine.cells.count - 1
@@ -234,14 +234,14 @@ def _variable(
     return column, result, group
 
 
-def _shared(each: VariableSums) -> np.ndarray:
+def _shared(each: ColumnSums) -> np.ndarray:
     """The edges of the grid that other audits may share, beside those that are shown."""
     shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)
-    return np.union1d(each.bins, np.intersect1d(shared, each.grid.cells.edges))  # type: ignore[attr-defined]
+    return np.union1d(each.bins, np.intersect1d(shared, each.tally.cells.edges))  # type: ignore[attr-defined]
 
 
 def _field(
-    column: Column, each: FieldSums, rows: Rows, *, target: str, random_state: int
+    column: Column, each: ColumnSums, rows: Rows, *, target: str, random_state: int
 ) -> tuple[Column, Result, Group]:
     cells = each.tally.cells
     assert isinstance(cells, Levels)

@@ -39,7 +39,6 @@ from miscal.data.texts import in_words
 from miscal.data.vectors import library_of
 from miscal.engines.gathering import Gathered, gather, half_of_memory, levels_that_fit, rows_that_fit
 from miscal.engines.memory import tally
-from miscal.engines.reading import read_as_meant
 from miscal.engines.roles import Roles
 from miscal.engines.source import give_back, opened
 from miscal.page.words import KIND
@@ -260,7 +259,7 @@ def _named(data: Any, source: Any, options: dict[str, Any]) -> tuple[Any, Roles,
         if options["outcome"] is None or options["probability"] is None:
             raise unnamed(data)
         return source, Roles(**options), {}, []
-    source, forms = read_as_meant(source)
+    forms = source.read_as_meant()
     notes = [f"{name} is read as {in_words(form)}: it is stored as text." for name, form in forms.items()]
     if options["outcome"] is None or options["probability"] is None:
         if options.get("response", "binary") != "binary":

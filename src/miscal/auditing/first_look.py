@@ -11,7 +11,6 @@ import numpy as np
 
 from miscal.auditing.column_choice import PANDAS, separated
 from miscal.data.errors import MiscalError, refusal
-from miscal.engines.reading import head_of
 from miscal.engines.source import Source
 
 MOST_CLASSES = 1000
@@ -24,7 +23,7 @@ _PROBABILITY = re.compile(r"p|.*(prob|score|pred|forecast|confidence|y_?hat|risk
 
 def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str, Any, str]:
     """The outcome, the probability, and a sentence that says what was taken; refused where more than one is left."""
-    table = head_of(source, [name for name, kind in source.kinds.items() if kind])
+    table = source.head([name for name, kind in source.kinds.items() if kind])
     columns = {} if table is None else {name: _values(table[name]) for name in table.column_names}
     usable = {name: values for name, values in columns.items() if values is not None and not PANDAS.fullmatch(name)}
     chances = [name for name, values in usable.items() if _are_probabilities(values)]

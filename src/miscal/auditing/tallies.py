@@ -16,7 +16,7 @@ from miscal.auditing.search.groups import Rows
 from miscal.auditing.search.looking import Seen, Wanted, shown_edges
 from miscal.auditing.search.parts import fine_part
 from miscal.auditing.search.unseen import leave_out_by_effort
-from miscal.carriers.summary import FieldSums, Summary, VariableSums
+from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
 from miscal.data.frames import expanded
@@ -64,7 +64,7 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     return Seen([looked], about, aside, settings)
 
 
-def in_order(name: str, each: FieldSums) -> VariableSums | None:
+def in_order(name: str, each: ColumnSums) -> ColumnSums | None:
     """The values of a column that each table had one of, as a variable again; None for text."""
     cells = each.tally.cells
     assert isinstance(cells, Levels)
@@ -83,7 +83,7 @@ def in_order(name: str, each: FieldSums) -> VariableSums | None:
     ranges = Ranges(cuts.grid, cells.missing, name)
     groups = np.append(bin_index(values, cuts.grid), [ranges.count - 1] * cells.missing)
     grid, beyond = (sums.coarsen(groups, ranges) for sums in (each.tally, each.beyond))
-    return VariableSums(each.kind, cuts.bins, cuts.fine, grid, beyond)
+    return ColumnSums(each.kind, grid, beyond, cuts.bins, cuts.fine)
 
 
 def _value(text: str, kind: str) -> float:

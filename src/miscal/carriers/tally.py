@@ -200,14 +200,14 @@ class Tally:
         groups = np.asarray(groups, dtype=np.int64)
         if groups.shape != self.counts.shape:
             raise refusal("must name one new cell for each cell", where="'groups'", got=f"its shape is {groups.shape}")
-        chosen = np.flatnonzero(groups >= 0)
+        chosen, count = np.flatnonzero(groups >= 0), cells.count
         places = groups[chosen]
         apart = np.bincount(places, minlength=1).max() <= 1
 
         def added(values: np.ndarray | None) -> np.ndarray | None:
             if values is None:
                 return None
-            result = np.zeros((cells.count, *values.shape[1:]), values.dtype)
+            result = np.zeros((count, *values.shape[1:]), values.dtype)
             if apart:
                 result[places] = values[chosen]
             else:

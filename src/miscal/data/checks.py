@@ -160,8 +160,14 @@ def numbers(vector: Vector, where: str, what: str, hint: str = "") -> Array:
 
 def _first_not_a_number(vector: Any) -> tuple[int, Any]:
     """Show the row that made a column text: the first value that is not a number, else the first value."""
+    import pyarrow as pa
+
     fallback: tuple[int, Any] | None = None
-    for row, value in enumerate(_values(vector)):
+    try:
+        values = vector.to_pylist()
+    except (OverflowError, ValueError):  # a time that Python cannot express
+        values = vector.cast(pa.large_string()).to_pylist()
+    for row, value in enumerate(values):
         if value is None:
             continue
         fallback = fallback or (row, value)
@@ -170,15 +176,6 @@ def _first_not_a_number(vector: Any) -> tuple[int, Any]:
         except (TypeError, ValueError):
             return row, value
     return fallback or (0, None)
-
-
-def _values(vector: Any) -> list[Any]:
-    import pyarrow as pa
-
-    try:
-        return list(vector.to_pylist())
-    except (OverflowError, ValueError):  # a time that Python cannot express
-        return list(vector.cast(pa.large_string()).to_pylist())
 
 
 PROBABILITY = "must hold probabilities, numbers in [0, 1]"
@@ -196,19 +193,6 @@ def check_unit(values: Floats, where: str, hint: str = OUTSIDE_HINT, clip: float
     refuse_rows(np.isinf(values), "must be finite", where, values, overflow)
     what = UNIT + (f" within the tolerance clip={clip:g}" if clip else "")
     refuse_rows((values < -clip) | (values > 1 + clip), what, where, values, hint)
-
-
-def check_sums(matrix: Floats, where: str) -> None:
-    """Refuse rows of an (n, K) matrix that do not sum to 1 within 1e-4."""
-    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
-    off -= 1.0
-    refuse_rows(
-        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
-        "must have rows that sum to 1 within 1e-4",
-        where,
-        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
-        words=lambda row: f"the sum {matrix[row].sum():.6g}",
-    )
 
 
 def probability_matrix(thing: Any, where: str) -> tuple[Floats, tuple[str, ...] | None]:
@@ -256,7 +240,15 @@ def check_matrix(matrix: Floats, where: str) -> Floats:
     if not inside(matrix, 0.0, 1.0):
         for k in np.argsort(np.isfinite(matrix).all(axis=0), kind="stable"):  # columns with missing values first
             check_unit(matrix[:, k], f"{where} column {k}")
-    check_sums(matrix, where)
+    off = np.einsum("ij->i", matrix)  # of short rows four times as quick as their sum
+    off -= 1.0
+    refuse_rows(
+        ~(np.abs(off, out=off) <= SUM_TOLERANCE),
+        "must have rows that sum to 1 within 1e-4",
+        where,
+        hint="logits? use miscal.read(..., logit=True). Independent labels? audit one class at a time",
+        words=lambda row: f"the sum {matrix[row].sum():.6g}",
+    )
     return matrix
 
 

@@ -17,6 +17,7 @@ Kind = Literal["numeric", "category", "boolean", "date"]
 Array = npt.NDArray[Any]
 
 EXACT = 1 << 53  # whole numbers beyond it would merge as float64
+READABLE = "must hold numbers, text, truth values or dates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,17 @@ def column(name: str, values: Any, where: str | None = None) -> Column:
     if isinstance(values, Column):
         return replace(values, name=name)
     where = where or f"column '{name}'"
-    return _convert(name, flat_or_text(values, where), where, _stated_order(values))
+    vector = flat_or_text(values, where)
+    if not isinstance(vector, np.ndarray):
+        return _from_arrow(name, vector, where, _stated_order(values))
+    kind = vector.dtype.kind
+    if kind == "b":
+        return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
+    if kind in "Mm":
+        return _date(name, vector)
+    if kind in "iuf":
+        return _numeric(name, vector, where, integer=kind != "f")
+    raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
 
 
 def flat_or_text(values: Any, where: str) -> Vector:
@@ -107,6 +118,14 @@ def flat_or_text(values: Any, where: str) -> Vector:
         return pa.array([None if is_missing(value) else str(value) for value in values], pa.large_string())
 
 
+def arrow_vector(values: Any, where: str) -> Any:
+    """As `flat_or_text`, always an Arrow array."""
+    import pyarrow as pa
+
+    made = flat_or_text(values, where)
+    return made if isinstance(made, pa.Array) else pa.array(made, from_pandas=True)
+
+
 def _stated_order(values: Any) -> list[Any] | None:
     """Order of levels that the user declared: a pandas ordered categorical or a polars Enum."""
     dtype: Any = getattr(values, "dtype", None)
@@ -114,22 +133,6 @@ def _stated_order(values: Any) -> list[Any] | None:
     if not stated or not hasattr(dtype, "categories"):
         return None
     return [*dtype.categories, *map(str, dtype.categories)]  # intervals have become text
-
-
-READABLE = "must hold numbers, text, truth values or dates"
-
-
-def _convert(name: str, vector: Vector, where: str, order: list[Any] | None) -> Column:
-    if not isinstance(vector, np.ndarray):
-        return _from_arrow(name, vector, where, order)
-    kind = vector.dtype.kind
-    if kind == "b":
-        return Column(name, "boolean", locked(vector.astype(np.int32)), (False, True))
-    if kind in "Mm":
-        return _date(name, vector)
-    if kind in "iuf":
-        return _numeric(name, vector, where, integer=kind != "f")
-    raise refusal(READABLE, where=where, got=f"its dtype is {vector.dtype}")
 
 
 def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> Column:
@@ -144,7 +147,11 @@ def _from_arrow(name: str, vector: Any, where: str, order: list[Any] | None) -> 
     if is_.is_temporal(kind):
         return _arrow_date(name, vector)
     if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        vector = _decoded(vector, where)
+        try:
+            vector = vector.cast(pa.large_binary()).cast(pa.large_string())
+        except pa.ArrowException as error:
+            got = "it holds other bytes"
+            raise refusal("must hold text in UTF-8", where=where, got=got, hint="re-encode it") from error
     codes, levels = factorise(vector, order, where)
     return Column(name, "category", locked(codes), tuple(levels))
 
@@ -173,24 +180,20 @@ def _largest(vector: Vector) -> int:
 _TICKS = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
-def _days(values: Array) -> npt.NDArray[np.float64]:
-    """Days as float64, NaN where not a time; no date is too far away."""
+def _date(name: str, values: Array) -> Column:
+    """Moments or lengths of time as days in float64, NaN where not a time; no date is too far away."""
+    values = np.ascontiguousarray(values)
+    values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+    moments = values.dtype.kind == "M"
     unit, step = np.datetime_data(values.dtype)
     if unit not in _TICKS:
-        kind = "M8" if values.dtype.kind == "M" else "m8"
-        values, unit, step = values.astype(f"{kind}[D]"), "D", 1
+        values, unit, step = values.astype("M8[D]" if moments else "m8[D]"), "D", 1
     ticks, day = values.view(np.int64), _TICKS.get(unit, 1)
     # Whole days and the rest apart: the same moment has the same bits whatever unit it was stored in.
     whole = ticks * step // day if step > 1 else ticks // day
-    days = whole + (ticks * step - whole * day) / day
+    days = np.asarray(whole + (ticks * step - whole * day) / day, dtype=np.float64)
     days[np.isnat(values)] = np.nan
-    return np.asarray(days, dtype=np.float64)
-
-
-def _date(name: str, values: Array) -> Column:
-    values = np.ascontiguousarray(values)
-    values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-    return Column(name, "date" if values.dtype.kind == "M" else "numeric", locked(_days(values)))
+    return Column(name, "date" if moments else "numeric", locked(days))
 
 
 def _arrow_date(name: str, vector: Any) -> Column:
@@ -205,17 +208,6 @@ def _arrow_date(name: str, vector: Any) -> Column:
     # Zones are dropped: the days are those of universal time.
     ticks = vector.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
     return _date(name, ticks.view(f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"))
-
-
-def _decoded(vector: Any, where: str) -> Any:
-    import pyarrow as pa
-
-    try:
-        return vector.cast(pa.large_binary()).cast(pa.large_string())
-    except pa.ArrowException as error:
-        raise refusal(
-            "must hold text in UTF-8", where=where, got="it holds other bytes", hint="re-encode it"
-        ) from error
 
 
 class Columns(Mapping[str, Column]):

@@ -59,19 +59,6 @@ def open_bytes(path: Path) -> Any:
     return pa.input_stream(str(path), compression="detect")
 
 
-def settings(path: Path) -> Any:
-    """How the file is cut into cells."""
-    from pyarrow import csv
-
-    with open_bytes(path) as stream:
-        head = stream.read(HEAD)
-    if b"\0" in head:
-        raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
-    first = head.split(b"\n", 1)[0]
-    delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
-    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-
-
 class CsvFile:
     """One CSV file."""
 
@@ -79,7 +66,13 @@ class CsvFile:
         from pyarrow import csv
 
         self.path = path
-        self.parse = settings(path)
+        with open_bytes(path) as stream:
+            head = stream.read(HEAD)
+        if b"\0" in head:
+            raise refusal("must hold text in UTF-8", where=f"file '{path}'", got="it holds zero bytes", hint="UTF-16?")
+        first = head.split(b"\n", 1)[0]
+        delimiter = max(",\t;", key=lambda mark: first.count(mark.encode()))
+        self.parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         try:
             with open_bytes(path) as stream, csv.open_csv(stream, *self._options()) as reader:
                 found = reader.schema
@@ -89,7 +82,9 @@ class CsvFile:
         self.names: list[str] = list(found.names)
         self.types: dict[str, Any] = {field.name: ladder()[step_of(field.type)] for field in found}
         self.looked = False  # whether whole numbers were looked at as text
-        if any(self._wide(name) for name, kind in self.types.items() if kind == ladder()[-3]):
+        fractions = [name for name, kind in self.types.items() if kind == ladder()[-3]]
+        texts = next(self._texts(fractions, HEAD), None) if fractions else None
+        if texts is not None and any(_are_whole(texts[name]) for name in fractions):  # some may be too wide
             self._keep_digits(self.types)
 
     def _options(self, types: Mapping[str, Any] | None = None, only: Sequence[str] | None = None) -> tuple[Any, ...]:
@@ -98,15 +93,6 @@ class CsvFile:
         chosen = None if types is None else {name: types[name] for name in (self.names if only is None else only)}
         convert = csv.ConvertOptions(null_values=NULLS, include_columns=only, column_types=chosen)
         return csv.ReadOptions(block_size=BLOCK), self.parse, convert
-
-    def _wide(self, name: str) -> bool:
-        """Whether the first values of a column of fractions are whole: some may be too wide for whole numbers."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        first = next(self._texts([name], HEAD), None)
-        values = pa.chunked_array([], pa.string()) if first is None else pc.drop_null(first[name])
-        return len(values) > 0 and bool(pc.all(pc.match_substring_regex(values, WHOLE)).as_py())
 
     def _texts(self, names: list[str], block: int) -> Iterator[pa.Table]:
         """Some columns as text."""
@@ -188,6 +174,14 @@ class CsvFile:
         ):
             for batch in reader:
                 yield empty_text_is_missing(pa.Table.from_batches([batch]))
+
+
+def _are_whole(texts: Any) -> bool:
+    """Whether the texts that are known are whole numbers, and there is one."""
+    import pyarrow.compute as pc
+
+    known = pc.drop_null(texts)
+    return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, WHOLE)).as_py())
 
 
 @contextmanager

@@ -44,24 +44,21 @@ class TableFile:
         self.names: list[str] = []
         self.parts: list[int | None] = [None]  # rows of each part that can be read by itself
         with self.guarded():
-            self._look()
+            if self.form == "csv":
+                self.csv = CsvFile(self.path)
+                self.names, self.types = self.csv.names, dict(self.csv.types)
+                return
+            if self.form == "parquet":
+                import pyarrow.parquet as pq
 
-    def _look(self) -> None:
-        if self.form == "csv":
-            self.csv = CsvFile(self.path)
-            self.names, self.types = self.csv.names, dict(self.csv.types)
-            return
-        if self.form == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(self.path) as file:
-                schema, self._metadata = file.schema_arrow, file.metadata
-            groups = range(self._metadata.num_row_groups)
-            self.parts = [self._metadata.row_group(group).num_rows for group in groups]
-        else:
-            with _arrow_open(self.path) as reader:
-                schema = reader.schema
-        self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
+                with pq.ParquetFile(self.path) as file:
+                    schema, self._metadata = file.schema_arrow, file.metadata
+                groups = range(self._metadata.num_row_groups)
+                self.parts = [self._metadata.row_group(group).num_rows for group in groups]
+            else:
+                with _arrow_open(self.path) as reader:
+                    schema = reader.schema
+            self.names, self.types = list(schema.names), {field.name: field.type for field in schema}
 
     def load(self, only: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all."""

@@ -30,7 +30,8 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
     """
     names = names_of(table, where)
     unique(names, where)
-    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) == "pandas" or _is_arrow(table):
+    arrow = library_of(table) == "pyarrow" and type(table).__name__ in ("Table", "RecordBatch")
+    if isinstance(table, (Mapping, np.ndarray)) or library_of(table) == "pandas" or arrow:
         return {str(name): table[name] for name in names}
     import narwhals as nw
 
@@ -42,10 +43,6 @@ def frame_of(table: Any, where: str, only: Sequence[str] | None = None) -> Mappi
         message = str(error).strip().splitlines() or [""]
         raise refusal("cannot be read as a table", where=where, got=f"{type(error).__name__}: {message[0]}") from error
     return {name: frame[name].to_native() for name in frame.columns}
-
-
-def _is_arrow(table: Any) -> bool:
-    return library_of(table) == "pyarrow" and type(table).__name__ in ("Table", "RecordBatch")
 
 
 def named_columns(table: Any, where: str) -> Mapping[str, Any]:

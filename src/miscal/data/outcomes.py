@@ -65,14 +65,10 @@ def _indices(vector: Vector, n_classes: int, where: str) -> Array:
     whole = vector.dtype.kind != "f" or bool(np.all(vector == np.floor(vector)))
     if not whole or not inside(vector, 0, n_classes - 1):
         bad = ~((vector >= 0) & (vector < n_classes) & (vector == np.floor(vector)))
-        refuse_rows(bad, _allowed(n_classes), where, vector, _labels_hint(vector, n_classes, where))
+        several = f"must be a class index, a whole number from 0 to {n_classes - 1}"
+        allowed = "must be 0 or 1 (or true and false)" if n_classes == 2 else several
+        refuse_rows(bad, allowed, where, vector, _labels_hint(vector, n_classes, where))
     return vector if vector.dtype == np.uint8 else np.ascontiguousarray(vector, dtype=np.int64)
-
-
-def _allowed(n_classes: int) -> str:
-    if n_classes == 2:
-        return "must be 0 or 1 (or true and false)"
-    return f"must be a class index, a whole number from 0 to {n_classes - 1}"
 
 
 def _listed(labels: list[Any], most: int = 6) -> str:

@@ -271,7 +271,11 @@ def _validated(raw: Raw) -> dict[str, Any]:
         probability, named = _predictions(raw), None
     labels = flat(raw.y_true, names["outcome"])
     weight, zeros = (None, 0) if raw.weight is None else checks.weights(raw.weight, names["weight"], part=raw.part)
-    fields: dict[str, Any] = {"weight": weight, "cluster": _cluster(raw), "id": _id(raw), "count": None}
+    cluster = _labels(raw, "cluster", "every row needs its cluster: give rows that stand alone one each")
+    if cluster is not None:
+        cluster = encoded(cluster, None, names["cluster"])[0].astype(np.int64)
+    named_rows = _labels(raw, "id", "every row needs its id, or leave it out")
+    fields: dict[str, Any] = {"weight": weight, "cluster": cluster, "id": named_rows, "count": None}
     fields["exposure"] = None if raw.exposure is None else responses.exposures(raw.exposure, names["exposure"])
     extras = {} if raw.columns is None else frame_of(raw.columns, "'columns'")
     checks.check_lengths(
@@ -303,21 +307,13 @@ def _length(values: Any, name: str) -> int:
         return len(flat(values, f"column '{name}'"))
 
 
-def _id(raw: Raw) -> Vector | None:
-    if raw.id is None:
+def _labels(raw: Raw, role: str, hint: str) -> Vector | None:
+    """What stands for names of rows or of clusters, where it was given."""
+    if getattr(raw, role) is None:
         return None
-    vector = flat(raw.id, raw.names["id"])
-    outcomes.refuse_missing(vector, raw.names["id"], "every row needs its id, or leave it out")
+    vector = flat(getattr(raw, role), raw.names[role])
+    outcomes.refuse_missing(vector, raw.names[role], hint)
     return vector
-
-
-def _cluster(raw: Raw) -> Integers | None:
-    if raw.cluster is None:
-        return None
-    where = raw.names["cluster"]
-    vector = flat(raw.cluster, where)
-    outcomes.refuse_missing(vector, where, "every row needs its cluster: give rows that stand alone one each")
-    return encoded(vector, None, where)[0].astype(np.int64)
 
 
 def _labelled(raw: Raw, labels: Vector, probability: Floats, named: tuple[str, ...] | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from miscal.data.errors import refusal
+from miscal.data.vectors import settled
 
 PERCENT, COMMA = "percentages", "numbers with a decimal comma"
 _FORMS = {
@@ -33,19 +34,28 @@ def form_of(levels: list[str]) -> str | None:
     some = levels[:MOST]
     if not some or not any(sign.isdigit() for sign in some[0]):
         return None
-    for form, pattern in _FORMS.items():
-        if all(map(pattern.fullmatch, some)) and not all(map(_NUMBER.fullmatch, some)):
+    for form in _FORMS:
+        if _fit(some, form) and not all(map(_NUMBER.fullmatch, some)):
             return form
-    fitting = [form for form in DATES if _are_dates(some, form)]
+    fitting = [form for form in DATES if _fit(some, form)]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _are_dates(texts: list[str], form: str) -> bool:
+def _value(text: str, form: str) -> Any:
+    """The number or the moment that a text stands for; ValueError where it does not have the form."""
     from datetime import datetime
 
+    if form not in _FORMS:
+        return datetime.strptime(text.strip(), form)  # noqa: DTZ007
+    if not _FORMS[form].fullmatch(text):
+        raise ValueError(text)
+    return float(text.replace("%", "").replace(",", ".")) / (100.0 if form == PERCENT else 1.0)
+
+
+def _fit(texts: list[str], form: str) -> bool:
     try:
         for text in texts:
-            datetime.strptime(text.strip(), form)  # noqa: DTZ007
+            _value(text, form)
     except ValueError:
         return False
     return True
@@ -61,38 +71,16 @@ def parsed(vector: Any, form: str, where: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    vector = settled(vector, where)
     encoded = vector if pa.types.is_dictionary(vector.type) else vector.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # no chunk at all, or several dictionaries
-        encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
-    levels = encoded.dictionary.to_pylist()
-    known = [level for level in levels if level is not None and level.strip()]
-    wrong = next((level for level in known if not _fits(level, form)), None)
-    if wrong is not None:
-        hint = "make all values alike, or leave the column out"
-        raise refusal(f"must hold {in_words(form)}, as its first rows do", where=where, got=f"'{wrong}'", hint=hint)
-    made = _moments(levels, form) if "%" in form else _numbers(levels, form)
-    return pc.take(made, encoded.indices)
-
-
-def _fits(text: str, form: str) -> bool:
-    return _are_dates([text], form) if "%" in form else _FORMS[form].fullmatch(text) is not None
-
-
-def _numbers(levels: list[str | None], form: str) -> Any:
-    import pyarrow as pa
-
-    scale = 100.0 if form == PERCENT else 1.0
-    plain = [None if not each or not each.strip() else each.replace("%", "").replace(",", ".") for each in levels]
-    return pa.array([None if each is None else float(each) / scale for each in plain], pa.float64())
-
-
-def _moments(levels: list[str | None], form: str) -> Any:
-    from datetime import datetime
-
-    import pyarrow as pa
-
-    known = [each.strip() if each and each.strip() else None for each in levels]
-    moments = [None if each is None else datetime.strptime(each, form) for each in known]  # noqa: DTZ007
-    return pa.array(moments, pa.timestamp("us"))
+    values = []
+    for level in encoded.dictionary.to_pylist():
+        try:
+            values.append(_value(level, form) if level and level.strip() else None)
+        except ValueError:
+            what, hint = (
+                f"must hold {in_words(form)}, as its first rows do",
+                "make all values alike, or leave the column out",
+            )
+            raise refusal(what, where=where, got=f"'{level}'", hint=hint) from None
+    return pc.take(pa.array(values, pa.timestamp("us") if "%" in form else pa.float64()), encoded.indices)

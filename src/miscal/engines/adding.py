@@ -1,20 +1,24 @@
-"""Add all rows of a table into cells that were chosen before, in one pass: the only pass that adds.
+"""Add all rows of a table into cells that were chosen before, in one pass; and find extremes of all rows in another.
 
-Each request for cells gives a `Tally` with the bits that the same rows in memory give.
+Each request for cells gives a `Tally` with the bits that the same rows in memory give. Extremes are how far values
+reach, and the largest residual of places.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
+from miscal.carriers.summary import no_weights, weight_sums
 from miscal.carriers.tally import Tally
-from miscal.carriers.weights import no_weights, weight_sums
 from miscal.data.errors import refusal
+from miscal.data.responses import Units
 from miscal.data.vectors import arrow_of
 from miscal.engines.requests import (
     OUT,
@@ -25,19 +29,19 @@ from miscal.engines.requests import (
     LevelCoder,
     RangeCells,
     Request,
-    coder_of,
+    coders_of,
     condition_coders,
 )
 from miscal.engines.roles import Batch, Chunk, Roles
 from miscal.engines.source import Packed, check_seen
 from miscal.engines.sums import CellSums, EdgeIndex
-from miscal.pooling.cells import Levels, Numbered, Ranges
+from miscal.pooling.cells import Levels, Numbered
+from miscal.pooling.condition import Conjunction
 
 __all__ = [
-    "SCORE", "AddPass", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
+    "SCORE", "AddState", "Added", "ConditionCells", "CrossedCells", "LevelCells", "RangeCells", "Recalibration",
     "Request", "add_up",
 ]  # fmt: skip
-UNIT = (0.0, 1.0)
 ROOM = 32 << 20  # bytes of codes that each worker holds at a time
 LEAST_ROWS = 1 << 14
 
@@ -56,14 +60,12 @@ class Added:
 
     tallies : of each request; None where its column has too many levels
     recalibrated : the same rows with the recalibrated score, without its log loss; empty where none was given
-    total : all rows in one cell
     rows, ignored : of the table, and how many of them have weight 0 or count 0
     weights : their sums by score and outcome, see `weight_sums`
     """
 
     tallies: tuple[Tally | None, ...]
     recalibrated: tuple[Tally | None, ...]
-    total: Tally
     rows: int
     ignored: int
     weights: np.ndarray
@@ -86,65 +88,41 @@ def add_up(
     requests : cells
     recalibration : a map of the score; the sums are then also those of the mapped score
     """
-    asked = list(requests)
-    if not any(isinstance(request, RangeCells) for request in asked):
-        asked.append(RangeCells(SCORE, np.array(UNIT)))
-    job = AddPass(roles, target, tuple(asked), recalibration, tuple(source.kinds.items()))
-    source.check(job.columns)
-    state = source.run(job)
+    start = partial(AddState, roles, target, tuple(requests), recalibration, source.kinds)
+    source.check(start().columns)
+    state = source.run(start)
     state.check_labels()
-    tallies = state.tallies(after=False)
-    after = state.tallies(after=True)[: len(requests)] if recalibration is not None else []
-    every = next(tally for tally, one in zip(tallies, asked, strict=True) if isinstance(one, RangeCells))
-    total = every.coarsen(np.zeros(every.cells.count), Ranges(np.array(UNIT), name="score"))
+    after = state.tallies(after=True) if recalibration is not None else ()
     rows, ignored, _ = state.totals.tolist()
     check_seen(source, rows)
-    found = tuple(tallies[: len(requests)])
-    return Added(found, tuple(after), total, rows, ignored, state.weights, state.aside())
+    return Added(state.tallies(after=False), after, rows, ignored, state.weights, state.aside())
 
 
-@dataclass(frozen=True, eq=False)
-class AddPass:
-    """Sums over the cells of every request."""
+@dataclass(eq=False)
+class AddState:
+    """Sums of some batches over the cells of every request."""
 
     roles: Roles
     target: str | int
     requests: tuple[Request, ...]
-    recalibration: Recalibration | None
-    kinds: tuple[tuple[str, str], ...]
+    recalibration: Recalibration | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def columns(self) -> list[str]:
-        roles = self.roles
-        own = [roles.outcome, *roles.probabilities, roles.weight, roles.count, roles.exposure]
-        asked = [name for request in self.requests for name in request.columns]
-        return [name for name in dict.fromkeys([*own, *asked]) if name]
-
-    def start(self) -> AddState:
-        return AddState(self)
-
-
-class AddState:
-    """Sums of some batches."""
-
-    def __init__(self, job: AddPass) -> None:
-        self.job = job
-        self.coders: list[Any] = []
-        self.of_request = [self._coders(request) for request in job.requests]
-        self.borders = None if job.recalibration is None else EdgeIndex(job.recalibration.borders)
-        self.sums = CellSums([coder.count for coder in self.coders], recalibrated=job.recalibration is not None)
+    def __post_init__(self) -> None:
+        made = [coders_of(request, self.kinds) for request in self.requests]
+        self.coders = [coder for own in made for coder in own]
+        ends = list(accumulate(map(len, made), initial=0))
+        self.of_request = [range(*place) for place in pairwise(ends)]  # the coders of each
+        self.borders = None if self.recalibration is None else EdgeIndex(self.recalibration.borders)
+        self.sums = CellSums([coder.count for coder in self.coders], recalibrated=self.recalibration is not None)
         self.labels: set[tuple[str, ...]] = set()  # classes of each batch: at most two where the event was named
         self.totals = np.zeros(3, np.int64)  # rows of the table, rows left out, batches with weights
         self.weights = no_weights()
 
-    def _coders(self, request: Request) -> list[int]:
-        """Where the coders of a request are."""
-        kinds, first = dict(self.job.kinds), len(self.coders)
-        if isinstance(request, ConditionCells):
-            self.coders += condition_coders(request.conjunctions, kinds)
-        else:
-            self.coders.append(coder_of(request, kinds))
-        return list(range(first, len(self.coders)))
+    @property
+    def columns(self) -> list[str]:
+        asked = [name for request in self.requests for name in request.columns]
+        return list(dict.fromkeys([*self.roles.added, *asked]))
 
     def add(self, chunk: Chunk) -> None:
         """Add a batch, piece by piece where the codes of many columns would take much room."""
@@ -152,7 +130,7 @@ class AddState:
         for start in range(0, rows, block):
             piece = chunk.table if rows <= block else chunk.table.slice(start, block)
             here = Chunk(piece, chunk.place, chunk.first + start, chunk.row + start)
-            batch = self.job.roles.open(here, self.job.target)
+            batch = self.roles.open(here, self.target)
             if batch is not None:
                 self.add_batch(batch)
 
@@ -162,29 +140,22 @@ class AddState:
         self.totals += [batch.chunk.table.num_rows, batch.ignored, 0]
         if batch.rows == 0:
             return
-        self._weights(batch)
+        pair = batch.pair
+        if pair.weight is not None:
+            self.totals[2] += 1
+            if pair.binary:
+                self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
         codes = self.sums.codes(batch.rows)
         for place, coder in enumerate(self.coders):
             coder.fill(batch, codes[place])
             if coder.count > self.sums.counts[place]:
                 self.sums.grow(place, 2 * coder.count)
-        self.sums.add(codes, batch.pair, self._recalibrated(batch))
-
-    def _recalibrated(self, batch: Batch) -> np.ndarray | None:
-        if self.borders is None or self.job.recalibration is None:
-            return None
-        places = np.empty(batch.rows, np.int32)
-        self.borders.codes(batch.pair.predicted, 0, places)
-        return np.asarray(self.job.recalibration.values[places])
-
-    def _weights(self, batch: Batch) -> None:
-        pair = batch.pair
-        if pair.weight is None:
-            return
-        self.totals[2] += 1
-        if not pair.binary:
-            return
-        self.weights += weight_sums(pair.weight, pair.observed, pair.predicted, pair.count)
+        recalibrated = None
+        if self.borders is not None and self.recalibration is not None:
+            places = np.empty(batch.rows, np.int32)
+            self.borders.codes(pair.predicted, 0, places)
+            recalibrated = self.recalibration.values[places]
+        self.sums.add(codes, pair, recalibrated)
 
     @property
     def weighted(self) -> bool:
@@ -195,7 +166,7 @@ class AddState:
         labels = {label for one in self.labels for label in one if not label.startswith("not ")}
         classes = max(map(len, self.labels), default=0)
         if len(labels) > classes:
-            shown, where = ", ".join(map(repr, sorted(labels)[:6])), f"column '{self.job.roles.outcome}'"
+            shown, where = ", ".join(map(repr, sorted(labels)[:6])), f"column '{self.roles.outcome}'"
             raise refusal(f"must have {classes} labels", where=where, got=f"it has {len(labels):,}: {shown}")
 
     def arrays(self) -> Packed:
@@ -237,14 +208,12 @@ class AddState:
         found = [coder.request for _, coder in self._growing() if coder.overflow]
         return tuple((one.name, f"it has more than {one.max_levels:,} levels") for one in found)
 
-    def tallies(self, *, after: bool) -> list[Tally | None]:
+    def tallies(self, *, after: bool) -> tuple[Tally | None, ...]:
         """The tally of each request."""
-        return [
-            self._tally(request, own, after=after)
-            for request, own in zip(self.job.requests, self.of_request, strict=True)
-        ]
+        pairs = zip(self.requests, self.of_request, strict=True)
+        return tuple(self._tally(request, own, after=after) for request, own in pairs)
 
-    def _tally(self, request: Request, own: list[int], *, after: bool) -> Tally | None:
+    def _tally(self, request: Request, own: range, *, after: bool) -> Tally | None:
         if isinstance(request, ConditionCells):
             return self._conditions(request, own, after=after)
         column = own[0]
@@ -257,7 +226,7 @@ class AddState:
         groups = np.append(groups, np.full(self.sums.counts[column] - groups.size, OUT))
         return self.sums.tally(column, groups, cells, weighted=self.weighted, after=after)
 
-    def _conditions(self, request: ConditionCells, own: list[int], *, after: bool) -> Tally:
+    def _conditions(self, request: ConditionCells, own: range, *, after: bool) -> Tally:
         cells = Levels(tuple(one.words() for one in request.conjunctions), name="subpopulation")
         nothing = np.full(self.sums.counts[0], OUT)
         total = self.sums.tally(0, nothing, cells, weighted=self.weighted, after=after)
@@ -269,3 +238,66 @@ class AddState:
             total += atoms.take(inside).coarsen(which + done, cells)
             done += len(members)
         return total
+
+
+def in_units(source: Any, roles: Roles) -> Roles:
+    """Roles that know how far predictions and outcomes reach, so that all parts of a table are in the same units."""
+    if roles.response == "binary" or roles.units is not None:
+        return roles
+    least, most = source.run(partial(LargestState, roles)).ends
+    return replace(roles, units=Units.of(float(least), float(most)))
+
+
+def largest_rows(source: Any, roles: Roles, conjunctions: Sequence[Conjunction]) -> np.ndarray:
+    """Weight, prediction and outcome of the row with the largest residual of each conjunction, (conjunctions, 3)."""
+    found: np.ndarray = source.run(partial(LargestState, roles, tuple(conjunctions), source.kinds)).rows
+    return found
+
+
+@dataclass(eq=False)
+class LargestState:
+    """The smallest and the largest value of predictions and outcomes, and the largest residual of conjunctions."""
+
+    roles: Roles
+    conjunctions: tuple[Conjunction, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ends = np.zeros(2)
+        self.rows = np.zeros((len(self.conjunctions), 3))
+        self.coders = [coder for one in self.conjunctions for coder in condition_coders([one], self.kinds)]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.roles.added, *ConditionCells(self.conjunctions).columns]))
+
+    def add(self, chunk: Chunk) -> None:
+        batch = self.roles.open(chunk)
+        if batch is None or batch.rows == 0:
+            return
+        pair = batch.pair
+        values = [pair.units.back(each) for each in (pair.predicted, pair.observed)]
+        self._reach(min(each.min() for each in values), max(each.max() for each in values))
+        weight = np.ones(pair.rows) if pair.first is None else pair.first
+        size, inside = np.abs(weight * (pair.observed - pair.predicted)), np.empty(batch.rows, np.int32)
+        for place, coder in enumerate(self.coders):
+            coder.fill(batch, inside)
+            if inside.any():
+                row = int(np.argmax(np.where(inside > 0, size, -1.0)))
+                self._take(place, np.array([weight[row], pair.predicted[row], pair.observed[row]]))
+
+    def _reach(self, least: float, most: float) -> None:
+        self.ends = np.array([min(self.ends[0], least), max(self.ends[1], most)])
+
+    def _take(self, place: int, row: np.ndarray) -> None:
+        residuals = [abs(each[0] * (each[2] - each[1])) for each in (self.rows[place], row)]
+        if residuals[1] > residuals[0]:
+            self.rows[place] = row
+
+    def arrays(self) -> Packed:
+        return {"ends": self.ends, "rows": self.rows}
+
+    def merge(self, packed: Packed) -> None:
+        self._reach(*packed["ends"])
+        for place, row in enumerate(packed["rows"]):
+            self._take(place, row)

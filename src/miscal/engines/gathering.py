@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,8 +22,7 @@ from miscal.data.checks import memory_bytes
 from miscal.data.errors import MiscalError, refusal
 from miscal.data.files import kind_of
 from miscal.data.predictions import Predictions
-from miscal.engines.adding import SCORE, AddPass, RangeCells
-from miscal.engines.largest import in_units
+from miscal.engines.adding import SCORE, AddState, RangeCells, in_units
 from miscal.engines.memory import tally
 from miscal.engines.roles import Chunk, Roles
 from miscal.engines.source import LONG, Packed, check_seen, joined, plain_text
@@ -118,7 +118,7 @@ def gather(
         compared = pair(found.predictions, target)
         return replace(found, scores=tally(compared, BinPooling(compared.predicted, Ranges(GRID, name="score"))))
     roles = in_units(source, roles)
-    state = source.run(SamplePass(roles, tuple(kept), limit, source.rows, target))
+    state = source.run(partial(SampleState, roles, tuple(kept), limit, source.rows, target))
     state.added.check_labels()
     check_seen(source, state.rows)
     table, complete = state.table(), state.rows <= limit
@@ -131,8 +131,7 @@ def gather(
 
 
 def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str], ...]) -> Gathered:
-    names = list(dict.fromkeys([*roles.names, *kept]))
-    table = source.whole(names)
+    table = source.loaded(list(dict.fromkeys([*roles.names, *kept])))
     several = source.parts > 1
     try:
         made = roles.read(table, kept)
@@ -141,43 +140,30 @@ def _all(source: Any, roles: Roles, kept: list[str], aside: tuple[tuple[str, str
                 made.columns[name]  # converted now: what is wrong with it can still be found
     except MiscalError:
         if several:  # a batch that is refused by itself names the place
-            source.run(SamplePass(roles, tuple(kept), 1, source.rows))
+            source.run(partial(SampleState, roles, tuple(kept), 1, source.rows))
         raise
     check_seen(source, rows := source.rows if source.rows is not None else int(table.num_rows))
     return Gathered(made, rows, made.ignored, True, aside)
 
 
-@dataclass(frozen=True)
-class SamplePass:
-    """About `limit` rows of a table, all equally likely; every row is validated."""
+@dataclass(eq=False)
+class SampleState:
+    """About `limit` rows of a table, all equally likely, as far as the rows seen so far tell; every row is validated.
+
+    total : how many rows the table has, where it is known
+    """
 
     roles: Roles
     kept: tuple[str, ...]
     limit: int
-    rows: int | None = None
+    total: int | None = None
     target: str | int = "auto"
 
-    @property
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.roles.names, *self.kept]))
-
-    def start(self) -> SampleState:
-        return SampleState(self)
-
-
-def _share(limit: int, rows: int) -> int:
-    """Rows whose hash is at most this are in a sample of `limit` rows among so many."""
-    return 2**64 - 1 if rows <= limit else limit * 2**64 // rows
-
-
-class SampleState:
-    """The rows that may be in the sample, as far as the rows seen so far tell."""
-
-    def __init__(self, job: SamplePass) -> None:
-        self.job = job
+    def __post_init__(self) -> None:
+        self.columns = list(dict.fromkeys([*self.roles.names, *self.kept]))
         self.pieces: list[Any] = []
         self.held = 0
-        self.added = AddPass(job.roles, job.target, (RangeCells(SCORE, GRID),), None, ()).start()
+        self.added = AddState(self.roles, self.target, (RangeCells(SCORE, GRID),))
 
     @property
     def rows(self) -> int:
@@ -187,33 +173,39 @@ class SampleState:
         import pyarrow as pa
 
         table = chunk.table
-        batch = self.job.roles.open(chunk, self.job.target)
+        batch = self.roles.open(chunk, self.target)
         if batch is not None:
-            batch.check(name for name in self.job.kept if kind_of(table.schema.field(name).type) == "numeric")
+            for name in self.kept:
+                if kind_of(table.schema.field(name).type) == "numeric":
+                    batch.column(name)  # infinite numbers are refused
             self.added.add_batch(batch)
-        rows = np.flatnonzero(_hashes(np.arange(chunk.row, chunk.row + table.num_rows)) < np.uint64(self._limit()))
-        taken = table.select(self.job.columns)
+        rows = np.flatnonzero(self._among(np.arange(chunk.row, chunk.row + table.num_rows)))
+        taken = table.select(self.columns)
         taken = plain_text(taken if rows.size == table.num_rows else taken.take(pa.array(rows)))
         self._take(taken.append_column(NUMBER, pa.array(rows + chunk.row)))
 
-    def _limit(self) -> int:
-        return _share(self.job.limit, self.job.rows or self.rows)
+    def _among(self, numbers: np.ndarray) -> np.ndarray:
+        """Which rows of these numbers are in the sample, by a hash of the number."""
+        from miscal.kernels.simulate import hashed
+
+        found, rows = np.empty(numbers.size, np.uint64), self.total or self.rows
+        hashed(numbers, START, found)
+        return found < np.uint64(2**64 - 1 if rows <= self.limit else self.limit * 2**64 // rows)
 
     def _take(self, table: Any) -> None:
         self.pieces.append(table)
         self.held += table.num_rows
-        if self.held > SLACK * self.job.limit and self.job.rows is None:
+        if self.held > SLACK * self.limit and self.total is None:
             self._settle()
 
     def _settle(self) -> None:
         """Drop the rows that are out."""
-        limit = np.uint64(self._limit())
-        self.pieces = [piece.filter(_hashes(piece[NUMBER].to_numpy()) < limit) for piece in self.pieces]
+        self.pieces = [piece.filter(self._among(piece[NUMBER].to_numpy())) for piece in self.pieces]
         self.held = sum(piece.num_rows for piece in self.pieces)
 
     def table(self) -> Any:
         """The sample in the order of the table, None where the table is empty."""
-        if self.rows > self.job.limit:
+        if self.rows > self.limit:
             self._settle()
         if not self.pieces:
             return None
@@ -242,12 +234,3 @@ class SampleState:
         if "table" in packed:
             with contextlib.closing(pa.ipc.open_stream(pa.py_buffer(packed["table"]))) as reader:
                 self._take(reader.read_all())
-
-
-def _hashes(numbers: np.ndarray) -> np.ndarray:
-    """The hash of each row, by its number."""
-    from miscal.kernels.simulate import hashed
-
-    found = np.empty(numbers.size, np.uint64)
-    hashed(numbers, START, found)
-    return found

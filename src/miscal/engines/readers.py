@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from miscal.data.columns import flat_or_text
+from miscal.data.columns import arrow_vector
 from miscal.data.csv_files import joined_types
 from miscal.data.errors import MiscalError, check_named, nearest, refusal
 from miscal.data.files import SUFFIXES, TableFile, kind_of
@@ -41,11 +41,12 @@ def paths_of(source: str) -> list[Path]:
     path = Path(source)
     check_file(path)
     if path.is_dir():
-        found = sorted(
+        shown = (
             item
             for item in path.rglob("*")
-            if item.is_file() and item.name.lower().endswith(ENDINGS) and not _hidden(item, path)
+            if not any(part.startswith((".", "_")) for part in item.relative_to(path).parts)
         )
+        found = sorted(item for item in shown if item.is_file() and item.name.lower().endswith(ENDINGS))
         if not found:
             raise refusal("must hold tables", where=f"folder '{source}'", got="it holds none", hint=", ".join(ENDINGS))
         return found
@@ -55,10 +56,6 @@ def paths_of(source: str) -> list[Path]:
     if not found:
         raise refusal("matches no file", where=f"pattern '{source}'")
     return found
-
-
-def _hidden(item: Path, folder: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in item.relative_to(folder).parts)
 
 
 class FileSource(Source):
@@ -85,8 +82,7 @@ class FileSource(Source):
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for file in self.files for name in file.names))
 
-    @property
-    def kinds(self) -> dict[str, str]:
+    def _stored(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in self.names:
             kinds = [kind_of(file.types[name]) for file in self.files if name in file.names]
@@ -156,8 +152,7 @@ class FrameSource(Source):
     held = True
 
     def __init__(self, table: Any) -> None:
-        names = names_of(table, "'data'") if getattr(table, "dtype", None) is None else list(frame_of(table, "'data'"))
-        unique(names, self.words)
+        names_of(table, "'data'")  # what is no table is refused by that name
         self._table = table
         self._frame: Mapping[str, Any] = frame_of(table, self.words)
         self._made: dict[str, Any] = {}
@@ -173,11 +168,8 @@ class FrameSource(Source):
 
     def _vector(self, name: str) -> Any:
         """A column as an Arrow array, converted once; values of mixed types are text, as in `miscal.data.columns`."""
-        import pyarrow as pa
-
         if name not in self._made:
-            vector = flat_or_text(self._frame[name], f"column '{name}'")
-            self._made[name] = vector if isinstance(vector, pa.Array) else pa.array(vector, from_pandas=True)
+            self._made[name] = arrow_vector(self._frame[name], f"column '{name}'")
         return self._made[name]
 
     def tables(self, part: int, columns: Sequence[str], batch_rows: int) -> Iterator[Any]:  # noqa: ARG002

@@ -6,8 +6,9 @@ conditions, whose cells may overlap. Its coder gives each row of a batch the num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ OUT = -1
 
 @dataclass(frozen=True, eq=False)
 class RangeCells:
-    """Right-closed ranges between increasing edges of a number, a date or the score; missing values have a cell."""
+    """Right-closed ranges between increasing edges of a number, a date or the score; missing values have the last cell.
+
+    It is its own coder.
+    """
 
     name: str
     edges: np.ndarray
@@ -34,6 +38,24 @@ class RangeCells:
     @property
     def columns(self) -> tuple[str, ...]:
         return () if self.name == SCORE else (self.name,)
+
+    @property
+    def count(self) -> int:
+        return len(self.edges)
+
+    @cached_property
+    def _index(self) -> EdgeIndex:
+        return EdgeIndex(np.asarray(self.edges, np.float64)[1:-1])
+
+    def fill(self, batch: Batch, out: np.ndarray) -> None:
+        values = batch.pair.predicted if self.name == SCORE else batch.numbers(self.name)
+        self._index.codes(values, self.count - 1, out)
+
+    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
+        """Where each cell goes, and what the cells are, given the rows of each."""
+        missing, groups = bool(rows[self.count - 1]), np.arange(self.count)
+        groups[-1] = self.count - 1 if missing else OUT
+        return groups, Ranges(np.asarray(self.edges, np.float64), missing, self.name or "score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,27 +94,6 @@ class ConditionCells:
 
 
 Request = RangeCells | LevelCells | CrossedCells | ConditionCells
-
-
-class RangeCoder:
-    """Cells 0, 1, ... of ranges; the last one is that of missing values."""
-
-    def __init__(self, request: RangeCells) -> None:
-        self.request = request
-        self.index = EdgeIndex(np.asarray(request.edges, np.float64)[1:-1])
-        self.count = len(request.edges)
-
-    def fill(self, batch: Batch, out: np.ndarray) -> None:
-        name = self.request.name
-        values = batch.pair.predicted if name == SCORE else batch.numbers(name)
-        self.index.codes(values, self.count - 1, out)
-
-    def cells(self, rows: np.ndarray) -> tuple[np.ndarray, Cells]:
-        """Where each cell goes, and what the cells are, given the rows of each."""
-        missing, groups = bool(rows[self.count - 1]), np.arange(self.count)
-        groups[-1] = self.count - 1 if missing else OUT
-        name = "score" if self.request.name == SCORE else self.request.name
-        return groups, Ranges(np.asarray(self.request.edges, np.float64), missing, name)
 
 
 class LevelCoder:
@@ -183,7 +184,7 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
 class CrossedCoder:
     """Combinations of the cells of parts, the last part running fastest."""
 
-    def __init__(self, parts: Sequence[RangeCoder | LevelCoder]) -> None:
+    def __init__(self, parts: Sequence[RangeCells | LevelCoder]) -> None:
         self.parts = list(parts)
         self.count = int(np.prod([part.count for part in parts]))
 
@@ -245,7 +246,7 @@ class ConditionCoder:
         return np.arange(self.count) >> np.arange(len(self.conjunctions))[:, None] & 1
 
 
-def condition_coders(conjunctions: Sequence[Conjunction], kinds: dict[str, str]) -> list[ConditionCoder]:
+def condition_coders(conjunctions: Sequence[Conjunction], kinds: Mapping[str, str]) -> list[ConditionCoder]:
     """Conjunctions, a few at a time, in order."""
     named: dict[str, set[str]] = {}
     for one in (condition for conjunction in conjunctions for condition in conjunction.conditions):
@@ -260,8 +261,10 @@ def condition_coders(conjunctions: Sequence[Conjunction], kinds: dict[str, str])
     ]
 
 
-def coder_of(request: RangeCells | LevelCells | CrossedCells, kinds: dict[str, str]) -> Any:
-    """What gives each row the cell of a request."""
+def coders_of(request: Request, kinds: Mapping[str, str]) -> Sequence[Any]:
+    """What gives each row its cells of a request."""
+    if isinstance(request, ConditionCells):
+        return condition_coders(request.conjunctions, kinds)
     if isinstance(request, CrossedCells):
-        return CrossedCoder([coder_of(part, kinds) for part in request.parts])
-    return RangeCoder(request) if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])
+        return [CrossedCoder([coders_of(part, kinds)[0] for part in request.parts])]
+    return [request if isinstance(request, RangeCells) else LevelCoder(request, kinds[request.name])]

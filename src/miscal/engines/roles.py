@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,27 +34,27 @@ class Chunk:
 class Roles(sources.Roles):
     """Which columns are what, for passes over a table."""
 
-    def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
-        """Validate a batch; None where no row is left. A refusal names the place and the row in it."""
-        if chunk.table.num_rows == 0:
-            return None
-        try:
-            return self._opened(chunk, target)
-        except MiscalError as error:
-            raise type(error)(located(str(error), chunk)) from error
+    @property
+    def added(self) -> list[str]:
+        """Columns that sums are made of: all but clusters and ids."""
+        return list(dict.fromkeys(name for role, name in self.named if role not in ("cluster", "id")))
 
-    def _opened(self, chunk: Chunk, target: str | int) -> Batch | None:
+    def open(self, chunk: Chunk, target: str | int = "auto") -> Batch | None:
+        """Validate a batch; None where it has no row. A refusal names the place and the row in it."""
         table, columns = chunk.table, []
+        if table.num_rows == 0:
+            return None
         if self.weight is not None or self.count is not None:
             import pyarrow as pa
 
             table = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
             columns = [ROW]
-        found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
-        kept = found.columns[ROW].values.astype(np.int64) if columns else None
-        if found.rows == 0:
-            return Batch(None, chunk, kept, found.classes, found.ignored)
-        return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
+        try:
+            found = replace(self, cluster=None, id=None).read(table, columns, part=chunk.place)
+            kept = found.columns[ROW].values.astype(np.int64) if columns else None
+            return Batch(pair(found, target), chunk, kept, found.classes, found.ignored)
+        except MiscalError as error:
+            raise type(error)(located(str(error), chunk)) from error
 
 
 def located(text: str, chunk: Chunk) -> str:
@@ -70,57 +68,41 @@ def located(text: str, chunk: Chunk) -> str:
 class Batch:
     """Validated rows: what is compared, and the columns beside it as they stand in the table.
 
-    compared : None where all rows were left out
     kept : which rows of the table are left (weight 0 is out, aggregated rows stand twice); None: all
+    notes : what has been found out about the rows, for whoever asks again
     """
 
-    compared: Pair | None
+    pair: Pair
     chunk: Chunk
     kept: np.ndarray | None
     classes: tuple[Any, ...]
     ignored: int = 0
-
-    @property
-    def pair(self) -> Pair:
-        assert self.compared is not None
-        return self.compared
-
-    def check(self, names: Iterable[str]) -> None:
-        """Refuse numbers of some columns that are infinite."""
-        for name in names:
-            self._column(name)
+    notes: dict[Any, np.ndarray] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        return 0 if self.compared is None else self.compared.rows
+        return self.pair.rows
 
-    @cached_property
-    def notes(self) -> dict[Any, np.ndarray]:
-        """What has been found out about the rows, for whoever asks again."""
-        return {}
-
-    def numbers(self, name: str) -> np.ndarray:
-        """A numeric or date column as float64, NaN where missing; converted once."""
-        if name not in self.notes:
-            self.notes[name] = self._as_numbers(name)
-        return self.notes[name]
-
-    def _column(self, name: str) -> Column:
+    def column(self, name: str) -> Column:
+        """A column of all rows of the table; infinite numbers are refused."""
         try:
             return column(name, self.chunk.table[name])
         except MiscalError as error:
             raise type(error)(located(str(error), self.chunk)) from error
 
-    def _as_numbers(self, name: str) -> np.ndarray:
-        made = self._column(name)
-        if made.nominal:
-            raise refusal(
-                "must hold numbers that a double can tell apart",
-                where=f"column '{name}' of {self.chunk.place}",
-                got="it holds whole numbers beyond 2**53",
-                hint="name it in --ignore, or store it as text",
-            )
-        return self._kept(made.values)
+    def numbers(self, name: str) -> np.ndarray:
+        """A numeric or date column as float64, NaN where missing; converted once."""
+        if name not in self.notes:
+            made = self.column(name)
+            if made.nominal:
+                raise refusal(
+                    "must hold numbers that a double can tell apart",
+                    where=f"column '{name}' of {self.chunk.place}",
+                    got="it holds whole numbers beyond 2**53",
+                    hint="name it in --ignore, or store it as text",
+                )
+            self.notes[name] = self._kept(made.values)
+        return self.notes[name]
 
     def levels(self, name: str) -> tuple[np.ndarray, Any, np.ndarray]:
         """A column as codes (-1 where missing) into its levels, an Arrow array of text or of numbers.

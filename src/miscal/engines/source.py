@@ -1,6 +1,6 @@
 """A table, opened: its columns, its rows in typed batches, and passes over them.
 
-A pass is a job: a plain, picklable description. `start` gives an empty state, `add` puts a batch into it, `arrays`
+A pass is told how to start: a plain, picklable call that gives an empty state. `add` puts a batch into it, `arrays`
 packs it and `merge` adds what another worker packed. Threads of this process run it, or a cluster for its own frames;
 nothing but packed states ever leaves a worker.
 """
@@ -11,7 +11,7 @@ import contextlib
 import mmap
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, Protocol, Self
@@ -19,15 +19,19 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from miscal.data.checks import memory_bytes
+from miscal.data.columns import arrow_vector
 from miscal.data.csv_files import TypesChanged
 from miscal.data.errors import check_named, refusal
 from miscal.data.files import kind_of
+from miscal.data.frames import frame_of
 from miscal.data.predictions import Predictions
+from miscal.data.texts import form_of, parsed
 from miscal.engines.roles import Chunk
 from miscal.kernels.threads import one_of_many, thread_count
 
 MEGABYTE = 1 << 20
 BATCH_ROWS = 1 << 20
+HEAD = 20_000  # rows that are looked at first
 FEW_ROWS = 1_000  # whose texts tell how long those of a column are
 LONG = 500  # bytes of a text on average: longer ones name no level
 FIXED = 400 * MEGABYTE  # the interpreter, the libraries, the sums
@@ -40,6 +44,10 @@ Progress = Callable[[str, int, int], None]
 class State(Protocol):
     """Sums of some batches."""
 
+    @property
+    def columns(self) -> list[str]:
+        """Columns that it reads."""
+
     def add(self, chunk: Chunk) -> None:
         """Add a batch."""
 
@@ -50,22 +58,7 @@ class State(Protocol):
         """Add what another state packed."""
 
 
-class Job(Protocol):
-    """What a pass adds."""
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns that it reads."""
-
-    def start(self) -> State:
-        """An empty state."""
-
-
-def rows_of_batch(memory: int, columns: int, threads: int) -> int:
-    """Rows of a batch such that all threads together stay below a ceiling."""
-    row = 100 + 24 * columns  # decoded, as float64, as codes; and what pools keep
-    rows = max(memory - FIXED, 40 * MEGABYTE) // (threads * row)
-    return int(min(max(rows, 1 << 14), BATCH_ROWS))
+Start = Callable[[], State]
 
 
 def check_seen(source: Any, rows: int) -> None:
@@ -104,6 +97,7 @@ class Source:
     sizes : rows of each part, None where only reading tells
     aside : columns that cannot be used, with the reason
     texts : bytes of a value of text on average, by column
+    forms : text that stands for numbers or dates, by column
     held : whether its rows are in memory already, or will never be
     """
 
@@ -112,6 +106,7 @@ class Source:
     sizes: Sequence[int | None] = (None,)
     aside: Sequence[tuple[str, str]] = ()
     texts: Mapping[str, float] = MappingProxyType({})
+    forms: Mapping[str, str] = MappingProxyType({})
     held = False
     memory: int | None = None
     progress: Progress | None = None
@@ -125,8 +120,10 @@ class Source:
         self.threads = max(1, min(allowed, max(self.parts, 1)))
         self.ahead = allowed > 1  # a table of one part is decoded on a thread of its own, if there may be one
         self.batch_rows = BATCH_ROWS
-        if memory is not None:
-            self.batch_rows = rows_of_batch(memory, len(self.kinds), self.threads)
+        if memory is not None:  # all threads together stay below the ceiling
+            row = 100 + 24 * len(self.kinds)  # decoded, as float64, as codes; and what pools keep
+            rows = max(memory - FIXED, 40 * MEGABYTE) // (self.threads * row)
+            self.batch_rows = int(min(max(rows, 1 << 14), BATCH_ROWS))
         self.keep = 7 * (memory or sys.maxsize) // 8  # bytes that may be held without giving any back
         return self
 
@@ -138,6 +135,10 @@ class Source:
     @property
     def kinds(self) -> dict[str, str]:
         """What each column is: numeric, integer, date, category, boolean, or "" for what cannot be used."""
+        meant = {name: "date" if "%" in form else "numeric" for name, form in self.forms.items()}
+        return self._stored() | meant
+
+    def _stored(self) -> dict[str, str]:
         return {name: kind_of(kind) for name, kind in self.types.items()}
 
     @property
@@ -192,55 +193,94 @@ class Source:
         raise NotImplementedError
 
     def whole(self, columns: Sequence[str]) -> Any:
-        """All rows of some columns, as a table that `miscal.read` takes."""
+        """All rows of some columns, as a table that `miscal.read` takes; its text is not yet what it stands for."""
         return joined([each for part in range(self.parts) for each in self.tables(part, columns, BATCH_ROWS)])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """Some columns of all rows, in order."""
+    def loaded(self, columns: Sequence[str]) -> Any:
+        """All rows of some columns, as a table that `miscal.read` takes."""
+        table = self.whole(columns)
+        if not self.forms:
+            return table
+        import pyarrow as pa
+
+        frame = frame_of(table, self.words, list(columns))
+        return self._as_meant(pa.table({name: arrow_vector(frame[name], "the column") for name in columns}))
+
+    def _as_meant(self, table: Any) -> Any:
+        for place, name in enumerate(table.column_names):
+            if name in self.forms:
+                table = table.set_column(place, name, parsed(table[name], self.forms[name], f"column '{name}'"))
+        return table
+
+    def head(self, names: Sequence[str]) -> Any:
+        """The first rows of some columns; None of a table without rows."""
+        first = next(iter(self.batches(list(names))), None)
+        return None if first is None else first.table.slice(0, HEAD)
+
+    def read_as_meant(self) -> dict[str, str]:
+        """Read text that stands for numbers or dates as such from now on; the form of each such column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        text = [name for name, kind in self.kinds.items() if kind == "category" and name not in self.unfit]
+        table: Any = self.head(text) if text else None
+        forms: dict[str, str] = {}
+        for name in text if table is not None else ():
+            kind = table[name].type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                levels = pc.unique(table[name].cast("string")).to_pylist()
+                form = form_of([each for each in levels if each is not None and each.strip()])
+                forms |= {} if form is None else {name: form}
+        self.forms = forms
+        return forms
+
+    def batches(self, columns: Sequence[str], worker: int = 0, workers: int = 1) -> Iterator[Chunk]:
+        """Some columns of all rows, in order; of several workers each has some of the parts, by their number alone."""
         row = 0
         for part in range(self.parts):
-            for chunk in self._read(part, columns, row):
-                yield chunk
-                row = chunk.row + chunk.table.num_rows
-            self._done(part)
+            if part % workers != worker:
+                row += self.sizes[part] or 0
+                continue
+            row += yield from self._read(part, columns, row)
+            if worker == 0:
+                self._release(self.keep)
+                if self.progress is not None:
+                    self.progress(f"pass {self.passes}", part, self.parts)
 
-    def _read(self, part: int, columns: Sequence[str], row: int) -> Iterator[Chunk]:
+    def _read(self, part: int, columns: Sequence[str], row: int) -> Generator[Chunk, None, int]:
+        """The batches of a part whose first row has a number in the table; in the end, how many rows they have."""
         first, place = 0, self.place(part)
         long = sum(size for name, size in self.texts.items() if size > LONG and name in columns)
         few = self.batch_rows if self.memory is None or not long else self.memory // int(16 * self.threads * long)
         for table in self.tables(part, columns, min(self.batch_rows, max(few, 16))):
             if table.num_rows:
-                yield Chunk(table, place, first, row + first)
+                yield Chunk(self._as_meant(table), place, first, row + first)
             first += table.num_rows
+        return first
 
-    def _done(self, part: int) -> None:
-        self._release(self.keep)
-        if self.progress is not None:
-            self.progress(f"pass {self.passes}", part, self.parts)
-
-    def run(self, job: Job) -> Any:
+    def run(self, start: Start) -> Any:
         """Add every batch; the state of all of them. From the start again where a CSV column changes its type."""
         self.passes += 1
         try:
             while True:
                 with contextlib.suppress(TypesChanged):
-                    return self._alone(job) if self.threads == 1 or self.rows is None else self._together(job)
+                    return self._alone(start()) if self.threads == 1 or self.rows is None else self._together(start)
         finally:
             self._release(4 * self.keep // 7)  # what comes after a pass needs other memory
 
-    def _alone(self, job: Job) -> State:
+    def _alone(self, state: State) -> State:
         """One state; where another thread is allowed, the next batch is decoded while this one is added."""
-        state = job.start()
-        for chunk in ahead(lambda: self.batches(job.columns)) if self.ahead else self.batches(job.columns):
+        for chunk in ahead(lambda: self.batches(state.columns)) if self.ahead else self.batches(state.columns):
             state.add(chunk)
             del chunk  # the next one is decoded into the same memory
         return state
 
-    def _together(self, job: Job) -> Any:
+    def _together(self, start: Start) -> Any:
         stop = threading.Event()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="miscal-stream") as pool:
             try:
-                total, *others = pool.map(lambda worker: self._some(job, worker, stop), range(self.threads))
+                total, *others = pool.map(lambda worker: self._some(start(), worker, stop), range(self.threads))
             except BaseException:  # an interrupt: let the workers end at their next batch
                 stop.set()
                 raise
@@ -248,20 +288,15 @@ class Source:
             total.merge(other.arrays())
         return total
 
-    def _some(self, job: Job, worker: int, stop: threading.Event) -> State:
-        """The parts of one worker: which ones depends on the number of workers alone."""
-        starts = np.cumsum([0, *(rows or 0 for rows in self.sizes)]).tolist()
-        state = job.start()
+    def _some(self, state: State, worker: int, stop: threading.Event) -> State:
+        """The parts of one worker."""
         try:
             with one_of_many():
-                for part in range(worker, self.parts, self.threads):
-                    for chunk in self._read(part, job.columns, starts[part]):
-                        if stop.is_set():
-                            return state
-                        state.add(chunk)
-                        del chunk  # the next one is decoded into the same memory
-                    if worker == 0:
-                        self._done(part)
+                for chunk in self.batches(state.columns, worker, self.threads):
+                    if stop.is_set():
+                        break
+                    state.add(chunk)
+                    del chunk  # the next one is decoded into the same memory
         except BaseException:
             stop.set()
             raise

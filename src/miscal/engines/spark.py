@@ -16,7 +16,7 @@ import numpy as np
 
 from miscal.data.errors import MiscalError, MissingExtra, check_named, refusal
 from miscal.engines.roles import Chunk
-from miscal.engines.source import Job, Packed, Source
+from miscal.engines.source import Packed, Source, Start
 
 ROWS = 1 << 18  # rows that a task adds at a time: Spark's own batches are small
 STATES = 8  # states that the driver adds by itself; more are first added by tasks
@@ -93,7 +93,7 @@ def _collected(states: Any) -> Any:
         ) from error
 
 
-def _task(job: Job, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task(start: Start, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The task of a pass: one state for a partition, of its rows or (`joins`) of the states that it holds."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -102,7 +102,7 @@ def _task(job: Job, *, joins: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
         items: Iterator[Any] = _states(sent) if joins else _chunks(batches)
         try:
             for item in items:
-                state = job.start() if state is None else state
+                state = start() if state is None else state
                 (state.merge if joins else state.add)(item)
         except MiscalError as error:
             yield _row(None, str(error))
@@ -147,13 +147,13 @@ class SparkSource(Source):
     def _chosen(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*[f"`{name.replace('`', '``')}`" for name in columns])
 
-    def run(self, job: Job) -> Any:
+    def run(self, start: Start) -> Any:
         """Add every partition; the state of all of them."""
         self.passes += 1
-        states = self._chosen(job.columns).mapInArrow(_task(job, joins=False), SCHEMA)
+        total = start()
+        states = self._chosen(total.columns).mapInArrow(_task(start, joins=False), SCHEMA)
         if self.parts > STATES:
-            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_task(job, joins=True), SCHEMA)
-        total = job.start()
+            states = states.repartition(max(2, round(self.parts**0.5))).mapInArrow(_task(start, joins=True), SCHEMA)
         for state in _states(_collected(states)):
             total.merge(state)
         return total
@@ -180,16 +180,13 @@ def recalibrated(
     text = model.to_json()
     made = [column] if len(model.classes_) == 2 else [f"{column}_{label}" for label in model.classes_]
     schema = StructType([*frame.schema.fields, *(StructField(name, DoubleType(), nullable=False) for name in made)])
-    return frame.mapInArrow(_mapping(text, names, made, logit), schema)
 
-
-def _mapping(text: str, names: list[str], made: list[str], logit: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib import import_module
 
         streamed = import_module("miscal.recalibrate.in_parts")  # above this layer: known by name alone
-        model = streamed.model_from(text)
+        fitted = streamed.model_from(text)
         for chunk in _chunks(batches):
-            yield from streamed.with_columns(model, chunk, names, made, logit=logit).to_batches()
+            yield from streamed.with_columns(fitted, chunk, names, made, logit=logit).to_batches()
 
-    return apply
+    return frame.mapInArrow(apply, schema)

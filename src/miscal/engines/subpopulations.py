@@ -11,7 +11,7 @@ import numpy as np
 
 from miscal.kernels.threads import over_blocks, thread_count
 from miscal.pairs import Pair
-from miscal.pooling.subpopulations import Covariate, Definition, interval_condition, path_definitions
+from miscal.pooling.subpopulations import Covariate, Definition, path_definitions
 
 NOTHING = np.empty(0)
 IDLE_PATHS = 64  # paths in a row without a new subpopulation after which there are taken to be no more
@@ -170,8 +170,8 @@ def search_lists(
     return Search(
         stats[enough],
         stats[~enough],
-        lambda k: names[inside[k]],
-        lambda k: names[outside[k]],
+        [names[k] for k in inside].__getitem__,
+        [names[k] for k in outside].__getitem__,
         lambda chosen: Lists.of([every[inside[k]] for k in chosen]),
     )
 
@@ -183,16 +183,14 @@ class PathSearch:
         self, rows: Ordered, covariates: list[Covariate], seed: int, least: int, least_information: float
     ) -> None:
         self.rows, self.covariates, self.least, self.least_information = rows, covariates, least, least_information
-        self.seed = np.uint64(seed)
-        self.codes = np.stack([one.codes for one in covariates])
+        self.seed, self.everyone = np.uint64(seed), rows.everyone
         self.levels = np.array([one.count for one in covariates], np.int64)
-        self.nominal = np.array([one.nominal for one in covariates])
-        self.everyone = rows.everyone
+        nominal = np.array([one.nominal for one in covariates])
+        self.data = np.stack([one.codes for one in covariates]), self.levels, nominal, self.everyone
         self.marks: set[int] = set()
-        self.found: list[tuple[int, int]] = []  # path and level
-        self.small: list[tuple[int, int]] = []
+        self.found: list[tuple[int, int, np.ndarray]] = []  # path, level and what its walk left behind
+        self.small: list[tuple[int, int, np.ndarray]] = []
         self.splits: dict[int, np.ndarray] = {}
-        self.stats: dict[tuple[int, int], np.ndarray] = {}
         self.named: tuple[int, list[Definition]] = (-1, [])  # the levels of one path at a time
 
     def run(self, count: int) -> Search:
@@ -210,20 +208,25 @@ class PathSearch:
             self._round(path, paths, count)
             path += paths
             idle = idle + paths if len(self.found) == before else 0
-        return self._search()
+        full = walk_lists(self.rows, [self.everyone])
+        return Search(
+            np.concatenate([full, *(stats[None] for _, _, stats in self.found)]),
+            np.array([stats for _, _, stats in self.small]).reshape(-1, full.shape[1]),
+            lambda k: Definition() if k == 0 else self.define(*self.found[k - 1][:2]),
+            lambda k: self.define(*self.small[k][:2]),
+            self.lists,
+        )
 
     def _round(self, first: int, paths: int, count: int) -> None:
         from miscal.kernels.subpopulation import DEEPEST, WIDTH, path_seed, random_path
 
         depths, marks = np.zeros(paths, np.int64), np.zeros((paths, DEEPEST), np.uint64)
         splits, stats = np.zeros((paths, DEEPEST, 3), np.int32), np.zeros((paths, DEEPEST, WIDTH))
-        data = (self.codes, self.levels, self.nominal, self.everyone, *self.rows.arguments)
 
         def work(start: int, stop: int) -> None:
             for k in range(start, stop):
-                own = np.uint64(path_seed(self.seed, first + k))
-                results = splits[k], stats[k], marks[k]
-                depths[k] = random_path(*data, own, self.least, self.least_information, *results)
+                how = np.uint64(path_seed(self.seed, first + k)), self.least, self.least_information
+                depths[k] = random_path(*self.data, *self.rows.arguments, *how, splits[k], stats[k], marks[k])
 
         over_blocks(paths, work, max(1, -(-paths // thread_count())))
         for k in range(paths):
@@ -237,22 +240,8 @@ class PathSearch:
             if marks[level] in self.marks:
                 continue
             self.marks.add(marks[level])
-            (self.found if enough[level] else self.small).append((path, level))
+            (self.found if enough[level] else self.small).append((path, level, stats[level].copy()))
             self.splits[path] = splits[:depth].copy()
-            self.stats[path, level] = stats[level].copy()
-
-    def _search(self) -> Search:
-        from miscal.kernels.subpopulation import WIDTH
-
-        full = walk_lists(self.rows, [self.everyone])
-        small = [self.stats[place] for place in self.small]
-        return Search(
-            np.concatenate([full, *(self.stats[place][None] for place in self.found)]),
-            np.stack(small) if small else np.empty((0, WIDTH)),
-            lambda k: Definition() if k == 0 else self.define(*self.found[k - 1]),
-            lambda k: self.define(*self.small[k]),
-            self.lists,
-        )
 
     def define(self, path: int, level: int) -> Definition:
         """What a level of a path means."""
@@ -270,7 +259,7 @@ class PathSearch:
         from miscal.kernels.subpopulation import ROWS, follow_path, path_seed
 
         places = [None if k == 0 else self.found[k - 1] for k in chosen]
-        sizes = [self.rows.rows if place is None else int(self.stats[place][ROWS]) for place in places]
+        sizes = [self.rows.rows if place is None else int(place[2][ROWS]) for place in places]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = np.empty(int(offsets[-1]), np.int32)
         by_path: dict[int, dict[int, int]] = {}  # where the list of each wanted level of a path starts
@@ -283,44 +272,6 @@ class PathSearch:
             depth = max(levels) + 1
             wanted, starts = np.zeros(depth, np.bool_), np.zeros(depth, np.int64)
             wanted[list(levels)], starts[list(levels)] = True, list(levels.values())
-            data = (self.codes, self.levels, self.nominal, self.everyone, np.uint64(path_seed(self.seed, path)))
-            follow_path(*data, self.splits[path][:depth], wanted, members, starts)
+            own = np.uint64(path_seed(self.seed, path))
+            follow_path(*self.data, own, self.splits[path][:depth], wanted, members, starts)
         return Lists(members, offsets)
-
-
-def conjunction_lists(
-    rows: Ordered, covariates: list[Covariate], depth: int, least: int
-) -> tuple[list[np.ndarray], list[Definition]]:
-    """All conjunctions of up to `depth` columns that hold at least `least` rows: their positions and definitions."""
-    lists: list[np.ndarray] = []
-    definitions: list[Definition] = []
-    _grow(covariates, depth, max(least, 1), rows.everyone, (), 0, lists, definitions)
-    return lists, definitions
-
-
-def _grow(
-    covariates: list[Covariate],
-    depth: int,
-    least: int,
-    parent: np.ndarray,
-    conditions: tuple[Any, ...],
-    first: int,
-    lists: list[np.ndarray],
-    definitions: list[Definition],
-) -> None:
-    """Split by every further column. Not a closure: one that calls itself would keep all lists alive for a while."""
-    from miscal.kernels.subpopulation import part
-
-    for j in range(first, len(covariates)):
-        one = covariates[j]
-        starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
-        part(one.codes, one.count, parent, starts, sorted_rows)
-        for code in np.flatnonzero(np.diff(starts) >= least):
-            child = sorted_rows[starts[code] : starts[code + 1]]
-            if child.size == parent.size and conditions:
-                continue  # the column is constant here: nothing new
-            made = (*conditions, interval_condition(one, int(code), int(code) + 1))
-            lists.append(child)
-            definitions.append(Definition(made))
-            if len(made) < depth:
-                _grow(covariates, depth, least, child, made, j + 1, lists, definitions)

@@ -113,27 +113,32 @@ class CellSums:
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         """Add rows to the cells of their codes."""
+        observed = pair.observed
         if pair.binary:  # outcomes of one type: kernels are compiled once for each
-            pair = replace(pair, observed=pair.observed.astype(np.uint8, copy=False))
+            observed = locked(observed.astype(np.uint8, copy=False))
         if pair.plain and pair.binary:
-            self._add_plain(codes, pair, recalibrated)
+            self._add_plain(codes, pair.predicted, observed, recalibrated)
             return
-        self._add_weighted(codes, pair, "")
+        self._add_weighted(codes, pair, pair.predicted, observed, "")
         if recalibrated is not None:
-            self._add_weighted(codes, replace(pair, predicted=recalibrated), "after_")
+            self._add_weighted(codes, pair, locked(recalibrated), observed, "after_")
 
-    def _add_plain(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
+    def _add_plain(
+        self, codes: np.ndarray, predicted: np.ndarray, observed: np.ndarray, recalibrated: np.ndarray | None
+    ) -> None:
         from miscal.kernels.sums import add_rows
 
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
             self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
         self._fresh = True
-        second = pair.predicted if recalibrated is None else locked(recalibrated)
-        arguments = (pair.predicted, pair.observed, second, codes, self.firsts, *self._room)
+        second = predicted if recalibrated is None else locked(recalibrated)
+        arguments = (predicted, observed, second, codes, self.firsts, *self._room)
         add_rows(*arguments, self._packed, self._wide, self.impossible)
 
-    def _add_weighted(self, codes: np.ndarray, pair: Pair, prefix: str) -> None:
+    def _add_weighted(
+        self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str
+    ) -> None:
         from miscal.kernels.sums import full_exact, full_real
 
         kernel, name, weight = full_exact, f"{prefix}limbs", NO_WEIGHT if pair.weight is None else pair.weight
@@ -147,7 +152,7 @@ class CellSums:
         for place, first, number in zip(codes, self.firsts.tolist(), self.counts, strict=True):
             own = slice(int(first), int(first) + number)
             sums = rows[own], getattr(self, name)[own], impossible[own]
-            kernel(place, pair.predicted, pair.observed, weight, count, *sums)
+            kernel(place, predicted, observed, weight, count, *sums)
 
     def settle(self) -> None:
         """Move what is packed into the limbs."""

@@ -1,12 +1,17 @@
-"""Walk the rows of arrays in memory: exact, in two passes, without sorting all of them."""
+"""Walk the rows of arrays in memory: the partial sums of residuals over rows ordered by a key.
+
+The residual of a row is w * (observed - predicted). Partial sums are taken only between distinct keys, so the order
+of tied rows does not matter. The range, highest minus lowest, is Kuiper's statistic times the total weight. All is
+exact, in two passes, without sorting all rows.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from miscal.carriers.walk import Walk
 from miscal.data.vectors import locked
 from miscal.engines.sums import NO_COUNT, NO_WEIGHT
 from miscal.kernels.threads import over_blocks
@@ -17,12 +22,53 @@ LIMB = (1 << 26) - 1
 BLOCK = 1 << 21  # rows a block: each block has its own buckets
 
 
+@dataclass(frozen=True)
+class Walk:
+    """Summary of a walk.
+
+    Attributes
+    ----------
+    total, highest, lowest : partial sum at the end, its highest and lowest value (the start, 0, included)
+    weight : Σw;  variance : Σw²p(1-p);  rows : how many
+    expected : Σ of predicted and Σ of (1 - predicted) over rows, unweighted: events expected on both sides
+    distinct : number of distinct keys, counted up to a limit
+    highest_at, lowest_at : the last key before the walk stands there; NaN at the start
+    first : smallest key
+    """
+
+    total: float
+    highest: float
+    lowest: float
+    weight: float
+    variance: float
+    rows: int
+    expected: tuple[float, float]
+    distinct: int
+    highest_at: float = math.nan
+    lowest_at: float = math.nan
+    first: float = math.nan
+
+    @property
+    def range(self) -> float:
+        """Highest minus lowest, divided by the weight: Kuiper's calibration error."""
+        return (self.highest - self.lowest) / self.weight
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the walk's end under calibration, divided by the weight."""
+        return math.sqrt(self.variance) / self.weight
+
+
 def walk(pair: Pair, key: np.ndarray | None = None, *, locate: bool = False) -> Walk:
     """Total, highest and lowest partial sum of the residuals ordered by `key` (the prediction unless given).
 
     locate : also find the keys at which the walk stands highest and lowest (one more pass)
     """
-    return _Walker(pair, key).walk(locate)
+    walker = _Walker(pair, key)
+    extremes = walker.extremes()
+    if locate:
+        walker.locate(extremes)
+    return walker.summary(extremes)
 
 
 def walk_range(pair: Pair, key: np.ndarray | None = None) -> float:
@@ -41,7 +87,7 @@ class _Walker:
         self.pair, self.key = pair, locked(pair.predicted if key is None else key)
         self.weight = NO_WEIGHT if pair.first is None else pair.first
         self.exact = pair.whole and pair.binary
-        self.map = BucketMap(self.key, _buckets(pair.rows))
+        self.map = BucketMap(self.key, 4096 if pair.rows < 200_000 else 16384 if pair.rows < 3_000_000 else 32768)
         self.codes = locked(self.map.codes(self.key))
         limbs = self._pass_one().T.reshape(2, -1, self.map.count)  # falls and rises, of two limbs where exact
         self.falls, self.rises = _value(limbs[0]), _value(limbs[1])
@@ -74,12 +120,6 @@ class _Walker:
             self._look_inside(wanted, extremes)
         return extremes
 
-    def walk(self, locate: bool) -> Walk:
-        extremes = self.extremes()
-        if locate:
-            self._locate(extremes)
-        return self._summary(extremes)
-
     def _could_hold_more(self, extremes: np.ndarray) -> np.ndarray:
         """Buckets inside which the walk may pass the extremes seen at the borders."""
         slack = 1e-12 * max(1.0, abs(extremes[0]), abs(extremes[2]))
@@ -93,7 +133,8 @@ class _Walker:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""
         from miscal.kernels.sorting import rows_in
 
-        if self._looks_tied():
+        sample = self.key[:: max(1, self.key.size // 4096)]
+        if np.unique(sample).size < 0.9 * sample.size:  # it looks tied
             lows, highs = self._spread(wanted)
             wanted[lows >= highs] = False
         rows = rows_in(self.codes, wanted)
@@ -120,10 +161,6 @@ class _Walker:
         grid = observed.astype(np.int64) * (1 << 52) - (predicted * 2.0**52 + 0.5).astype(np.int64)
         return np.stack([grid >> 26, grid & LIMB]) * (weight.astype(np.int64) if weight.size else 1)
 
-    def _looks_tied(self) -> bool:
-        sample = self.key[:: max(1, self.key.size // 4096)]
-        return np.unique(sample).size < 0.9 * sample.size
-
     def _spread(self, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from miscal.kernels.order import spread
 
@@ -135,7 +172,7 @@ class _Walker:
         parts = over_blocks(self.key.size, work, BLOCK)
         return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
 
-    def _locate(self, extremes: np.ndarray) -> None:
+    def locate(self, extremes: np.ndarray) -> None:
         """Keys of extremes that lie on a border: the last key at or before it."""
         for place in (0, 2):
             if extremes[place] == 0.0 or not math.isnan(extremes[place + 1]):
@@ -145,7 +182,7 @@ class _Walker:
             wanted[np.flatnonzero(self.rises[:border] + self.falls[:border])[-1]] = True
             extremes[place + 1] = self._spread(wanted)[1].max()
 
-    def _summary(self, extremes: np.ndarray) -> Walk:
+    def summary(self, extremes: np.ndarray) -> Walk:
         from miscal.kernels.order import distinct_up_to
 
         weight, variance, events, others = walk_totals(self.pair)
@@ -202,9 +239,3 @@ def _value(limbs: np.ndarray) -> np.ndarray:
         return np.asarray(limbs[0])
     high, low = limbs[0] + (limbs[1] >> 26), limbs[1] & LIMB
     return np.asarray(high * 2.0**-26 + low * 2.0**-52)
-
-
-def _buckets(rows: int) -> int:
-    if rows < 200_000:
-        return 4096
-    return 16384 if rows < 3_000_000 else 32768

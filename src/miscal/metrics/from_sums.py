@@ -14,9 +14,9 @@ import numpy as np
 
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
-from miscal.carriers.walk import Walk
 from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
+from miscal.engines.walks import Walk
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.residual import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events

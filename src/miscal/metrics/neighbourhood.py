@@ -158,7 +158,7 @@ def by_neighbourhood(
     if kernel == "group":
         features = np.unique(features, axis=0, return_inverse=True)[1].reshape(-1, 1) * 1.0
     pooling = score_bins(compared, bins, strategy)
-    edges, cells = pooling.ranges.edges, pooling.codes(0, compared.rows)
+    edges, cells = pooling.cells.edges, pooling.codes(0, compared.rows)
     problem = Neighbourhoods(compared, features, cells, bandwidths, kernel, True, None, device)
     chosen = choose_null(compared, null)
     local = _local_gaps(problem, chosen, min_information)

@@ -335,7 +335,7 @@ def local_calibration_error(
         else:
             predicted = pair.units.inside(responses.numbers(asked_prob, "'queries' predictions"))
         _check_queries(matrix, asked, predicted)
-        where = (asked, bin_index(predicted, pooling.ranges.edges))
+        where = (asked, bin_index(predicted, pooling.cells.edges))
     cells = pooling.codes(0, pair.rows)
     error = Neighbourhoods(pair, matrix, cells, bandwidths, kernel, not leave_one_out, where, device).signed_error()
     error = (error if signed else np.abs(error)) * given.scale

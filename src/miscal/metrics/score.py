@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.predictions import Predictions
 from miscal.data.responses import Units
+from miscal.engines.walks import Walk
 from miscal.inference.aggregates import RANGE_MEAN, NullSummary
 from miscal.inference.omnibus import Omnibus
 from miscal.inference.residual import Noise

@@ -17,8 +17,7 @@ from miscal.data.checks import number
 from miscal.data.columns import column
 from miscal.data.predictions import Predictions
 from miscal.data.responses import RESPONSES
-from miscal.engines.memory import mean_tally
-from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
 from miscal.engines.sums import NO_WEIGHT
 from miscal.engines.walks import walk_range
 from miscal.kernels.classes import class_means

@@ -23,7 +23,6 @@ from miscal.engines.subpopulations import (
     Ordered,
     PathSearch,
     Search,
-    conjunction_lists,
     ordered,
     ordered_real,
     search_lists,
@@ -39,6 +38,7 @@ from miscal.pooling.subpopulations import (
     Covariate,
     Definition,
     RandomPaths,
+    conjunctions_of,
     covariate,
     lumped,
     ranged,
@@ -160,8 +160,8 @@ class Asked:
         most = None if asked.levels is None else whole("levels", asked.levels, 1)
         every = replace(self, naming=True).covariates(rows)
         covariates = [lumped(ranged(one, ranges), most) for one in every if one.count > 1]
-        lists, definitions = conjunction_lists(rows, covariates, depth, self.least)
-        return search_lists(rows, lists, definitions, self.information)
+        found = list(conjunctions_of(covariates, depth, self.least, rows.everyone))
+        return search_lists(rows, [rows for rows, _ in found], [one for _, one in found], self.information)
 
     def given(self, rows: Ordered, subpopulations: Any) -> tuple[list[np.ndarray], list[Definition]]:
         """Lists and names of subpopulations that the user brought."""

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from miscal.carriers.walk import Walk
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import mean_tally, tally
-from miscal.engines.quantiles import LEAST_ROWS, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
+from miscal.engines.walks import Walk
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary
 from miscal.inference.omnibus import Omnibus

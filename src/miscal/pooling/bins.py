@@ -42,21 +42,21 @@ def quantile_edges(
     """
     shares = np.arange(bins + 1, dtype=np.float64) / bins
     if weight is None or bool(np.all(weight == weight[0])):
-        edges = _linear_quantiles(values, shares, EMPTY if count is None else count)
+        from miscal.kernels.sorting import order_statistics
+
+        total = values.size if count is None else int(count.sum())
+        found = order_statistics(values, quantile_ranks(shares, total), EMPTY if count is None else count)
+        edges = interpolated(found, shares, total)
     else:
-        edges = _weighted_quantiles(values, shares, weight if count is None else weight * count)
+        order = np.argsort(values, kind="stable")
+        cumulated = np.cumsum((weight if count is None else weight * count)[order])
+        places = np.searchsorted(cumulated, shares * cumulated[-1], side="left")
+        edges = values[order[np.minimum(places, values.size - 1)]]
     filled = apart and edges.size > 2 and edges[1] == edges[0] < edges[-1]
     edges = np.unique(edges) + 0.0  # -0.0 becomes 0.0: which of them stands at an edge is chance
     if filled:
         edges = np.append(np.nextafter(edges[0], -np.inf), edges)
     return edges if edges.size > 1 else np.repeat(edges, 2)
-
-
-def _linear_quantiles(values: np.ndarray, shares: np.ndarray, count: np.ndarray) -> np.ndarray:
-    from miscal.kernels.sorting import order_statistics
-
-    total = int(count.sum()) if count.size else values.size
-    return interpolated(order_statistics(values, quantile_ranks(shares, total), count), shares, total)
 
 
 def quantile_ranks(shares: np.ndarray, total: int) -> np.ndarray:
@@ -73,13 +73,6 @@ def interpolated(found: np.ndarray, shares: np.ndarray, total: int) -> np.ndarra
     rise = high - low
     # Computed from the nearer end, so that part = 0 and part = 1 give the values themselves.
     return np.asarray(np.where(part < 0.5, low + rise * part, high - rise * (1.0 - part)))
-
-
-def _weighted_quantiles(values: np.ndarray, shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    order = np.argsort(values, kind="stable")
-    cumulated = np.cumsum(weight[order])
-    places = np.searchsorted(cumulated, shares * cumulated[-1], side="left")
-    return np.asarray(values[order[np.minimum(places, values.size - 1)]])
 
 
 def edges_for(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any, Protocol
 
@@ -43,7 +44,7 @@ class Ranges:
     missing: bool = False
     name: str = ""
 
-    @property
+    @cached_property
     def count(self) -> int:
         return len(self.edges) - 1 + self.missing
 
@@ -75,7 +76,7 @@ class Levels:
     missing: bool = False
     name: str = ""
 
-    @property
+    @cached_property
     def count(self) -> int:
         return len(self.names) + self.missing
 
@@ -106,7 +107,7 @@ class Product:
 
     parts: tuple[Cells, ...]
 
-    @property
+    @cached_property
     def count(self) -> int:
         return int(np.prod([part.count for part in self.parts]))
 
@@ -129,32 +130,19 @@ def cells_from(description: dict[str, Any]) -> Cells:
     return Product(tuple(cells_from(part) for part in description["parts"]))
 
 
-class Pooling(Protocol):
-    """Cells, and the cell of each row in a block."""
-
-    @property
-    def cells(self) -> Cells: ...
-
-    def codes(self, start: int, stop: int) -> np.ndarray: ...
-
-
 @dataclass(frozen=True)
 class BinPooling:
     """Rows pooled by the range their value lies in; missing values (NaN) in the last cell."""
 
     values: np.ndarray
-    ranges: Ranges
+    cells: Ranges
     width: tuple[float, float] | None = None  # (low, high) when the edges are equally wide: a quicker index
-
-    @property
-    def cells(self) -> Ranges:
-        return self.ranges
 
     def codes(self, start: int, stop: int) -> np.ndarray:
         values = self.values[start:stop]
-        codes = bin_index(values, self.ranges.edges)
-        if self.ranges.missing:
-            codes[np.isnan(values)] = self.ranges.count - 1
+        codes = bin_index(values, self.cells.edges)
+        if self.cells.missing:
+            codes[np.isnan(values)] = self.cells.count - 1
         return codes
 
 
@@ -163,15 +151,11 @@ class LevelPooling:
     """Rows pooled by the level of a field, given as codes; -1 is missing and goes to the last cell."""
 
     level_codes: np.ndarray
-    levels: Levels | Numbered
-
-    @property
-    def cells(self) -> Levels | Numbered:
-        return self.levels
+    cells: Levels | Numbered
 
     def codes(self, start: int, stop: int) -> np.ndarray:
         codes = self.level_codes[start:stop]
-        return np.where(codes < 0, self.levels.count - 1, codes) if self.levels.missing else codes
+        return np.where(codes < 0, self.cells.count - 1, codes) if self.cells.missing else codes
 
 
 @dataclass(frozen=True)
@@ -190,3 +174,6 @@ class ProductPooling:
             codes *= part.cells.count
             codes += part.codes(start, stop)
         return codes
+
+
+Pooling = BinPooling | LevelPooling | ProductPooling  # cells, and the cell of each row in a block

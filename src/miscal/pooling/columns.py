@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ def range_pooling(
     Fewer distinct values than bins give one range for each. All values missing is one cell. With `separate_common` a
     lowest value that fills whole bins by itself (95% zeros) has its own range; without, equal edges are only merged.
     """
+    from miscal.kernels.order import distinct_up_to
+
     if column.nominal:
         return level_pooling(column)
     values = np.ascontiguousarray(column.values, dtype=np.float64)
@@ -50,40 +53,28 @@ def range_pooling(
         return LevelPooling(np.full(values.size, -1, np.int32), Levels((), missing=True, name=column.name))
     weight, count = (each[~missing] if some and each is not None else each for each in (weight, count))
     known = values[~missing] if some else values
-    edges = _value_edges(known, weight, count, bins, strategy, separate_common)
-    return BinPooling(values, Ranges(edges, missing=some, name=column.name))
-
-
-def _value_edges(
-    known: np.ndarray,
-    weight: np.ndarray | None,
-    count: np.ndarray | None,
-    bins: Bins,
-    strategy: str,
-    separate_common: bool,
-) -> np.ndarray:
-    """Edges for a variable: one range a distinct value where there are few, and one for a very common lowest value."""
     low, high = float(known.min()) + 0.0, float(known.max())
     number = int(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else 0
-    if number < 1 or strategy != "quantile":
-        return edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
-    from miscal.kernels.order import distinct_up_to
-
     below = np.nextafter(low, -np.inf)
-    if distinct_up_to(known, number + 1) <= number:
+    if number < 1 or strategy != "quantile":
+        edges = edges_for(known, bins, strategy, low=low, high=high, weight=weight, count=count)
+    elif distinct_up_to(known, number + 1) <= number:
         distinct = np.unique(known) + 0.0
-        return np.append(low if distinct.size == 1 else below, distinct)
-    edges = quantile_edges(known, number, weight, count)
-    common = separate_common and edges.size <= number and np.mean(known == low) >= 1.0 / number
-    return np.append(below, edges) if common else edges
+        edges = np.append(low if distinct.size == 1 else below, distinct)
+    else:
+        edges = quantile_edges(known, number, weight, count)
+        if separate_common and edges.size <= number and np.mean(known == low) >= 1.0 / number:
+            edges = np.append(below, edges)
+    return BinPooling(values, Ranges(edges, missing=some, name=column.name))
 
 
 def level_pooling(column: Column) -> LevelPooling:
     """Levels of a column; each distinct number of a numeric column is a level, missing is a level of its own."""
     levels = column.as_levels()
     codes = levels.values
-    names = tuple(str(name) for name in levels.levels)
-    return LevelPooling(codes, Levels(names, missing=bool((codes < 0).any()), name=column.name))
+    return LevelPooling(
+        codes, Levels(tuple(map(str, levels.levels)), missing=bool((codes < 0).any()), name=column.name)
+    )
 
 
 def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
@@ -124,11 +115,7 @@ def field_pooling(field: Any, bins: Bins | None = None, where: str = "'field'") 
     >>> field_pooling([["u", "u", "v"], ["x", "y", "x"]]).cells.count  # u and x, u and y, v and x, (v and y: empty)
     4
     """
-    parts = [_level_codes(part, bins, name) for name, part in several(field, where)]
-    made = parts[0]
-    for part in parts[1:]:
-        made = _crossed(made, part)
-    return made
+    return reduce(_crossed, [_level_codes(part, bins, name) for name, part in several(field, where)])
 
 
 def several(field: Any, where: str) -> list[tuple[str, Any]]:

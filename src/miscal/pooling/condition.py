@@ -138,12 +138,8 @@ class Condition:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        made: dict[str, Any] = {"column": self.column, "kind": self.kind}
-        for name in ("low", "high", "levels", "excluded"):
-            value = getattr(self, name)
-            if value is not None:
-                made[name] = list(value) if isinstance(value, tuple) else value
-        return made | {"missing": self.missing}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Condition:

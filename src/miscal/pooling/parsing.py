@@ -184,22 +184,17 @@ class _Reader:
         return Condition(name, kind, low=number if sign == ">" else just_below(number))
 
     def among(self, name: str, words: list[str], *, negated: bool = False) -> Condition:
-        kind = self.kind(name)
+        kind, column = self.kind(name), self.columns[name]
         levels: tuple[Level, ...] = tuple(words)
         if kind in NOMINAL:
-            self.check(name, words)
+            unknown = set(words) - set(map(str, getattr(column, "levels", words)))
+            if self.strict and unknown:
+                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
         else:
             levels = self.numbers(name, words)
         if negated:
             return Condition(name, kind, excluded=levels, missing=True)
         return Condition(name, kind, levels=levels)
-
-    def check(self, name: str, words: list[str]) -> None:
-        known = getattr(self.columns[name], "levels", None)
-        if self.strict and known is not None:
-            unknown = set(words) - {str(level) for level in known}
-            if unknown:
-                raise self.bad(f"{name!r} has no level {min(unknown)!r}")
 
     def numbers(self, name: str, words: list[str]) -> tuple[Level, ...]:
         found = [number_of(word) for word in words]

@@ -5,7 +5,7 @@ A definition is a conjunction of conditions, one a column, and its words can be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -152,7 +152,10 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
 
 def _among(one: Covariate, inside: np.ndarray) -> Condition:
     """Some levels, or all but some, whichever are fewer."""
-    levels, others = (_levels(one, which) for which in (inside, ~inside))
+    named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
+    levels, others = (
+        tuple(name for name, here in zip(named, which, strict=False) if here) for which in (inside, ~inside)
+    )
     missing = bool(one.missing and inside[-1])
     if not others and not missing:
         return Condition(one.name, one.kind)
@@ -162,9 +165,32 @@ def _among(one: Covariate, inside: np.ndarray) -> Condition:
     return Condition(one.name, one.kind, excluded=others, missing=missing or not one.missing)
 
 
-def _levels(one: Covariate, inside: np.ndarray) -> tuple[Any, ...]:
-    chosen = [one.levels[code] for code in range(len(one.levels)) if inside[code]]
-    return tuple(chosen if one.kind in NOMINAL else map(float, chosen))
+def conjunctions_of(
+    covariates: list[Covariate],
+    depth: int,
+    least: int,
+    parent: np.ndarray,
+    conditions: tuple[Condition, ...] = (),
+    first: int = 0,
+) -> Iterator[tuple[np.ndarray, Definition]]:
+    """All conjunctions of up to `depth` columns that hold at least `least` rows of a list: theirs, and what they are.
+
+    conditions, first : those that made the list, and the first column that may be added
+    """
+    from miscal.kernels.subpopulation import part
+
+    for j in range(first, len(covariates)):
+        one = covariates[j]
+        starts, sorted_rows = np.empty(one.count + 1, np.int64), np.empty(parent.size, np.int32)
+        part(one.codes, one.count, parent, starts, sorted_rows)
+        for code in np.flatnonzero(np.diff(starts) >= max(least, 1)):
+            child = sorted_rows[starts[code] : starts[code + 1]]
+            if child.size == parent.size and conditions:
+                continue  # the column is constant here: nothing new
+            made = (*conditions, interval_condition(one, int(code), int(code) + 1))
+            yield child, Definition(made)
+            if len(made) < depth:
+                yield from conjunctions_of(covariates, depth, least, child, made, j + 1)
 
 
 def path_definitions(
