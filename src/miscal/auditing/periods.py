@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.looking import Looked, Wanted
+from miscal.auditing.search.looking import Wanted
 from miscal.auditing.search.parts import MONTHS_OF, calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
@@ -170,25 +170,6 @@ def by_period(
     return period_result(found, column.name, word, level=level, random_state=random_state, daily=daily)
 
 
-def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
-    """The periods of what was looked at."""
-    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    return by_period(looked.rows.raw, column, every=wanted.every, **options)
-
-
-def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> tuple[Tally, np.ndarray, np.ndarray]:
-    """The cells of a tally, each of the day given (NaN: missing), added up by period; empty ones are left out.
-
-    Also the cells that hold rows of a known day, and the period of each of them.
-    """
-    full = (tally.counts > 0) & ~np.isnan(days)
-    names, place = np.unique(period_names(days[full], every), return_inverse=True)
-    missing = bool((tally.counts[np.isnan(days)] > 0).any())
-    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
-    groups[full] = place
-    return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name)), np.flatnonzero(full), place
-
-
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
     """What is added up over all rows, so that their periods can be judged: days, or dates written as text."""
     days = time_column(predictions, time).values
@@ -208,9 +189,13 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     days = np.append(known, [np.nan] * cells.missing)
     word = chosen_every(days[tally.counts > 0], wanted.every)
     options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    made, filled, period = period_tally(tally, days, word, time)
-    found = pooled_of(made, noise, **options)
-    sums = noise.sums(tally).map(lambda values: values[filled])
+    full = (tally.counts > 0) & ~np.isnan(days)
+    names, period = np.unique(period_names(days[full], word), return_inverse=True)
+    missing = bool((tally.counts[np.isnan(days)] > 0).any())
+    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
+    groups[full] = period
+    found = pooled_of(tally.coarsen(groups, Levels(tuple(map(str, names)), missing, time)), noise, **options)
+    sums = noise.sums(tally).map(lambda values: values[full])
     # Text has the day, or only the period: days are told apart where there are more of them than periods.
     return period_result(found, time, word, daily=(sums, period), **options)
 
@@ -291,13 +276,11 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
         made[name] = np.concatenate([getattr(stepped, word), undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
     made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
-    made["words"] = [step_words(_row(made, k), every) for k in range(cells.rows)]
-    return Table(made)
-
-
-def _row(columns: Mapping[str, Any], k: int) -> dict[str, Any]:
-    before = {f"{word}_before": columns[word][k - 1] if k else None for word in ("gap", "predicted", "observed")}
-    return {**{name: values[k] for name, values in columns.items()}, **before}
+    past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
+    steps = {**made, **past}.items()
+    return Table(
+        {**made, "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]}
+    )
 
 
 def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:

@@ -59,8 +59,8 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
 
     Examples
     --------
-    >>> number(0.012345), number(-1234.5), number(0.0), number(None)
-    ('0.0123', '−1,234', '0', '—')
+    >>> number(0.012345), number(-1234.5), number(12345.6), number(0.0), number(None)
+    ('0.0123', '−1,234', '12,346', '0', '—')
     """
     if value == math.inf:
         return "infinite"
@@ -95,17 +95,6 @@ def showing(response: str) -> Iterator[None]:
 def means() -> bool:
     """Whether what is shown is no event."""
     return _MEANS.get()
-
-
-def mean(value: object) -> str:
-    """Write a mean that is no probability.
-
-    Examples
-    --------
-    >>> mean(0.0912), mean(12345.6)
-    ('0.0912', '12,346')
-    """
-    return number(value)
 
 
 def means_off(value: object, noun: str = "") -> str:

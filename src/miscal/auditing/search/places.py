@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import Along
-from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, reachable_p, stretches
+from miscal.auditing.search.along import Both
+from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, crossed_codes, reachable_p, stretches
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
+
+SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ class Place:
     start, left : its error in each cell of the score, and what is left of it once others were put right
     deciding : prediction and outcome of the one row without which it is within noise, where there is one
     deviation : the standard deviation of the sum of that;  bent : its walk along the score, as standard deviations
+    certain, explains : events off for certain when it was taken for a finding, and the places that it explains
     """
 
     group: Group | Own
@@ -74,7 +78,7 @@ class Place:
     searched: int = 1
     adjusted: float = math.nan
     specific: bool = False
-    along: tuple[Along, Along] | None = None
+    along: Both | None = None
     average: bool = True
     shape: bool = False
     start: Floats = field(default_factory=lambda: np.zeros(1))
@@ -83,6 +87,8 @@ class Place:
     bound: bool = False
     bent: float = 0.0
     deciding: tuple[float, float] | None = None
+    certain: float = 0.0
+    explains: list[Place] = field(default_factory=list)
 
     @property
     def plain_z(self) -> float:
@@ -138,6 +144,29 @@ class Family:
         self.places.update((len(self.p_values) + i, place) for i, place in places.items())
         self.p_values.extend(p_values)
         self.size += int(np.count_nonzero(~np.isnan(p_values)))
+
+    def add_cells(self, group: Group, cells: np.ndarray, p_values: Floats, make: Make) -> list[Place]:
+        """Add tests of single cells; only the suspect ones become places."""
+        listed: list[float] = p_values.tolist()
+        held: dict[int, Place] = {}
+        for i in np.flatnonzero(p_values <= SUSPECT).tolist():
+            held[i] = make(group, group.box(int(cells[i])), listed[i], 1)
+            listed[i] = held[i].p_value
+        self.add(listed, held)
+        return list(held.values())
+
+    def add_boxes(
+        self, group: Group, best: Sequence[Best], chances: Sequence[float], make: Make, *, beyond: bool
+    ) -> list[Place]:
+        """Add the best boxes; those that are best beyond the score are places alone, judged as severely."""
+        places: list[Place] = []
+        for item, p in zip(best, chances, strict=True):
+            found = [make(group, item.box, p, item.searched)] if p <= SUSPECT_BOX else []
+            if not beyond:
+                chance = found[0].p_value if found else min(1.0, p * item.searched)
+                self.add([chance], dict(enumerate(found)))
+            places += found
+        return places
 
     def skip(self, tests: int) -> None:
         """Count tests that were not run, because a first look left them out."""
@@ -215,21 +244,16 @@ class Multiplicity:
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
-        """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
+    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+        """Add the cells of groups without an order."""
         places: list[Place] = []
         for group in groups:
             cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-            p_values: list[float] = group.p_value[cells].tolist()
-            held: dict[int, Place] = {}
-            for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
-                held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
-                p_values[i] = held[i].p_value
-            places += held.values()
-            self.families[family].add(p_values, held)
+            make = partial(box_place, rows=rows, family=family)
+            places += self.families[family].add_cells(group, cells, group.p_value[cells], make)
         return places
 
-    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
         """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
         places: list[Place] = []
         for group in groups:
@@ -240,12 +264,8 @@ class Multiplicity:
                     sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond
                 )
                 chances = _chances(group, best, rows)
-                for item, p in zip(best, chances, strict=True):
-                    place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
-                    # The best box is the test; the one that is best beyond the score is a place, judged as severely.
-                    if not beyond:
-                        self.add(family, min(1.0, p * item.searched) if place is None else place.p_value, place)
-                    places += [place] if place is not None else []
+                make = partial(box_place, rows=rows, family=family)
+                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
         return places
 
     def add_walks(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
@@ -260,15 +280,20 @@ class Multiplicity:
         return places
 
 
+Make = Callable[[Group, Box, float, int], Place]
+
+
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
     """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
-    raw, beyond = group.joined(box)
-    p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0)) if p_value is None else p_value
-    place = Place(group, box, p, family, raw, beyond, searched)
-    if rows.raw.cluster is not None:
-        place.p_value = rows.exact_p(rows.raw, place.rows, p)
-    place.p_value = min(1.0, place.p_value * searched)
+    place = Place(group, box, math.nan, family, *group.joined(box), searched)
+    place.p_value = min(1.0, plain_chance(place, rows, p_value) * searched)
     return place
+
+
+def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> float:
+    """The p-value of a place's average, over whole clusters where there are any; from its sums if not given."""
+    p = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0)) if p_value is None else p_value
+    return p if rows.raw.cluster is None else rows.exact_p(rows.raw, place.rows, p)
 
 
 def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
@@ -291,3 +316,81 @@ def noise_left(variance: float, total: float) -> float:
 def deviation_beyond(variance: float, total: float) -> float:
     """Standard deviation of a place's sum when the score was put right on the same rows."""
     return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
+
+
+def overlap_of(rows: Rows, place: Place) -> Overlap | Expected:
+    """What other places share with one: counted on the rows, or told from sums where a file keeps no rows."""
+    return Expected(place) if math.isnan(rows.scale) else Overlap(rows, place.rows)
+
+
+class Expected:
+    """Weights that places share as far as sums tell: exact in one column, between columns as if they were unrelated."""
+
+    cells_of_score = 1
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def cells(self, group: Group) -> np.ndarray:
+        """Shared weight of every cell of a group, (cells, 1)."""
+        own, weight = self.place, group.raw.weight
+        if own.group is group:
+            inside = np.zeros(group.shape)
+            inside[tuple(slice(first, last + 1) for first, last in own.box)] = 1.0
+            return np.asarray((weight * inside.ravel())[:, None])
+        return np.asarray((weight * float(own.raw.weight[0]) / max(float(weight.sum()), 1e-300))[:, None])
+
+    def weight(self, place: Place) -> np.ndarray:
+        """Shared weight of a place, (1,)."""
+        if isinstance(place.group, Group):
+            return place.group.summed(self.cells(place.group), place.box)
+        return np.asarray(self.place.raw.weight)  # all rows
+
+
+class Overlap:
+    """Weights of the rows that places share with some rows, in cells of the score.
+
+    One count of a group serves all its cells; it is kept until another group is asked for.
+    """
+
+    def __init__(self, rows: Rows, members: np.ndarray) -> None:
+        self.rows, self.members = rows, members
+        self.own = None if rows.weight is None else rows.weight[members]
+        grid = rows.grid
+        self.cells_of_score = 1 if grid is None else grid.cells
+        self.scores = np.zeros(members.size, np.int64) if grid is None else grid.codes[members].astype(np.int64)
+        self.last: tuple[int, np.ndarray] | None = None
+        self.inside: np.ndarray | None = None
+
+    def cells(self, group: Group) -> np.ndarray:
+        """Shared weight of every cell of a group and of the score."""
+        if self.last is None or self.last[0] != id(group):
+            codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
+            room = (group.count + group.some) * self.cells_of_score
+            counted = np.bincount(codes, self.own, room)
+            self.last = id(group), counted.reshape(-1, self.cells_of_score)[: group.count]
+        return self.last[1]
+
+    def weight(self, place: Place) -> np.ndarray:
+        """Shared weight of a place, in cells of the score."""
+        if isinstance(place.group, Group):
+            return place.group.summed(self.cells(place.group), place.box)
+        if self.inside is None:
+            self.inside = np.zeros(self.rows.raw.rows, bool)
+            self.inside[self.members] = True
+        shared = place.rows[self.inside[place.rows]]
+        scores = np.zeros(shared.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[shared]
+        return np.bincount(scores, None if self.rows.weight is None else self.rows.weight[shared], self.cells_of_score)
+
+
+def certain_share(rows: Rows, place: Place, shared: float) -> float:
+    """How much of the weight that a place seems to share is certain: all of it, unless few rows of a sample show it.
+
+    The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
+    """
+    if not rows.sample or math.isnan(rows.scale) or shared <= 0.0:
+        return 1.0
+    share, seen = min(shared / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
+    middle = (share * seen + 2.0) / (seen + 4.0)
+    low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
+    return min(max(low / share, 0.0), 1.0)
