@@ -246,7 +246,7 @@ class Places:
     def of_table(self, kind: str, result: Mapping[str, Any]) -> list[Box | None]:
         """The box of each row of a table."""
         if kind == "subpopulation":
-            return [self._joined(self._of_words(label)) for label in result["table"].get("label", [])]
+            return [self._of_words(label) for label in result["table"].get("label", [])]
         column = str(result["settings"].get("column"))
         if kind == KIND and self.kinds.get(column, "date") != "date":  # text read as dates: nothing else tells of it so
             column = f"{column} as time"
@@ -255,7 +255,7 @@ class Places:
 
     def _of_words(self, label: str) -> Box | None:
         try:
-            return box_of(parse(label, self.kinds).conditions)
+            return self._joined(box_of(parse(label, self.kinds).conditions))
         except MiscalError:
             return None
 

@@ -103,7 +103,11 @@ def shown_lines(document: Document) -> list[str]:
         more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
         rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
-    rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
+    rest += [f"Note: {note}" for note in document.notes]
+    for result in document.of("period"):
+        left = len(words.changed_words(result)) - SHOWN
+        rest += [f"{result.name}: {words.periods_said(result)}", *words.changed_words(result, SHOWN)]
+        rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")

@@ -239,7 +239,10 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     title, size = "Predicted minus happened, before and after the repair", (_PAIRS_WIDTH, bottom + 26)
     if not shown:
         return Figure("repair", title, "No place was wrong beyond noise.", size)
-    x = Scale(*_reach(shown), _LEFT, _RIGHT)
+    gaps = [gap for place in shown for gap in (place.before.gap, place.after.gap) if not math.isnan(gap)]
+    limit = 1.5 * max(*map(abs, gaps), 1e-6)  # zero and every gap, and intervals up to half as far again
+    every = [0.0, *gaps, *(end for place in shown for end in place.after.interval if abs(end) <= limit)]
+    x = Scale(*nice(min(every), max(every)), _LEFT, _RIGHT)
     drawn = [
         *marks.upright(x, _TOP, bottom, 64.0),
         marks.segment(x.at(0.0), _TOP - 6, x.at(0.0), bottom, "zero"),
@@ -260,14 +263,6 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     for when in ("before", "after"):
         table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
     return Figure("repair", title, f"{counts}, of {len(places)} places.", size, drawn, table, note)
-
-
-def _reach(shown: Sequence[Mended]) -> tuple[float, float]:
-    """Zero and every gap, and intervals up to half as far again."""
-    gaps = [gap for place in shown for gap in (place.before.gap, place.after.gap) if not math.isnan(gap)]
-    limit = 1.5 * max(*map(abs, gaps), 1e-6)
-    every = [0.0, *gaps, *(end for place in shown for end in place.after.interval if abs(end) <= limit)]
-    return nice(min(every), max(every))
 
 
 def _pair(place: Mended, y: float, x: Scale) -> list[Safe]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from functools import cache
 from os import PathLike
 from typing import Any
 
@@ -141,15 +140,11 @@ main > section, main > .hero { padding-top: 1.5rem; } .tiles { margin-top: 1.5re
 """
 
 
-@cache
-def _style() -> str:
-    """The page's style, for what stands inside one element; what it says of the document is said of that element."""
-    style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    return f"@scope (.miscal) {{\n{style}\n{_OWN}\n}}"
-
-
 def _framed(*children: Child) -> Safe:
-    return tag("div", tag("style", Safe(_style())), tag("main", *children), class_="miscal")
+    """In the page's style for what stands inside one element; what it says of the document is said of that element."""
+    style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
+    own = Safe(f"@scope (.miscal) {{\n{style}\n{_OWN}\n}}")
+    return tag("div", tag("style", own), tag("main", *children), class_="miscal")
 
 
 @in_its_words

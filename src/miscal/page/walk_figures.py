@@ -146,14 +146,11 @@ def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str
         f"{names[0]} {grid.x[j]:.3g} to {grid.x[j + 1]:.3g}, {names[1]} {grid.y[i]:.3g} to {grid.y[i + 1]:.3g}\n"
         f"{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
     )
-    return marks.bar(left, high, right - left, low - high, _shade(grid.deviations[i, j]), place)
-
-
-def _shade(deviations: float) -> str:
-    if not np.isfinite(deviations):
-        return "heat none"
+    deviations = grid.deviations[i, j]
     step = sum(abs(deviations) >= limit for limit in _STEPS)
-    return f"heat {'over' if deviations > 0 else 'under'}-{step}" if step else "heat within"
+    shade = f"{'over' if deviations > 0 else 'under'}-{step}" if step else "within"
+    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
+    return marks.bar(left, high, right - left, low - high, shade, place)
 
 
 def period_rates(result: Entry, level: float = 0.05) -> Figure:

@@ -391,13 +391,3 @@ def changed_words(periods: Entry, most: int | None = None) -> list[str]:
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
     return [text for size, text in found if size >= least[0]][:most]
-
-
-def period_lines(results: Sequence[Entry], most: int) -> list[str]:
-    """How the periods stand, and the steps that changed, at most so many: what a terminal shows."""
-    lines = []
-    for result in results:
-        left = len(changed_words(result)) - most
-        lines += [f"{result.name}: {periods_said(result)}", *changed_words(result, most)]
-        lines += [f"... and {left} smaller on the page."] if left > 0 else []
-    return lines

@@ -15,15 +15,7 @@ import numpy as np
 from miscal.auditing.findings import Finding
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.places import (
-    Multiplicity,
-    Place,
-    box_place,
-    certain_share,
-    deviation_beyond,
-    noise_left,
-    overlap_of,
-)
+from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, noise_left
 from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
 from miscal.auditing.search.telling import finding
 from miscal.inference.adjust import adjusted_z
@@ -146,7 +138,7 @@ class Explainer:
         cost = {id(p): math.log(self.tests.severity(p)) for p in candidates}
         top = max(candidates, key=lambda p: (bounds[id(p)], -cost[id(p)]))
         near = [p for p in candidates if bounds[id(p)] >= NEARLY * bounds[id(top)] or cost[id(p)] <= cost[id(top)]]
-        overlap = overlap_of(self.rows, top)
+        overlap = Overlap(self.rows, top)
         size = float(top.raw.weight[0])
         same = [
             p
@@ -162,7 +154,7 @@ class Explainer:
 
         Alike: no further apart than noise makes the best of as many parts of it as could have been chosen.
         """
-        names, overlap = set(chosen.group.names), overlap_of(self.rows, chosen)
+        names, overlap = set(chosen.group.names), Overlap(self.rows, chosen)
         size = float(chosen.raw.weight[0])
         alike = adjusted_z(max(chosen.searched, 1) * self.columns, self.tests.level)
         for wider in sorted(candidates, key=lambda p: len(p.group.names)):
@@ -224,7 +216,7 @@ class Explainer:
         alone is put right; what it takes several places to explain is listed under none. Where a sample shows which
         rows places share, only what so many of its rows make certain counts: what too few show is not explained.
         """
-        overlap = overlap_of(self.rows, place)
+        overlap = Overlap(self.rows, place)
         weight = place.raw.weight
         if place.along is not None and off.size == overlap.cells_of_score > 1:
             weight = place.along[0].weight
@@ -238,8 +230,7 @@ class Explainer:
         for other in self.open:
             if other is place or other.key == place.key:
                 continue
-            was, shared = self._still_off(other), overlap.weight(other)
-            shared = shared * certain_share(self.rows, other, float(shared.sum()))
+            was, shared = self._still_off(other), overlap.certain(other)
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
@@ -331,7 +322,7 @@ def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     if math.isnan(looked.rows.scale):  # sums do not tell which rows an end shares with a place
         shares = [0.0 for _ in taken]
     else:
-        shares = [float(overlap_of(looked.rows, place).weight(end).sum()) for place in taken]
+        shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
     shares = [math.inf if place is looked.whole else share for place, share in zip(taken, shares, strict=True)]
     most = int(np.argmax(shares)) if shares else 0
     return most if shares and shares[most] >= SHARED * float(end.raw.weight[0]) else None

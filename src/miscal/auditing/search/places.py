@@ -318,21 +318,33 @@ def deviation_beyond(variance: float, total: float) -> float:
     return math.sqrt(max(variance * noise_left(variance, total), 1e-300))
 
 
-def overlap_of(rows: Rows, place: Place) -> Overlap | Expected:
-    """What other places share with one: counted on the rows, or told from sums where a file keeps no rows."""
-    return Expected(place) if math.isnan(rows.scale) else Overlap(rows, place.rows)
+class Overlap:
+    """Weights that places share with one, in cells of the score: counted on its rows.
 
+    One count of a group serves all its cells; it is kept until another group is asked for. Where a file keeps no rows,
+    as far as sums tell: exact in one column, between columns as if they were unrelated.
+    """
 
-class Expected:
-    """Weights that places share as far as sums tell: exact in one column, between columns as if they were unrelated."""
-
-    cells_of_score = 1
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, rows: Rows, place: Place) -> None:
+        self.rows, self.place, self.members = rows, place, place.rows
+        self.cells_of_score = 1 if rows.grid is None else rows.grid.cells
+        self.own, self.scores = self._weight(self.members), self._scores(self.members)
+        self.last: tuple[int, np.ndarray] | None = None
+        self.inside: np.ndarray | None = None
 
     def cells(self, group: Group) -> np.ndarray:
-        """Shared weight of every cell of a group, (cells, 1)."""
+        """Shared weight of every cell of a group and of the score."""
+        if self.last is None or self.last[0] != id(group):
+            self.last = id(group), self._expected(group) if math.isnan(self.rows.scale) else self._counted(group)
+        return self.last[1]
+
+    def _counted(self, group: Group) -> np.ndarray:
+        codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
+        room = (group.count + group.some) * self.cells_of_score
+        counted = np.bincount(codes, self.own, room)
+        return counted.reshape(-1, self.cells_of_score)[: group.count]
+
+    def _expected(self, group: Group) -> np.ndarray:
         own, weight = self.place, group.raw.weight
         if own.group is group:
             inside = np.zeros(group.shape)
@@ -340,57 +352,33 @@ class Expected:
             return np.asarray((weight * inside.ravel())[:, None])
         return np.asarray((weight * float(own.raw.weight[0]) / max(float(weight.sum()), 1e-300))[:, None])
 
-    def weight(self, place: Place) -> np.ndarray:
-        """Shared weight of a place, (1,)."""
-        if isinstance(place.group, Group):
-            return place.group.summed(self.cells(place.group), place.box)
-        return np.asarray(self.place.raw.weight)  # all rows
+    def _weight(self, rows: np.ndarray) -> np.ndarray | None:
+        return None if self.rows.weight is None else self.rows.weight[rows]
 
-
-class Overlap:
-    """Weights of the rows that places share with some rows, in cells of the score.
-
-    One count of a group serves all its cells; it is kept until another group is asked for.
-    """
-
-    def __init__(self, rows: Rows, members: np.ndarray) -> None:
-        self.rows, self.members = rows, members
-        self.own = None if rows.weight is None else rows.weight[members]
-        grid = rows.grid
-        self.cells_of_score = 1 if grid is None else grid.cells
-        self.scores = np.zeros(members.size, np.int64) if grid is None else grid.codes[members].astype(np.int64)
-        self.last: tuple[int, np.ndarray] | None = None
-        self.inside: np.ndarray | None = None
-
-    def cells(self, group: Group) -> np.ndarray:
-        """Shared weight of every cell of a group and of the score."""
-        if self.last is None or self.last[0] != id(group):
-            codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
-            room = (group.count + group.some) * self.cells_of_score
-            counted = np.bincount(codes, self.own, room)
-            self.last = id(group), counted.reshape(-1, self.cells_of_score)[: group.count]
-        return self.last[1]
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(rows.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[rows].astype(np.int64)
 
     def weight(self, place: Place) -> np.ndarray:
         """Shared weight of a place, in cells of the score."""
         if isinstance(place.group, Group):
             return place.group.summed(self.cells(place.group), place.box)
+        if math.isnan(self.rows.scale):
+            return np.asarray(self.place.raw.weight)  # all rows
         if self.inside is None:
             self.inside = np.zeros(self.rows.raw.rows, bool)
             self.inside[self.members] = True
         shared = place.rows[self.inside[place.rows]]
-        scores = np.zeros(shared.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[shared]
-        return np.bincount(scores, None if self.rows.weight is None else self.rows.weight[shared], self.cells_of_score)
+        return np.bincount(self._scores(shared), self._weight(shared), self.cells_of_score)
 
+    def certain(self, place: Place) -> np.ndarray:
+        """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.
 
-def certain_share(rows: Rows, place: Place, shared: float) -> float:
-    """How much of the weight that a place seems to share is certain: all of it, unless few rows of a sample show it.
-
-    The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
-    """
-    if not rows.sample or math.isnan(rows.scale) or shared <= 0.0:
-        return 1.0
-    share, seen = min(shared / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
-    middle = (share * seen + 2.0) / (seen + 4.0)
-    low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
-    return min(max(low / share, 0.0), 1.0)
+        The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
+        """
+        shared, rows = self.weight(place), self.rows
+        if not rows.sample or math.isnan(rows.scale) or float(shared.sum()) <= 0.0:
+            return shared
+        share, seen = min(float(shared.sum()) / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
+        middle = (share * seen + 2.0) / (seen + 4.0)
+        low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
+        return shared * min(max(low / share, 0.0), 1.0)

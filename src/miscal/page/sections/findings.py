@@ -32,6 +32,7 @@ _WORDS = ("code", "kind", "form", "where", "parent")
 _LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
 _sentence = attrgetter("sentence")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyphens
 
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
@@ -96,14 +97,16 @@ def _legend() -> Safe:
 def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: Closer) -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
     finding, document = family[0], closer.document
+    general = "" if finding.specific or finding.kind == "score" else "part of the general error"
+    badge = finding.code, finding.kind, finding.form, general
     others, explained = family[1:], [place for head in family for place in head.explained]
     columns = "column" if len(finding.columns) == 1 else "columns"
     alike = f"{words.plural(len(others), 'more place')} of the same {columns}"
     under = f"{words.plural(len(explained), 'other place')} explained by {'these' if others else 'this one'}"
     return tag(
         "li",
-        tag("p", _badge(finding), class_="badge"),
-        tag("h3", name(_unbroken(finding.where), 140)),
+        tag("p", " · ".join(part for part in badge if part), class_="badge"),
+        tag("h3", name(_DATE.sub("\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", finding.where), 140)),
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),
@@ -127,11 +130,6 @@ def _plot(finding: Finding, domain: tuple[float, float] | None, document: Docume
 
 def _brief(finding: Finding) -> str:
     return finding.form if finding.score_ranges else words.points(finding.gap)
-
-
-def _badge(finding: Finding) -> str:
-    general = "" if finding.specific or finding.kind == "score" else "part of the general error"
-    return " · ".join(part for part in (finding.code, finding.kind, finding.form, general) if part)
 
 
 def strength(finding: Finding) -> str:
@@ -158,11 +156,6 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
         Column("difference in total" if words.means() else "difference in events", off, kind="words"),
         chance,
     ]
-
-
-def _unbroken(where: str) -> str:
-    """The place with dates that do not break at their hyphens."""
-    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", where)
 
 
 def _download(every: Sequence[Finding]) -> Safe:
