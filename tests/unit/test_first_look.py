@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import miscal
-from miscal.auditing.keys import suggested
+from miscal.auditing.column_choice import suggested
 from miscal.pairs import pair
 from tests.commands import run
 

@@ -19,7 +19,7 @@ from miscal.data.outputs import write_together
 from miscal.data.predictions import Predictions
 from miscal.page.gap_figures import left_first
 from miscal.page.html import to_html
-from miscal.page.records import read_repair
+from miscal.page.records import read_document
 from miscal.recalibrate import GroupWise, Identity, PlattScaling, Recalibrator, TemperatureScaling
 from tests.commands import run
 
@@ -200,7 +200,8 @@ def test_the_model_repairs_new_data_as_the_command_did(written: tuple[Path, Resu
 
 def test_what_is_left_comes_first() -> None:
     places = [{"verdict": word} for word in ("gone", "new", "gone", "remaining", "smaller", "larger")]
-    found = [place.verdict for place in left_first(read_repair({}, places).places)]
+    document = read_document({"schema": "miscal.audit/1", "repaired_by": {}, "repair": places})
+    found = [place.verdict for place in left_first(document.repaired.places)]
     assert found == ["new", "larger", "remaining", "smaller", "gone", "gone"]
 
 

@@ -1,4 +1,4 @@
-"""Sums of all rows: what a search chose on a sample of them.
+"""Sums of all rows: what a search chose on a sample of them, on average and along the score.
 
 Beyond memory the search runs on as many rows as the ceiling allows, by the same program as on a table that fits. Its
 cells, pairs and places are then added up over all rows in one pass and tested on those sums. Which rows places share
@@ -7,7 +7,7 @@ is told from the sample, each row of which stands for as many as it was taken fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.search.along_sums import along_sums, cells_of_part, score_cells
+from miscal.auditing.search.along import Both, ScoreGrid, along_of_tally
 from miscal.auditing.search.groups import Group, Rows
-from miscal.auditing.search.looking import Looked, walk_of
+from miscal.auditing.search.looking import Looked, leave_out_shapes, walk_of
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Place
-from miscal.auditing.search.unseen import leave_out_shapes
 from miscal.carriers.summary import ColumnSums, Summary, coarsened
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
@@ -29,6 +28,7 @@ from miscal.engines.adding import largest_rows
 from miscal.engines.gathering import Gathered
 from miscal.engines.roles import Roles
 from miscal.inference.residual import sums_depend_on_outcome
+from miscal.inference.shape import LEAST_EVENTS
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
@@ -115,19 +115,16 @@ class AllRows:
                 fields[one.name] = ColumnSums(one.kind, tally, beyond)
             else:
                 variables[one.name] = ColumnSums(one.kind, tally, beyond, one.bins, one.fine)
+        about = {
+            "outcome": self.roles.outcome, "probability": ", ".join(map(str, self.roles.probabilities)),
+            "weight_column": self.roles.weight, "count_column": self.roles.count, "target": self.event,
+            "classes": [str(label) for label in self.gathered.predictions.classes],
+        }  # fmt: skip
         made = Summary(
-            self._about(), int(score.counts.sum()), added.ignored, score, scores, variables, fields,
+            about, int(score.counts.sum()), added.ignored, score, scores, variables, fields,
             (*self.aside, *unread), sums_depend_on_outcome(added.weights),
         )  # fmt: skip
         return made, added
-
-    def _about(self) -> dict[str, Any]:
-        roles = self.roles
-        return {
-            "outcome": roles.outcome, "probability": ", ".join(map(str, roles.probabilities)),
-            "weight_column": roles.weight, "count_column": roles.count, "target": self.event,
-            "classes": [str(label) for label in self.gathered.predictions.classes],
-        }  # fmt: skip
 
 
 def measured_on_all(
@@ -137,7 +134,11 @@ def measured_on_all(
 
     further : cells whose sums are wanted as well, given in the end
     """
-    cuts = [_cuts(*entry) for entry in looked.columns]
+    shown = [result.extra["tally"].cells for _, result, _ in looked.columns]
+    cuts = [
+        cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
+        for (column, _, group), cells in zip(looked.columns, shown, strict=True)
+    ]
     places = [place for _, found in looked.searched.values() for place in found]
     crossed = [adding.CrossedCells(tuple(cells_of_part(part) for part in group.parts)) for group in looked.pairs]
     scale, grid = every.gathered.rows / max(looked.rows.raw.rows, 1), looked.rows.grid
@@ -156,23 +157,16 @@ def measured_on_all(
     made.skipped, made.left_out = looked.skipped, looked.left_out
     made.searched = _searched(looked, rows, *map(_given, sums[last]))
     beside = iter(sums[last + 1 :])
-    _add_along(
-        looked, made, dict(zip(map(id, groups), (None if one is None else next(beside) for one in along), strict=True))
-    )
+    kept = {column.name for column, _, _ in made.columns}  # a column may have too many levels among all rows
+    old = [group for group in looked.groups if group.parts[0].name in kept]
+    added_along = {id(group): None if one is None else next(beside) for group, one in zip(groups, along, strict=True)}
+    for was, group in zip([*old, *looked.pairs], [*made.groups, *made.pairs], strict=True):
+        found = added_along[id(was)]
+        group.along = None if found is None else along_sums(group, *found, made.rows)
     leave_out_shapes(made)
     of = f" Of a sample of {looked.rows.raw.rows:,} of {every.gathered.rows:,} rows."
     made.further = [replace(result, method=result.method + of) for result in looked.further]
     return made, summary, [tally for tally, _ in beside]
-
-
-def _add_along(sample: Looked, made: Looked, sums: Mapping[int, tuple[Tally | None, Tally | None] | None]) -> None:
-    """Give the groups of all rows their sums along the score."""
-    was = {column.name: group for column, _, group in sample.columns}
-    both = [(was[column.name], group) for column, _, group in made.columns]
-    both += list(zip(sample.pairs, made.pairs, strict=True))
-    for old, group in both:
-        found = sums[id(old)]
-        group.along = None if found is None else along_sums(group, *found, made.rows)
 
 
 def look_at_sums(summary: Summary, rows: Rows, random_state: int, sample: Looked | None = None) -> Looked:
@@ -202,11 +196,6 @@ def _given(tally: Tally | None) -> Sums:
     return Sums.of(tally)  # type: ignore[arg-type]
 
 
-def _cuts(column: Column, result: Result, group: Group) -> Cuts:
-    cells = result.extra["tally"].cells
-    return cuts_of(column, cells.edges if isinstance(cells, Ranges) else None, group.parts[0].edges)
-
-
 def _stand_in(name: str, kind: str, rows: int) -> Column:
     if kind in ("category", "boolean"):
         return Column(name, "category", np.full(rows, -1, np.int32), ())
@@ -221,7 +210,9 @@ def _variable(
         extra |= {name: sampled.extra[name] for name in FROM_SAMPLE if name in sampled.extra}
         extra |= {"curve_rows": len(column)} if "curve" in extra else {}
     bins, fine = coarsened(each.tally, each.bins), coarsened(each.tally, each.fine)
-    extra["fine"] = coarsened(each.tally, _shared(each))
+    shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)  # those that other audits may have
+    edges: Any = each.tally.cells.edges  # type: ignore[attr-defined]
+    extra["fine"] = coarsened(each.tally, np.union1d(each.bins, np.intersect1d(shared, edges)))
     result = from_sums.variable_from_sums(
         column.name, bins, each.tally, rows.noise, target=target, random_state=random_state, extra=extra
     )
@@ -232,12 +223,6 @@ def _variable(
     group = Group((part,), "variable", raw, Sums.of(coarsened(each.beyond, each.fine)), rows.p_values(raw))
     group.walk = walk_of(result, part)
     return column, result, group
-
-
-def _shared(each: ColumnSums) -> np.ndarray:
-    """The edges of the grid that other audits may share, beside those that are shown."""
-    shared = shared_edges(each.bins) if each.kind != "date" else np.empty(0)
-    return np.union1d(each.bins, np.intersect1d(shared, each.tally.cells.edges))  # type: ignore[attr-defined]
 
 
 def _field(
@@ -282,3 +267,62 @@ def _searched(looked: Looked, rows: Rows, raw: Sums, beyond: Sums) -> dict[str, 
                 moved.append(replace(place, raw=own, beyond=after, p_value=chance))
         made[family] = size, moved
     return made
+
+
+MOST_CELLS = 1 << 17  # of one group and the score: what a pass keeps room for
+
+
+def score_cells(groups: Sequence[Group], grid: ScoreGrid, scale: float) -> list[adding.CrossedCells | None]:
+    """What to add up for each group; None for a pair that has too many cells.
+
+    Of a field with very many levels those are added that have rows enough to be tested, the largest first.
+    """
+    along = adding.RangeCells(adding.SCORE, grid.edges)
+    made: list[adding.CrossedCells | None] = []
+    for group in groups:
+        most = MOST_CELLS // grid.cells
+        if group.count <= most:
+            made.append(adding.CrossedCells((*(cells_of_part(part) for part in group.parts), along)))
+        elif len(group.parts) == 1 and not group.ordered:
+            part = group.parts[0]
+            rows = scale * np.bincount(part.codes, minlength=part.count)[: part.known]
+            chosen = np.argsort(-rows, kind="stable")[:most]
+            levels = tuple(part.labels[i] for i in chosen[rows[chosen] >= 2 * LEAST_EVENTS])
+            made.append(adding.CrossedCells((adding.LevelCells(part.name, levels=levels), along)))
+        else:
+            made.append(None)
+    return made
+
+
+def cells_of_part(part: Part) -> adding.RangeCells | adding.LevelCells:
+    """The cells of a column as a pass over all rows is asked for them."""
+    if part.edges is None:
+        return adding.LevelCells(part.name, levels=part.labels)
+    return adding.RangeCells(part.name, part.edges)
+
+
+def along_sums(group: Group, raw: Tally | None, beyond: Tally | None, rows: Rows) -> Both | None:
+    """The sums of a group along the score, its cells in its own order; levels that were not added up stay empty."""
+    if raw is None or beyond is None:
+        return None
+    assert isinstance(raw.cells, Product)
+    *parts, score = raw.cells.parts
+    shape = tuple(part.count for part in raw.cells.parts)
+    places = [_places(own, cells) for own, cells in zip(group.parts, parts, strict=True)]
+
+    def moved(values: np.ndarray) -> np.ndarray:
+        made = np.zeros((*group.shape, score.count))
+        kept = [np.flatnonzero(place >= 0) for place in places]
+        made[np.ix_(*(place[one] for place, one in zip(places, kept, strict=True)))] = values[np.ix_(*kept)]
+        return made.reshape(group.count, score.count)
+
+    return Both(along_of_tally(raw, rows, shape), along_of_tally(beyond, rows, shape)).map(moved)
+
+
+def _places(part: Part, cells: object) -> np.ndarray:
+    """The cell of a part that each cell of a tally is; -1 where it has none."""
+    missing = part.known if part.missing else -1
+    if isinstance(cells, Levels):
+        known = {name: i for i, name in enumerate(part.labels)}
+        return np.array([*(known.get(name, -1) for name in cells.names), *[missing] * cells.missing], np.int64)
+    return np.append(np.arange(part.known), [missing] * (cells.count - part.known)).astype(np.int64)  # type: ignore[attr-defined]

@@ -11,22 +11,28 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.all_rows import AllRows, measured_on_all
-from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named
+from miscal.auditing.column_choice import MAX_LEVELS, asked_columns, chosen_columns, left_out, named, suggested
 from miscal.auditing.compare import cells_of
-from miscal.auditing.curves import curves_of
 from miscal.auditing.document import document_of, rows_fingerprint
 from miscal.auditing.findings import named_after
 from miscal.auditing.first_look import guessed
-from miscal.auditing.keys import suggested
-from miscal.auditing.periods import check_every, look_at_periods, period_cells, periods_of_sums, time_column
+from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import Looked, Seen, Wanted, judge_columns, judge_searches, look
+from miscal.auditing.search.looking import (
+    Looked,
+    Seen,
+    Wanted,
+    judge_columns,
+    judge_searches,
+    leave_out_by_effort,
+    look,
+)
 from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
 from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
-from miscal.auditing.search.unseen import leave_out_by_effort
+from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
 from miscal.carriers.tally import Tally
 from miscal.data.checks import check_seed
@@ -185,7 +191,7 @@ def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps)
         "target": str(wanted.target), "tests": tests.total,
         "families": {name: tests.size(name) for name in tests.names}, **seen.settings,
     }  # fmt: skip
-    document = document_of(looks, found, seen.aside, tests, settings, described, seen.notes)
+    document = document_of(seen, found, tests, data=described, settings=settings)
     document["along_score"] = curves_of(looks, found)
     results = [result for one in looks for result in (one.score, *(r for _, r, _ in one.columns), *one.further)]
     return Audit(document, found, results, _carriers(looks))
@@ -195,16 +201,14 @@ def _carriers(every: list[Looked]) -> dict[str, Any]:
     """The sums of cells of score, columns and periods, by the kind and the column; weeks are never taken for months."""
     made: dict[str, Any] = {}
     for looked in every:
-        suffix = f" (class {looked.name})" if looked.name else ""
-        results = {f"score{suffix}": looked.score}
-        results |= {f"{result.kind}{suffix}:{column.name}": result for column, result, _ in looked.columns}
-        dated = [result for result in looked.further if result.kind == KIND]
-        results |= {f"{KIND} by {each.settings['every']}:{each.settings['column']}": each for each in dated}
-        clustered = looked.rows.raw.cluster is not None
-        fine = {
-            f"variable{suffix}:{column.name}": _fine(looked, column, result) for column, result, _ in looked.columns
-        }
-        made |= {name: cells_of(each, fine.get(name), clustered=clustered) for name, each in results.items()}
+        suffix, clustered = f" (class {looked.name})" if looked.name else "", looked.rows.raw.cluster is not None
+        made[f"score{suffix}"] = cells_of(looked.score, clustered=clustered)
+        for column, result, _ in looked.columns:
+            fine = _fine(looked, column, result)
+            made[f"{result.kind}{suffix}:{column.name}"] = cells_of(result, fine, clustered=clustered)
+        for dated in (result for result in looked.further if result.kind == KIND):
+            name = f"{KIND} by {dated.settings['every']}:{dated.settings['column']}"
+            made[name] = cells_of(dated, clustered=clustered)
     return {name: cells for name, cells in made.items() if cells is not None}
 
 
@@ -297,22 +301,18 @@ def _look_at_rows(predictions: Predictions, wanted: Wanted, steps: Steps, unread
     """All rows are here: what is chosen is measured as it is chosen."""
     looks, aside, dated = _looked(predictions, wanted, steps)
     if dated is not None:
-        looks[0].further.append(look_at_periods(looks[0], dated, wanted))
+        judged: Any = {"every": wanted.every, "level": wanted.level, "random_state": wanted.random_state}
+        looks[0].further.append(by_period(looks[0].rows.raw, dated, **judged))
     about = {
         "rows": predictions.rows,
         "fingerprint": predictions._fingerprint(),  # noqa: SLF001
         "rows_fingerprint": rows_fingerprint(predictions),
     }
-    known = [*(column for column, _, _ in looks[0].columns), *_identifiers(predictions, wanted, aside)]
+    names = [one["where"] for one in aside if one["reason"].startswith("an identifier") and not wanted.by]
+    known = [*(column for column, _, _ in looks[0].columns), *(predictions.columns[name] for name in names)]
     key = None if predictions.cluster is not None else suggested(predictions, looks[0].rows.beyond, known)
-    about |= {} if key is None else {"cluster_suggested": key.name}
-    return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key.note])
-
-
-def _identifiers(predictions: Predictions, wanted: Wanted, aside: list[dict[str, Any]]) -> list[Column]:
-    """Columns set aside that may be keys: of many levels."""
-    names = [entry["where"] for entry in aside if entry["reason"].startswith("an identifier")]
-    return [] if wanted.by else [predictions.columns[name] for name in names]
+    about |= {} if key is None else {"cluster_suggested": key[0]}
+    return Seen(looks, about, [*unread, *aside], {}, [] if key is None else [key[1]])
 
 
 def _look_at_sample(
@@ -347,7 +347,7 @@ def _looked(
     targets = _targets(predictions, wanted)
     steps.total = (len(columns) + 1) * len(targets) + (2 if wanted.effort != "quick" else 1)
     parts: dict[str, Part] = {}
-    looks = [look(predictions, columns, what, name, wanted, parts, steps) for what, name in targets]
+    looks = [look(predictions, columns, target, wanted, parts, steps) for target in targets]
     first = looks[0]
     if wanted.effort != "quick" and len(first.columns) > 1:
         look_at_pairs(first, wanted, steps)

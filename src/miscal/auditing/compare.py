@@ -54,15 +54,12 @@ class Comparison:
     @property
     def better(self) -> list[str]:
         """Places whose error became smaller beyond noise."""
-        return self._where("better")
+        return [str(where) for where in self.table["where"][self.table["verdict"] == "better"]]
 
     @property
     def worse(self) -> list[str]:
         """Places whose error became larger beyond noise."""
-        return self._where("worse")
-
-    def _where(self, verdict: str) -> list[str]:
-        return [str(where) for where in self.table["where"][self.table["verdict"] == verdict]]
+        return [str(where) for where in self.table["where"][self.table["verdict"] == "worse"]]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -272,13 +269,11 @@ def _cells(name: str, one: Mapping[str, Any], two: Mapping[str, Any], *, paired:
         {name: floats(each[name])[chosen] for name in SUMS}
         for each, chosen in ((one, own), (two, [place[label] for label in named]))
     ]
-    p_value = paired_p(*sums) if paired else unpaired_p(*sums)
-    values = (where, *(part["rows"].astype(np.int64) for part in sums), *map(_gap, sums), p_value)
+    gaps = [(each["predicted"] - each["observed"]) / each["weight"] for each in sums]
+    unpaired = sum(each["residual2"] / each["weight"] ** 2 for each in sums)  # the gap is the same on two sets of rows
+    p_value = paired_p(*sums) if paired else _normal_p(gaps[0] - gaps[1], unpaired)
+    values = (where, *(part["rows"].astype(np.int64) for part in sums), *gaps, p_value)
     return dict(zip(COLUMNS, values, strict=True))
-
-
-def _gap(sums: Sums) -> np.ndarray:
-    return np.asarray((sums["predicted"] - sums["observed"]) / sums["weight"])
 
 
 def paired_p(one: Sums, two: Sums) -> np.ndarray:
@@ -293,11 +288,6 @@ def paired_p(one: Sums, two: Sums) -> np.ndarray:
     off = one["observed"] - 0.5 * (one["predicted"] + two["predicted"])
     found = _normal_p(off, 0.5 * (one["variance"] + two["variance"]))
     return np.where(one["predicted"] == two["predicted"], 1.0, found)
-
-
-def unpaired_p(one: Sums, two: Sums) -> np.ndarray:
-    """P-values that the gap is the same on two sets of rows."""
-    return _normal_p(_gap(one) - _gap(two), sum(each["residual2"] / each["weight"] ** 2 for each in (one, two)))
 
 
 def _normal_p(value: np.ndarray, variance: Any) -> np.ndarray:

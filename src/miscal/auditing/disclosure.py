@@ -17,6 +17,7 @@ from miscal.pooling.condition import LARGEST, NOMINAL, Condition, level_text
 Piece = tuple[Any, ...]  # ("span", from, to), ("set", levels) or ("not", piece): values of one column
 Box = frozenset[tuple[str, Piece]]
 Line = dict[Piece, int]
+Chain = list[tuple[float, int]]  # ends, each with the rows before it
 EVERYTHING: Box = frozenset()
 MISSING = None  # the level of missing values; along a span they come after every number
 EVERY_VALUE = ("span", -math.inf, math.inf)
@@ -99,23 +100,23 @@ class Shown:
         """What follows from a line with a new piece; None where that is a small count."""
         key, full = (around, column), self.known.get(around)
         if piece[0] == "span":
-            safe, follows = spans_are_safe(self.lines[key], full, self.below), self._spans(key, full)
+            spans = [(*each[1:], rows) for each, rows in self.lines[key].items() if each[0] == "span"]
+            chains = chains_of(spans if full is None else [*spans, (*EVERY_VALUE[1:], full)])
+            safe, follows = spans_are_safe(chains, self.below), self._spans(column, chains)
+            if full is not None:
+                follows += [(opposite(("span", start, end)), full - rows) for start, end, rows in spans]
         else:
             safe, follows = self._sets_are_safe(key, full), self._sets(key, piece, full)
         made = [(around if each == EVERY_VALUE else around | {(column, each)}, rows) for each, rows in follows]
         return made if safe else None
 
-    def _spans(self, key: tuple[Box, str], full: int | None) -> list[tuple[Piece, int]]:
+    def _spans(self, column: str, chains: list[Chain]) -> list[tuple[Piece, int]]:
         """Ranges whose rows follow from those of a line, among those that other places speak of; and all of it."""
-        spans = [(*piece[1:], rows) for piece, rows in self.lines[key].items() if piece[0] == "span"]
         made: list[tuple[Piece, int]] = []
-        for chain in _chains(spans if full is None else [*spans, (-math.inf, math.inf, full)]):
-            for i, (start, before) in enumerate(chain):
-                for end, after in chain[i + 1 :]:
-                    if (key[1], ("span", start, end)) in self.named or (start, end) == EVERY_VALUE[1:]:
-                        made.append((("span", start, end), after - before))
-        if full is not None:
-            made += [(opposite(("span", start, end)), full - rows) for start, end, rows in spans]
+        for chain in chains:
+            for (start, before), (end, after) in combinations(chain, 2):
+                if (column, ("span", start, end)) in self.named or (start, end) == EVERY_VALUE[1:]:
+                    made.append((("span", start, end), after - before))
         return made
 
     def _sets(self, key: tuple[Box, str], piece: Piece, full: int | None) -> list[tuple[Piece, int]]:
@@ -192,19 +193,15 @@ def opposite(piece: Piece, levels: frozenset[Any] = frozenset()) -> Piece:
     return ("span", -math.inf, piece[1]) if piece[2] == math.inf else ("not", piece)
 
 
-def spans_are_safe(line: Mapping[Piece, int], full: int | None, below: int) -> bool:
+def spans_are_safe(chains: list[Chain], below: int) -> bool:
     """Whether ranges along one column, and all of it, give no small range away.
 
     Ranges that share an end make a chain, whose ends all have a known number of rows before them; so has a chain that
     lies within two ends of another one.
 
-    >>> spans_are_safe({("span", 0, 5): 30, ("span", 0, 7): 33}, None, 10)
+    >>> spans_are_safe(chains_of([(0, 5, 30), (0, 7, 33)]), 10)
     False
     """
-    spans = [(piece[1], piece[2], rows) for piece, rows in line.items() if piece[0] == "span"]
-    if full is not None:
-        spans.append((-math.inf, math.inf, full))
-    chains = _chains(spans)
     for chain in chains:
         others = [(other[0][0], other[-1][0], other[-1][1] - other[0][1]) for other in chains if other is not chain]
         for i, (start, before) in enumerate(chain):
@@ -217,7 +214,7 @@ def spans_are_safe(line: Mapping[Piece, int], full: int | None, below: int) -> b
     return True
 
 
-def _chains(spans: list[tuple[float, float, int]]) -> list[list[tuple[float, int]]]:
+def chains_of(spans: list[tuple[float, float, int]]) -> list[Chain]:
     """Ends that hang together, each with the rows before it, in their order."""
     chain_of: dict[float, dict[float, int]] = {}
     for start, end, rows in spans:
@@ -250,7 +247,7 @@ def joined_ends(spans: list[tuple[float, float, int]]) -> dict[float, float]:
             for inner, outer in ((one[0], other[0]), (one[1], other[1]))
             if inner != outer
         }
-        for chain in _chains(list(now)):
+        for chain in chains_of(list(now)):
             for (start, before), (end, after) in pairwise(chain):
                 if before == after:
                     same |= {start: end} if end == math.inf else {end: start}

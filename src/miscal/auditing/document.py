@@ -14,10 +14,9 @@ from miscal.auditing.column_choice import left_out
 from miscal.auditing.findings import Finding, flat
 from miscal.auditing.search.extremes import rounding_step
 from miscal.auditing.search.groups import Group, stretches
-from miscal.auditing.search.looking import Looked
+from miscal.auditing.search.looking import Looked, Seen, left_out_list
 from miscal.auditing.search.parts import range_level
 from miscal.auditing.search.places import Multiplicity
-from miscal.auditing.search.unseen import left_out_list
 from miscal.auditing.suppress import GIVEN_AWAY, INFINITE
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
@@ -39,19 +38,16 @@ LEAST_EACH = 20  # rows a cell from which it is no accident that all have the sa
 FAR_OFF = 36_525  # days: a hundred years
 ONE_ROW = 0.5  # of the squared residuals of all rows
 TOGETHER = 2.0  # times the variance of independent rows
+# Scores that fall where events become more frequent: most often a column of the other class.
+UPSIDE_DOWN = (
+    "The higher the score, the fewer events: the slope is below 0 beyond noise. Is this the probability of the other "
+    "class, or is the event the other label?"
+)
 
 
-def document_of(
-    every: Sequence[Looked],
-    found: Sequence[Finding],
-    aside: list[dict[str, Any]],
-    tests: Multiplicity,
-    settings: dict[str, Any],
-    described: dict[str, Any],
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Put everything that was found into one dictionary."""
-    first = every[0]
+def document_of(seen: Seen, found: Sequence[Finding], tests: Multiplicity, **described: Any) -> dict[str, Any]:
+    """Put everything that was found into one dictionary, with `data` and `settings` as they are described."""
+    every, first = seen.looks, seen.looks[0]
     guilty = {name for finding in flat(found) for name in finding.columns}
     sections: dict[str, list[Any]] = {"score": [], "variable": [], "field": []}
     for looked in every:
@@ -69,14 +65,14 @@ def document_of(
         "schema": SCHEMA,
         "version": miscal.__version__,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
-        "data": {"weight": float(np.sum(first.score.table["weight"])), **described},
-        "settings": settings,
+        "data": {"weight": float(np.sum(first.score.table["weight"])), **described["data"]},
+        "settings": described["settings"],
         "score": score_numbers(first.score),
         "findings": [finding.to_dict() for finding in found],
         "unlisted": sum(looked.left for looked in every),
-        "notes": [*notes, *notes_of(first, tests.level), *(str(finding) for finding in found if finding.decided)],
-        **_quiet(first, guilty, tests, aside),
-        "left_out": left_out_list(first, aside),
+        "notes": [*seen.notes, *notes_of(first, tests.level), *(str(one) for one in found if one.decided)],
+        **_quiet(first, guilty, tests, seen.aside),
+        "left_out": left_out_list(first, seen.aside),
         "sections": sections,
     }
 
@@ -204,20 +200,17 @@ def score_numbers(score: Result) -> dict[str, Any]:
         "expected": {"noise_floor": score.noise_floor, "p_value": score.p_value, "interval": list(score.interval)},
         "kuiper": extra["kuiper_noise"],
         "gap": overall(score),
-        **{name: _fitted(extra[name], right, name == "ratio") for name, right in fitted.items()},
     }
+    for name, right in fitted.items():
+        value, interval = extra[name]["value"], extra[name]["interval"]
+        details[name] = {"interval": interval, "p_value": wald_p(value, interval, right, name == "ratio")}
     if "brier" in extra:  # what only events have
         losses = {name: extra[name]["score"] for name in ("brier", "log_loss")}
         made |= {"smooth": extra["smooth"], **losses, "auc": extra["auc"]}
-        details |= {"smooth": extra.get("smooth_noise") or {}, "log_loss": _infinite(extra)}
+        known = {"rows": sum(_wrong(extra).values())} if extra["certain"] else {}
+        infinite = {"infinite": True, **known} if math.isinf(losses["log_loss"]) else {}
+        details |= {"smooth": extra.get("smooth_noise") or {}, "log_loss": infinite}
     return {**made, "details": details}
-
-
-def _infinite(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the log loss is infinite, and how many rows make it so, where they can be counted."""
-    wrong = _wrong(extra)
-    known = {"rows": sum(wrong.values())} if extra["certain"] else {}
-    return {"infinite": True, **known} if math.isinf(extra["log_loss"]["score"]) else {}
 
 
 def _wrong(extra: Mapping[str, Any]) -> dict[str, int]:
@@ -244,11 +237,6 @@ def _certain_notes(looked: Looked, level: float) -> list[str]:
     return made
 
 
-def _fitted(found: dict[str, Any], right: float, logarithm: bool) -> dict[str, Any]:
-    p_value = wald_p(found["value"], found["interval"], right, logarithm)
-    return {"interval": found["interval"], "p_value": p_value}
-
-
 def wald_p(value: float, interval: Sequence[float], right: float, logarithm: bool = False) -> float:
     """The p-value that goes with a Wald interval of 95%, for the value that would be right.
 
@@ -267,20 +255,21 @@ def wald_p(value: float, interval: Sequence[float], right: float, logarithm: boo
 def notes_of(looked: Looked, level: float) -> list[str]:
     """What is odd about the table: scores that run the wrong way, columns that give the outcome away, days that err."""
     if looked.rows.noise.binary:
-        made = [*_certain_notes(looked, level), *_upside_down(looked), *_given_away(looked)]
+        reversed_ = float(looked.score.extra["slope"]["interval"][1]) < 0.0
+        made = [*_certain_notes(looked, level), *([UPSIDE_DOWN] if reversed_ else []), *_given_away(looked)]
     else:
         made = _one_row(looked)
     made += _far_off(looked)
     if looked.rows.raw.cluster is not None:
         return made
     for column, _, _ in looked.columns:
-        if column.kind != "date" or len(column) != looked.rows.raw.rows:
-            continue
-        said = days_together(looked, column)
-        if said:
+        dated = column.kind == "date" and len(column) == looked.rows.raw.rows
+        times = _together(looked, np.asarray(column.values, dtype=np.float64)) if dated else 0.0
+        if times >= TOGETHER:
             made.append(
-                f"{said} Beyond noise means beyond the noise of these rows; for what will hold on other days, give "
-                f"--cluster {column.name}."
+                f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of "
+                "independent rows. Beyond noise means beyond the noise of these rows; for what will hold on other "
+                f"days, give --cluster {column.name}."
             )
     return made
 
@@ -312,14 +301,6 @@ def _far_off(looked: Looked) -> list[str]:
     return made
 
 
-def _upside_down(looked: Looked) -> list[str]:
-    """Scores that fall where events become more frequent, beyond noise: most often a column of the other class."""
-    if not float(looked.score.extra["slope"]["interval"][1]) < 0.0:
-        return []
-    text = "The higher the score, the fewer events: the slope is below 0 beyond noise. "
-    return [text + "Is this the probability of the other class, or is the event the other label?"]
-
-
 def _given_away(looked: Looked) -> list[str]:
     """Columns each of whose levels or ranges has one outcome only, and not all the same."""
     made = []
@@ -333,15 +314,6 @@ def _given_away(looked: Looked) -> list[str]:
                 "know it; if it was written after the outcome, leave it out, and if it is a sampling weight, say so."
             )
     return made
-
-
-def days_together(looked: Looked, column: Column) -> str:
-    """What to know where days err together; empty where they do not."""
-    times = _together(looked, np.asarray(column.values, dtype=np.float64))
-    if times < TOGETHER:
-        return ""
-    said = f"Rows of one day of {column.name} err together: daily sums vary {times:.0f} times as much as those of"
-    return f"{said} independent rows."
 
 
 def _together(looked: Looked, days: np.ndarray) -> float:

@@ -201,7 +201,7 @@ class Finding:
     @property
     def rates(self) -> str:
         """What was predicted and what happened."""
-        said = words.mean if self.response else words.percent
+        said = words.number if self.response else words.percent
         return f"{said(self.predicted)} predicted, {said(self.observed)} happened"
 
     @property
@@ -224,7 +224,7 @@ class Finding:
     def judged(self) -> str:
         """Whether it is beyond noise."""
         if self.decided:
-            said, was = (words.mean(value) for value in self.decided)
+            said, was = (words.number(value) for value in self.decided)
             return f"Within noise without its largest row ({said} predicted, {was} happened): one row decides."
         chance = words.p_value(self.p_value, "adjusted p", bound=self.bound)
         return f"{'Beyond' if self.real else 'Within'} noise ({chance})."
@@ -256,6 +256,11 @@ def named_after(finding: Finding, noun: str) -> Finding:
 def flat(findings: Iterable[Finding]) -> list[Finding]:
     """Findings, each followed by those that it explains."""
     return [one for head in findings for one in (head, *flat(head.explained))]
+
+
+def listed(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The same of their dictionaries."""
+    return [one for head in findings for one in (head, *listed(head.get("explained", ())))]
 
 
 def nested(findings: Iterable[Finding]) -> list[Finding]:
@@ -328,22 +333,13 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if one["column"] != other["column"] or any((one.get(k) is None) != (other.get(k) is None) for k in SETS):
         return False
     sets = [(set(one[key]), set(other[key])) for key in SETS if one.get(key) is not None]
-    if sets:
-        return all(_share(mine, theirs) for mine, theirs in sets)
-    first, second = _span(one), _span(other)
-    shared = min(first[1], second[1]) - max(first[0], second[0])
-    return shared >= SHARED * min(first[1] - first[0], second[1] - second[0])
-
-
-def _share(one: set[object], other: set[object]) -> bool:
-    """Whether two sets of levels share half of the smaller; an empty one, missing values, is like no other."""
-    return one == other or len(one & other) >= SHARED * max(min(len(one), len(other)), 1)
-
-
-def _span(condition: Mapping[str, Any]) -> tuple[float, float]:
-    """The ends of a range, open ones infinite."""
-    low, high = condition.get("low"), condition.get("high")
-    return -math.inf if low is None else low, math.inf if high is None else high
+    if sets:  # an empty one, missing values, is like no other
+        return all(a == b or len(a & b) >= SHARED * max(min(len(a), len(b)), 1) for a, b in sets)
+    open_ends = {"low": -math.inf, "high": math.inf}
+    low, high = (
+        [end if each.get(key) is None else each[key] for each in (one, other)] for key, end in open_ends.items()
+    )
+    return min(high) - max(low) >= SHARED * min(high[0] - low[0], high[1] - low[1])
 
 
 def rows_of(finding: Finding, data: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miscal.auditing.column_choice import PANDAS, separated
-from miscal.data.errors import MiscalError, refusal
+from miscal.data.errors import refusal
 from miscal.engines.source import Source
 
 MOST_CLASSES = 1000
@@ -26,14 +26,16 @@ def guessed(source: Source, outcome: str | None, probability: Any) -> tuple[str,
     table = source.head([name for name, kind in source.kinds.items() if kind])
     columns = {} if table is None else {name: _values(table[name]) for name in table.column_names}
     usable = {name: values for name, values in columns.items() if values is not None and not PANDAS.fullmatch(name)}
-    chances = [name for name, values in usable.items() if _are_probabilities(values)]
+    numbers = {name: values for name, values in usable.items() if values.dtype != object}
+    inside = {name: values for name, values in numbers.items() if values.min() >= 0 and values.max() <= 1}
+    chances = [name for name, values in inside.items() if np.any(values % 1.0)]  # not all whole
     if probability is None:
         outcome, probability = _classes(usable, chances, outcome) or (outcome, None)
     if probability is None:
         probability = _one(chances, _PROBABILITY, "probability", columns)
     taken = [probability] if isinstance(probability, str) else list(probability)
     if outcome is None:
-        events = [name for name, values in usable.items() if name not in taken and _are_events(values)]
+        events = [name for name, values in inside.items() if name not in taken and np.unique(values).tolist() == [0, 1]]
         scores = [usable[name] for name in taken if name in chances]
         free = [name for name in events if not any(separated(usable[name] > 0, score) for score in scores)]
         outcome = _one(_distinct(free or events, usable), _OUTCOME, "outcome", columns)
@@ -55,33 +57,18 @@ def _values(column: Any) -> np.ndarray | None:
     return np.array(column.cast(pa.string()).to_pylist(), object) if pa.types.is_string(text) else None
 
 
-def _are_probabilities(values: np.ndarray) -> bool:
-    """Numbers in [0, 1] that are not all whole."""
-    return values.dtype != object and bool(values.min() >= 0 and values.max() <= 1 and np.any(values % 1.0))
-
-
-def _are_events(values: np.ndarray) -> bool:
-    return values.dtype != object and set(np.unique(values).tolist()) == {0.0, 1.0}
-
-
 def _one(found: list[str], pattern: re.Pattern[str], role: str, columns: Mapping[str, Any]) -> str:
     """The only one, or the only one of that name."""
     settled = found if len(found) == 1 else [name for name in found if pattern.fullmatch(name)]
     if len(settled) == 1:
         return settled[0]
-    raise _undecided(found, role, columns)
-
-
-def _undecided(found: list[str], role: str, columns: Mapping[str, Any]) -> MiscalError:
     what = {"outcome": "whole numbers 0 and 1", "probability": "numbers from 0 to 1"}[role]
     listed, every = (", ".join(f"'{name}'" for name in names[:12]) for names in (found, list(columns)))
     several = f"several could be the {role}: {listed}"
     none = f"no column could be the {role}, of {what} without missing values; the columns are {every}"
     hint = "say outcome=NAME and probability=NAME"
-    where = "audit"
-    return refusal(
-        "needs the names of the outcome and probability columns", where=where, got=several if found else none, hint=hint
-    )
+    needs = "needs the names of the outcome and probability columns"
+    raise refusal(needs, where="audit", got=several if found else none, hint=hint)
 
 
 def _distinct(names: list[str], usable: Mapping[str, np.ndarray]) -> list[str]:

@@ -1,4 +1,9 @@
-"""Thresholds that an audit must keep, for a pipeline: read from TOML or flags, one line a failure."""
+"""Thresholds that an audit must keep, for a pipeline: read from TOML or flags, one line a failure.
+
+Of a finding that an earlier audit did not have: is it a change, or may it have been there, too small to be seen? Where
+both audits keep the cells of its column, their gaps are compared. Elsewhere the earlier audit says only that it was not
+beyond noise: the most that this leaves room for is taken for what was there.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from miscal.auditing.findings import Finding, known
-from miscal.auditing.unchanged import may_be_unchanged
+from miscal.auditing.findings import Finding, known, listed
 from miscal.data.errors import nearest, refusal, visible
 from miscal.data.outputs import check_file
+from miscal.inference.adjust import adjusted_z
 from miscal.page import words
-from miscal.page.json import floats
+from miscal.page.json import Columns, floats
 from miscal.page.records import Document, in_its_words, read_document
+from miscal.page.words import finite
 
 FILES = ("miscal.toml", "pyproject.toml")
 LIMITS = {
@@ -146,11 +152,15 @@ def judge(
         if (limit := getattr(gates, f"max_{key}")) is not None
     ]
     if gates.max_ratio_off is not None:
-        outcomes.append(_ratio(audit, gates.max_ratio_off))
+        predicted, observed, _ = audit.averages
+        ratio = observed / predicted if predicted > 0.0 else math.nan  # actual / expected in the trades
+        most = gates.max_ratio_off
+        text = f"happened / predicted over all rows is {words.number(ratio)}, at most {most:g} off 1 allowed"
+        outcomes.append(Outcome("max-ratio-off", abs(ratio - 1.0) <= most, text))
     if gates.max_multicalibration_sigma is not None:
         outcomes.append(_multicalibration(audit, gates.max_multicalibration_sigma, hidden))
     outcomes += [_column(audit, name, limit) for name, limit in gates.max_field.items()]
-    heads = [head for head in audit.heads if head.code not in gates.ignore and head.where not in gates.ignore]
+    heads = [head for head in audit.findings if head.code not in gates.ignore and head.where not in gates.ignore]
     if gates.max_findings is not None:
         text = f"{words.plural(len(heads), 'finding')} beyond noise, at most {gates.max_findings:g} allowed"
         outcomes.append(Outcome("max-findings", len(heads) <= gates.max_findings, text))
@@ -162,14 +172,6 @@ def judge(
 def _limit(name: str, label: str, value: float, limit: float) -> Outcome:
     text = f"{label} is {words.percent(value)}, at most {words.percent(limit)} allowed"
     return Outcome(name, value <= limit, text)
-
-
-def _ratio(audit: Document, limit: float) -> Outcome:
-    """Happened over predicted, actual / expected in the trades."""
-    predicted, observed, _ = audit.averages
-    ratio = observed / predicted if predicted > 0.0 else math.nan
-    text = f"happened / predicted over all rows is {words.number(ratio)}, at most {limit:g} off 1 allowed"
-    return Outcome("max-ratio-off", abs(ratio - 1.0) <= limit, text)
 
 
 def _multicalibration(audit: Document, limit: float, hidden: Hidden) -> Outcome:
@@ -216,18 +218,14 @@ class Hidden:
         self.labels: set[str] = set()
         if not below:
             return
-        self.findings = _named(document["findings"]) - _named(shown["findings"])
+        every, named = ({one["where"] for one in listed(each["findings"])} for each in (document, shown))
+        self.findings = every - named
         self.labels = {
             label
             for result in shown["sections"].get("subpopulation", [])
             for label, rows in zip(result["table"]["label"], result["table"].get("rows", ()), strict=False)
             if rows is None
         }
-
-
-def _named(findings: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The places of findings and of those that they explain."""
-    return {where for one in findings for where in (one["where"], *_named(one.get("explained", ())))}
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:
@@ -253,3 +251,58 @@ def annotation(outcome: Outcome, path: str) -> str:
         for text in (f"miscal {outcome.name}", path)
     )
     return f"::error file={file},title={title}::{body}"
+
+
+CHANGED = 3.0  # standard errors of a change between two audits, of findings that were picked for their size
+BEYOND_ROOM = 2.0  # the same, after the earlier audit was given all the room that it leaves
+
+
+def may_be_unchanged(finding: Finding, after: Document, before: Document) -> bool:
+    """Whether a finding of one audit may have been there in an earlier one that did not list it."""
+    if len(finding.condition) == 1 and not finding.score_ranges:
+        one, two = (_gap(document, finding.condition[0]) for document in (before, after))
+        if one is not None and two is not None:
+            return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])
+    ratio = math.sqrt(after.rows / max(before.rows, 1.0))  # noise of the earlier audit, in that of the later
+    room = adjusted_z(_tests(before), before.level) * ratio
+    return bool(_deviations(finding, after) - room < BEYOND_ROOM * math.hypot(1.0, ratio))
+
+
+def _tests(document: Document) -> int:
+    number = finite(document.settings.get("tests"))
+    return 1 if math.isnan(number) else max(int(number), 1)
+
+
+def _gap(document: Document, condition: dict[str, Any]) -> tuple[float, float] | None:
+    """The gap of the cells of a column that a condition picks, and its standard error; None where that is not kept."""
+    known = [entry for kind in ("field", "variable") for entry in document.of(kind)]
+    found = next((entry for entry in known if entry.settings.get("column") == condition["column"]), None)
+    if found is None:
+        return None
+    inside = _inside(found.table, condition)
+    weight, gap, error = (floats(found.table[name])[inside] for name in ("weight", "gap", "error"))
+    if not inside.any() or np.isnan(weight).any() or np.isnan(error).any():
+        return None
+    total = float(weight.sum())
+    return float(np.sum(weight * np.nan_to_num(gap))) / total, math.sqrt(float(np.sum((weight * error) ** 2))) / total
+
+
+def _inside(table: Columns, condition: dict[str, Any]) -> np.ndarray:
+    """Which cells of a column a condition picks: by name, or by the middle of their range."""
+    if condition.get("levels") is not None:
+        wanted = {str(level) for level in condition["levels"]}
+        return np.array([str(label) in wanted for label in table["label"]], bool)
+    middle = 0.5 * (floats(table["low"]) + floats(table["high"]))
+    low, high = finite(condition.get("low")), finite(condition.get("high"))
+    return np.asarray(~np.isnan(middle) & ~(middle <= low) & ~(middle > high), bool)
+
+
+def _deviations(finding: Finding, document: Document) -> float:
+    """How many standard deviations a finding is off: on average, or in the two ranges of its scores together."""
+    if finding.score_ranges and not finding.response:
+        off = sum(abs(one.events_off) for one in finding.score_ranges)
+        noise = sum(one.rows * one.observed * (1.0 - one.observed) for one in finding.score_ranges)
+        return off / math.sqrt(max(noise, 1e-300))
+    low, high = finding.interval
+    error = (high - low) / (2.0 * adjusted_z(_tests(document), document.level))
+    return abs(finding.gap) / max(error, 1e-300)

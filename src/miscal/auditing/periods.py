@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.looking import Looked, Wanted
+from miscal.auditing.search.looking import Wanted
 from miscal.auditing.search.parts import MONTHS_OF, calendar_edges, monday
 from miscal.carriers.tally import Tally
 from miscal.data.columns import Column
@@ -64,18 +64,14 @@ def number_days(column: Column, time: str) -> np.ndarray:
         raise _no_dates(time, "it holds truth values")
     known = ~np.isnan(column.values)
     numbers, place = np.unique(column.values[known], return_inverse=True)
-    if not numbers.size or np.any(numbers != np.floor(numbers)) or not _years(numbers).all():
+    unit = np.select([numbers < 1e4, numbers < 1e6, numbers < 1e8], [1.0, 1e2, 1e4], np.nan)  # of 4, 6 or 8 digits
+    years = np.floor(numbers / unit)
+    dated = numbers.size > 0 and np.all((numbers == np.floor(numbers)) & (years >= YEARS[0]) & (years <= YEARS[1]))
+    if not dated:
         raise _no_dates(time, "it holds numbers that are no years")
     days = np.full(column.values.size, np.nan)
     days[known] = level_days(tuple(str(int(number)) for number in numbers), time)[place]
     return days
-
-
-def _years(numbers: np.ndarray) -> np.ndarray:
-    """Which whole numbers begin with a year and have 4, 6 or 8 digits."""
-    unit = np.select([numbers < 1e4, numbers < 1e6, numbers < 1e8], [1.0, 1e2, 1e4], np.nan)
-    year = np.floor(numbers / unit)
-    return np.asarray((year >= YEARS[0]) & (year <= YEARS[1]))
 
 
 def level_days(levels: tuple[Any, ...], time: str) -> np.ndarray:
@@ -168,26 +164,7 @@ def by_period(
         day[known] = place
         sums = found.noise.sums(tally(compared, LevelPooling(day, Numbered(days.size + 1))))
         daily = sums.map(lambda values: values[: days.size]), period
-    return period_result(found, column.name, word, level=level, random_state=random_state, daily=daily)
-
-
-def look_at_periods(looked: Looked, column: Column, wanted: Wanted) -> Result:
-    """The periods of what was looked at."""
-    options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    return by_period(looked.rows.raw, column, every=wanted.every, **options)
-
-
-def period_tally(tally: Tally, days: np.ndarray, every: str, name: str) -> tuple[Tally, np.ndarray, np.ndarray]:
-    """The cells of a tally, each of the day given (NaN: missing), added up by period; empty ones are left out.
-
-    Also the cells that hold rows of a known day, and the period of each of them.
-    """
-    full = (tally.counts > 0) & ~np.isnan(days)
-    names, place = np.unique(period_names(days[full], every), return_inverse=True)
-    missing = bool((tally.counts[np.isnan(days)] > 0).any())
-    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
-    groups[full] = place
-    return tally.coarsen(groups, Levels(tuple(map(str, names)), missing, name)), np.flatnonzero(full), place
+    return period_result(found, column.name, word, daily, level=level, random_state=random_state)
 
 
 def period_cells(predictions: Predictions, time: str, every: str | None) -> RangeCells | LevelCells:
@@ -209,27 +186,25 @@ def periods_of_sums(tally: Tally, time: str, noise: Noise, wanted: Wanted) -> Re
     days = np.append(known, [np.nan] * cells.missing)
     word = chosen_every(days[tally.counts > 0], wanted.every)
     options: Any = {"level": wanted.level, "random_state": wanted.random_state}
-    made, filled, period = period_tally(tally, days, word, time)
-    found = pooled_of(made, noise, **options)
-    sums = noise.sums(tally).map(lambda values: values[filled])
+    full = (tally.counts > 0) & ~np.isnan(days)
+    names, period = np.unique(period_names(days[full], word), return_inverse=True)
+    missing = bool((tally.counts[np.isnan(days)] > 0).any())
+    groups = np.where(np.isnan(days) & missing, names.size, 0)  # empty ones add nothing to the first
+    groups[full] = period
+    found = pooled_of(tally.coarsen(groups, Levels(tuple(map(str, names)), missing, time)), noise, **options)
+    sums = noise.sums(tally).map(lambda values: values[full])
     # Text has the day, or only the period: days are told apart where there are more of them than periods.
-    return period_result(found, time, word, daily=(sums, period), **options)
+    return period_result(found, time, word, (sums, period), **options)
 
 
 def period_result(
-    found: Pooled,
-    column: str,
-    every: str,
-    *,
-    level: float,
-    random_state: int,
-    daily: tuple[Sums, np.ndarray] | None = None,
+    found: Pooled, column: str, every: str, daily: tuple[Sums, np.ndarray] | None, **judged: Any
 ) -> Result:
-    """The record of periods in time, from their tally and, for clusters, their rows.
+    """The record of periods in time, from their tally and, for clusters, their rows, at a level and by a seed.
 
     daily : sums of the days, and the period of each: where days vary more than independent rows, that is the noise
     """
-    names = found.tally.cells.names  # type: ignore[attr-defined]
+    names, level = found.tally.cells.names, float(judged["level"])  # type: ignore[attr-defined]
     noise, days = found.noise, None if daily is None else day_noise(*daily)
     wide: dict[str, Any] = {}
     if days is not None and daily is not None:
@@ -245,9 +220,7 @@ def period_result(
         columns |= noise.units.of_cells(judged_by_days(found.sums, wide["wider"], days.freedom, level))
     with showing("" if noise.binary else "real"):
         table = _table(Table(columns), stepped, names, every, level)
-    settings = {
-        "column": column, "every": every, "null": noise.null, "level": level, "random_state": random_state,
-    }  # fmt: skip
+    settings = {"column": column, "every": every, "null": noise.null, **judged}
     words = "" if days is None else "Judged by the noise of days, of which neighbours vary together. "
     words += (
         f"Periods: Holm over {table.rows}. Changes: differences of the gaps of two sets of rows, "
@@ -293,13 +266,11 @@ def _table(cells: Table, stepped: Changes, names: tuple[str, ...], every: str, l
         made[name] = np.concatenate([getattr(stepped, word), undated])
     made["before"] = [None, *names[:-1], *[None] * undated.size][: cells.rows]
     made["verdict"] = [*_verdicts(made, level)[: len(names)].tolist(), *["no date"] * undated.size]
-    made["words"] = [step_words(_row(made, k), every) for k in range(cells.rows)]
-    return Table(made)
-
-
-def _row(columns: Mapping[str, Any], k: int) -> dict[str, Any]:
-    before = {f"{word}_before": columns[word][k - 1] if k else None for word in ("gap", "predicted", "observed")}
-    return {**{name: values[k] for name, values in columns.items()}, **before}
+    past = {f"{word}_before": [None, *made[word][:-1]] for word in ("gap", "predicted", "observed")}
+    steps = {**made, **past}.items()
+    return Table(
+        {**made, "words": [step_words({name: each[k] for name, each in steps}, every) for k in range(cells.rows)]}
+    )
 
 
 def _verdicts(columns: Mapping[str, Any], level: float) -> np.ndarray:

@@ -132,7 +132,10 @@ class Audit:
         """
         from miscal.page.records import read_document
 
-        document, carriers = _load(path)
+        document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
+        lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
+        if lacking:
+            raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
         try:
             return cls(document, read_document(document).findings, [], carriers)
         except Exception as error:  # JSON that was changed by hand may fail anywhere
@@ -187,15 +190,6 @@ class Audit:
 def _shown(how: str, *what: Any) -> str:
     """What a notebook or a prompt shows."""
     return str(getattr(import_module("miscal.page.html"), how)(*what))
-
-
-def _load(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read what `save` wrote; or the JSON of an audit, which has no sums of cells."""
-    document, carriers = (dict(read_json(path)), {}) if _is_json(Path(path)) else _load_saved(path)
-    lacking = [part for part, kind in PARTS.items() if not isinstance(document.get(part), kind)]
-    if lacking:
-        raise refusal("is damaged", where=f"'{path}'", got=f"it has no '{lacking[0]}'")
-    return document, carriers
 
 
 def _is_json(path: Path) -> bool:

@@ -160,31 +160,32 @@ def _places(
 ) -> list[dict[str, Any]]:
     settings = before.document["settings"]
     tests, level = max(int(settings["tests"]), 1), float(settings["level"])
-    both = predictions, recalibrated
-    judge = cache(lambda compared: [_Judge(each, compared, tests, level) for each in both])
+    classes = {f"class {name}": k for k, name in enumerate(predictions.classes)}
+
+    @cache
+    def compared(in_which: Predictions, scope: str) -> Rows:
+        own = pair(in_which, classes[scope] if scope else target)
+        return Rows(own, own, choose_null(own, "bernoulli"))
+
+    def judge(finding: Finding, judged: Predictions, found_in: Predictions) -> dict[str, Any]:
+        return _judged(compared(judged, finding.scope), np.flatnonzero(rows_of(finding, found_in)), tests, level)
+
     again = {finding.where: finding for finding in flat(after.findings)}
-    found = [
-        _matched(finding, again.get(finding.where), judge(_target(finding, predictions, target))[1], predictions)
-        for finding in flat(before.findings)
-        if finding.real
-    ]
+    found = []
+    for finding in flat(before.findings):
+        if finding.real:
+            two = judge(finding, recalibrated, predictions)
+            found.append(_matched(finding, again.get(finding.where), two))
     known = {place["where"] for place in found}
     for finding in flat(after.findings):
         if finding.real and finding.where not in known:
-            one = judge(_target(finding, predictions, target))[0](finding, recalibrated)
+            one = judge(finding, predictions, recalibrated)
             found.append(_place(finding, _late_verdict(one, finding), one, _numbers(finding)))
     return found
 
 
-def _target(finding: Finding, predictions: Predictions, target: str | int) -> str | int:
-    """What a finding compares: its class, where it is about one."""
-    classes = {f"class {name}": k for k, name in enumerate(predictions.classes)}
-    return classes[finding.scope] if finding.scope else target
-
-
-def _matched(finding: Finding, again: Finding | None, judge: _Judge, found_in: Predictions) -> dict[str, Any]:
-    one, two = _numbers(finding), judge(finding, found_in)
-    whole = finding.whole
+def _matched(finding: Finding, again: Finding | None, two: dict[str, Any]) -> dict[str, Any]:
+    one, whole = _numbers(finding), finding.whole
     still = bool(again is not None and again.real)
     if whole and again is not None:
         two["p_value"] = again.p_value
@@ -222,29 +223,21 @@ def _numbers(finding: Finding) -> dict[str, Any]:
     return {**{name: getattr(finding, name) for name in names}, "interval": list(finding.interval)}
 
 
-class _Judge:
-    """Gap, interval and p-value of the rows of any finding in one set of predictions, as the audit would give them."""
-
-    def __init__(self, predictions: Predictions, target: str | int, tests: int, level: float) -> None:
-        compared = pair(predictions, target)
-        self.tests, self.level = tests, level
-        self.rows = Rows(compared, compared, choose_null(compared, "bernoulli"))
-
-    def __call__(self, finding: Finding, found_in: Predictions) -> dict[str, Any]:
-        inside = np.flatnonzero(rows_of(finding, found_in))
-        compared, units = self.rows.raw, self.rows.raw.units
-        rows = replace(self.rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
-        sums = sums_of(compared, inside)
-        weight = float(sums.weight[0])
-        p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
-        return {
-            "rows": int(sums.rows[0]),
-            "predicted": units.back(float(sums.predicted[0]) / weight),
-            "observed": units.back(float(sums.observed[0]) / weight),
-            "gap": float(sums.off[0]) / weight * units.scale,
-            "p_value": min(1.0, p_value * self.tests),
-            "interval": [end * units.scale for end in rows.gap_interval(sums, self.tests, self.level)],
-        }
+def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[str, Any]:
+    """Gap, interval and p-value of some rows of a set of predictions, as the audit would give them."""
+    compared, units = rows.raw, rows.raw.units
+    rows = replace(rows, spread=1.0 if compared.cluster is None else cluster_spread(compared.take(inside)))
+    sums = sums_of(compared, inside)
+    weight = float(sums.weight[0])
+    p_value = rows.exact_p(compared, inside, float(rows.p_values(sums)[0]))
+    return {
+        "rows": int(sums.rows[0]),
+        "predicted": units.back(float(sums.predicted[0]) / weight),
+        "observed": units.back(float(sums.observed[0]) / weight),
+        "gap": float(sums.off[0]) / weight * units.scale,
+        "p_value": min(1.0, p_value * tests),
+        "interval": [end * units.scale for end in rows.gap_interval(sums, tests, level)],
+    }
 
 
 def _about(

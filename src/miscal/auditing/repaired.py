@@ -138,7 +138,9 @@ def repair_table(
         source=source or source_of(data),
         described={"outcome": outcome, "probability": ", ".join(names), "cluster": cluster, **_means(whole, options)},
     )  # fmt: skip
-    model = model if folds else _on_all_rows(model, whole, usable)
+    if not folds:  # the method that was judged on unseen rows, fitted on these as well
+        again = refitted(model, Sample.of(whole, Columns({name: whole.columns[name] for name in usable})))
+        again.classes_, model = model.classes_, again
     record.about.update(split=f"{folds} folds" if folds else "halves", allowed=usable, shipped_rows=model.n_rows_)
     new = [NEW] if whole.n_classes == 2 else [f"{NEW}_{label}" for label in model.classes_]
     out = with_columns(model, Chunk(table, "the table"), names, new, logit=bool(options.get("logit")))
@@ -171,14 +173,6 @@ def _parts(total: int, whole: Predictions, rows: np.ndarray, folds: int, random_
     part = np.full(total, folds - 1, dtype=np.int64)
     part[rows] = fold_of_rows(whole.rows, folds, cluster=whole.cluster, random_state=random_state)
     return part
-
-
-def _on_all_rows(model: Recalibrator, rows: Predictions, usable: Sequence[str]) -> Recalibrator:
-    """The method that was judged on unseen rows, fitted on these as well."""
-    columns = Columns({name: rows.columns[name] for name in usable})
-    made = refitted(model, Sample.of(rows, columns))
-    made.classes_ = model.classes_
-    return made
 
 
 def _crossed(whole: Predictions, fold: np.ndarray, **picks: Any) -> np.ndarray:

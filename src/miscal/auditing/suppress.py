@@ -1,22 +1,29 @@
-"""Small cells kept out of everything that is written: page, JSON and CSV are made of the same dictionary."""
+"""Small cells kept out of everything that is written: page, JSON and CSV are made of the same dictionary.
+
+The places that it gives numbers of are boxes, whose sums and differences can be followed (`disclosure`).
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miscal.auditing.column_choice import left_out
-from miscal.auditing.disclosure import EVERYTHING, Shown
-from miscal.auditing.shown_places import OF_COLUMNS, Places
-from miscal.data.errors import refusal
+from miscal.auditing.disclosure import EVERY_VALUE, EVERYTHING, MISSING, Box, Shown, box_of, joined_ends
+from miscal.auditing.findings import listed
+from miscal.data.errors import MiscalError, refusal
 from miscal.page.words import KIND, finite, plural
+from miscal.pooling.condition import LARGEST, Conjunction, just_below
+from miscal.pooling.parsing import parse
 
 GIVEN_AWAY = "gives the outcome away"  # a note that tells the outcome of small cells too
 INFINITE = "The log loss is infinite"  # a note that counts rows, be they few
 KEPT = {"label", "level", "low", "high"}
+STEPS = ("change", "size_", "before", "verdict", "words")  # how columns begin that tell of two periods
 LOOKED_AT = {
     "schema",
     "version",
@@ -58,7 +65,7 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     for entry in made["too_small"]:
         if entry.get("rows") != document["data"].get("rows"):
             entry["rows"] = None
-    hidden_findings = _number(document["findings"]) - _number(made["findings"])
+    hidden_findings = len(listed(document["findings"])) - len(listed(made["findings"]))
     if hidden_findings:
         left = plural(hidden_findings, "finding")
         reason = f"suppressed: fewer than {below} rows, or they would give such a place away"
@@ -69,10 +76,6 @@ def suppressed(document: Mapping[str, Any], below: int) -> dict[str, Any]:
     made["score"].get("details", {}).get("log_loss", {}).pop("rows", None)
     made["settings"] = {**made["settings"], "suppress_below": int(below)}
     return made
-
-
-def _number(findings: Sequence[Mapping[str, Any]]) -> int:
-    return sum(1 + _number(finding.get("explained", ())) for finding in findings)
 
 
 def _findings(
@@ -151,8 +154,9 @@ def _result(result: Mapping[str, Any], hidden: np.ndarray) -> dict[str, Any]:
     for name, values in table.items():
         if name not in KEPT:
             table[name] = _masked(values, hidden)
-    if made.get("kind") == KIND:
-        _hide_steps(table, hidden)
+    if made.get("kind") == KIND:  # what a period says of the one before it, where that one is hidden
+        steps = [name for name in table if name.startswith(STEPS)]
+        table |= {name: _masked(table[name], np.append(False, hidden[:-1])) for name in steps}
     for name in ("worst", "curve"):
         if not isinstance(extra.get(name), list):
             extra.pop(name, None)
@@ -173,14 +177,6 @@ def between_ranges(table: Mapping[str, Any], running: Mapping[str, Any]) -> dict
     return made | {"band": np.interp(x, running["x"], running["band"]).tolist()}
 
 
-def _hide_steps(table: dict[str, list[Any]], hidden: np.ndarray) -> None:
-    """Hide what a period says of the one before it where that one is hidden."""
-    after = np.append(False, hidden[:-1])
-    for name, values in table.items():
-        if name.startswith(("change", "size_")) or name in ("before", "verdict", "words"):
-            table[name] = _masked(values, after)
-
-
 def _masked(values: Sequence[Any], hidden: Iterable[Any]) -> list[Any]:
     return [None if hide else value for value, hide in zip(values, hidden, strict=True)]
 
@@ -198,3 +194,111 @@ def hidden_cells(rows: list[float], below: int) -> np.ndarray:
         enough = int(np.searchsorted(np.cumsum(counts[order]), below)) + 1
         hidden[order[: max(enough, 2, np.count_nonzero(hidden))]] = True
     return hidden
+
+
+OF_COLUMNS = ("field", "variable", KIND)
+MISSING_LABEL = "(missing)"
+Span = tuple[float, float, int]
+
+
+class Places:
+    """Boxes of findings, of the cells of tables and of subpopulations; ends without a row between them are one."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.sections = document["sections"]
+        self.rows = int(finite(document["data"].get("rows")) or 0)
+        self.kinds = {str(result["settings"].get("column")): "category" for result in self.sections.get("field", [])}
+        for result in self.sections.get("variable", []):
+            self.kinds[str(result["settings"].get("column"))] = str(result["extra"].get("column_kind", "numeric"))
+        self.levels = {
+            str(result["settings"].get("column")): frozenset().union(*(piece[1] for piece in _levels(result)))
+            for result in self.sections.get("field", [])
+        }
+        self.joined: dict[str, dict[float, float]] = {}
+        self.joined = {column: joined_ends(spans) for column, spans in self._spans(document).items()}
+        self.named = {place for box, _ in self._told(document) if box is not None and len(box) > 1 for place in box}
+
+    def _spans(self, document: Mapping[str, Any]) -> dict[str, list[Span]]:
+        """The ranges of each column alone, with their rows."""
+        made: dict[str, list[Span]] = {}
+        for box, rows in self._told(document):
+            if box is not None and len(box) == 1:
+                column, piece = next(iter(box))
+                if piece[0] == "span":
+                    made.setdefault(column, [(-math.inf, math.inf, self.rows)]).append((*piece[1:], int(rows)))
+        return made
+
+    def _told(self, document: Mapping[str, Any]) -> Iterator[tuple[Box | None, Any]]:
+        """Every place with its rows."""
+        for finding in listed(document["findings"]):
+            yield self.of_finding(finding), finding["rows"]
+        for kind in (*OF_COLUMNS, "subpopulation"):
+            for result in self.sections.get(kind, []):
+                yield from zip(self.of_table(kind, result), result["table"]["rows"], strict=True)
+
+    def of_finding(self, finding: Mapping[str, Any]) -> Box | None:
+        """The box of a finding; one without conditions that is not of the whole table (of an old audit) has none."""
+        conditions = finding.get("condition") or ()
+        if not conditions and finding.get("kind") != "score":
+            return None
+        return self._joined(box_of(Conjunction.from_dict(conditions).conditions))
+
+    def of_table(self, kind: str, result: Mapping[str, Any]) -> list[Box | None]:
+        """The box of each row of a table."""
+        if kind == "subpopulation":
+            return [self._of_words(label) for label in result["table"].get("label", [])]
+        column = str(result["settings"].get("column"))
+        if kind == KIND and self.kinds.get(column, "date") != "date":  # text read as dates: nothing else tells of it so
+            column = f"{column} as time"
+        pieces = _levels(result) if kind == "field" else _ranges(result, kind)
+        return [self._joined(frozenset({(column, piece)} if piece != EVERY_VALUE else ())) for piece in pieces]
+
+    def _of_words(self, label: str) -> Box | None:
+        try:
+            return self._joined(box_of(parse(label, self.kinds).conditions))
+        except MiscalError:
+            return None
+
+    def _joined(self, box: Box | None) -> Box | None:
+        """The box with each end replaced by the one that stands for it; a range of every row is no condition."""
+        if box is None or not self.joined:
+            return box
+        made = set()
+        for column, piece in box:
+            same = self.joined.get(column, {})
+            now = ("span", *(same.get(end, end) for end in piece[1:])) if piece[0] == "span" else piece
+            if now != EVERY_VALUE:
+                made.add((column, now))
+        return frozenset(made)
+
+
+def _levels(result: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for label in result["table"].get("label", []):
+        yield ("set", frozenset({MISSING if label == MISSING_LABEL else str(label)}))
+
+
+def _ranges(result: Mapping[str, Any], kind: str) -> Iterator[tuple[Any, ...]]:
+    """The ranges of a table; the first begins, and the last ends, where the column does."""
+    table = result["table"]
+    ends = _periods(table["label"], result) if kind == KIND else list(zip(table["low"], table["high"], strict=True))
+    known = [place for place, (low, _) in enumerate(ends) if not math.isnan(finite(low))]
+    for place, (low, high) in enumerate(ends):
+        if place not in known:
+            yield ("span", LARGEST, math.inf)
+        else:
+            first, last = place == known[0], place == known[-1]
+            yield ("span", -math.inf if first else float(low), LARGEST if last else float(high))
+
+
+def _periods(labels: Sequence[str], result: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """The days of each week or month, closed on the right as ranges are."""
+    monthly = result["settings"].get("every") == "month"
+    made = []
+    for label in labels:
+        if not label[:1].isdigit():
+            made.append((math.nan, math.nan))
+            continue
+        start = np.datetime64(label, "M") if monthly else np.datetime64(label, "D")
+        low, high = (float((start + step).astype("M8[D]").astype(np.int64)) for step in (0, 1 if monthly else 7))
+        made.append((just_below(low), just_below(high)))
+    return made

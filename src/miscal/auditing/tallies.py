@@ -13,9 +13,8 @@ import numpy as np
 from miscal.auditing.all_rows import AllRows, cuts_like, cuts_of, look_at_sums
 from miscal.auditing.column_choice import MAX_LEVELS, chosen_columns, left_out
 from miscal.auditing.search.groups import Rows
-from miscal.auditing.search.looking import Seen, Wanted, shown_edges
+from miscal.auditing.search.looking import Seen, Wanted, leave_out_by_effort, shown_edges
 from miscal.auditing.search.parts import fine_part
-from miscal.auditing.search.unseen import leave_out_by_effort
 from miscal.carriers.summary import ColumnSums, Summary
 from miscal.data.columns import Column
 from miscal.data.errors import check_named, refusal
@@ -23,7 +22,6 @@ from miscal.data.frames import expanded
 from miscal.engines.gathering import ADDED, gather, levels_that_fit, rows_that_fit
 from miscal.engines.roles import Roles
 from miscal.engines.source import opened
-from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
 from miscal.metrics.score_errors import score_bins
 from miscal.pairs import Pair, pair
@@ -53,8 +51,9 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     several = {name: each for name, each in several.items() if name not in ordered}
     shown = replace(summary, variables=summary.variables | ordered, fields=several)
     looked = look_at_sums(shown, rows, wanted.random_state)
-    for group in looked.groups:
-        group.beyond = _centred(group.beyond)
+    for group in looked.groups:  # less the average that all rows have left: the score was put right on the first table
+        sums, total = group.beyond, max(float(group.beyond.variance.sum()), 1e-300)
+        group.beyond = replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / total)
     aside = [*({**entry, "rows": summary.rows} for entry in summary.aside)]
     aside += [left_out(name, summary.rows, "constant") for name in constant]
     leave_out_by_effort(looked, "tally", [], 0)
@@ -93,12 +92,6 @@ def _value(text: str, kind: str) -> float:
     1.5
     """
     return float(np.datetime64(text[:19], "s").astype(np.int64)) / 86_400 if kind == "date" else float(text)
-
-
-def _centred(sums: Sums) -> Sums:
-    """Sums beyond the score less the average that all rows have left: the score was put right on the first table."""
-    total = float(sums.variance.sum())
-    return replace(sums, predicted=sums.predicted - sums.off.sum() * sums.variance / max(total, 1e-300))
 
 
 def _check(summary: Summary, name: str, options: Mapping[str, Any]) -> None:

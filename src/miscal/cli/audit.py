@@ -19,7 +19,7 @@ __all__ = ["audit", "demo", "merge", "page", "tally"]
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
-@common.means_options()
+@common.MEANS
 @common.TIME
 @common.EVERY
 @common.PAGE
@@ -32,31 +32,25 @@ def audit(
     file: Path, out: Path, json_path: Path | None, saved: Path | None, baseline: Path | None, **options: Any
 ) -> None:
     """Audit a table of predictions (CSV, Parquet, Feather; folder, pattern or tally) and write a page."""
-    audit_and_leave(file, out, json_path, common.audit_options(options), saved, baseline)
-
-
-def audit_and_leave(
-    data: Any,
-    page: Path,
-    json_path: Path | None,
-    options: dict[str, Any],
-    saved: Path | None = None,
-    baseline: Path | None = None,
-) -> None:
-    """Audit, show what was found, and write what was asked for."""
     from miscal.auditing.audit import Audit
-    from miscal.auditing.audit import audit as run_audit
 
+    made = common.audit_options(options)
     before = Audit.load(baseline) if baseline else None
-    prepared({"--out": page, "--json": json_path, "--save": saved}, table=data, baseline=baseline)
-    below = options.pop("suppress_below", 0)  # last of all: what is compared and saved needs every cell
-    with progress_bar() as progress:
-        found = run_audit(data, progress=progress, **options)
+    prepared({"--out": out, "--json": json_path, "--save": saved}, table=file, baseline=baseline)
+    below = made.pop("suppress_below")  # last of all: what is compared and saved needs every cell
+    found = _audited(file, made)
     if before is not None:
         found, below = found.with_comparison(before), max(below, before.hidden_below)
-    leave(found.hiding(below), page, json_path, saved)
+    leave(found.hiding(below), out, json_path, saved)
     if saved is not None and below:
         say(f"{saved} keeps the small cells too, to be compared with: do not pass it on. Pages of it hide them.")
+
+
+def _audited(data: Any, options: dict[str, Any]) -> Any:
+    from miscal.auditing.audit import audit
+
+    with progress_bar() as progress:
+        return audit(data, progress=progress, **options)
 
 
 @click.command()
@@ -100,7 +94,9 @@ def demo(out: Path, effort: str, seed: int) -> None:
         "random_state": seed,
         "source": "Flights from New York, July to December 2013",
     }
-    audit_and_leave(flights(), out / "report.html", out / "report.json", options)
+    page, json_path = out / "report.html", out / "report.json"
+    prepared({"--out": page, "--json": json_path})
+    leave(_audited(flights(), options), page, json_path, None)
 
 
 @click.command()

@@ -25,7 +25,7 @@ GATES = (
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options()
-@common.means_options()
+@common.MEANS
 @common.TIME
 @common.EVERY
 @common.MEMORY
@@ -93,12 +93,15 @@ def check(
 
 def _only_asked(gates: Any, made: dict[str, Any]) -> dict[str, Any]:
     """The columns to read where the gates ask for numbers of the score and of some columns only, not for findings."""
+    from miscal.auditing.column_choice import named
+
     if made["by"] or gates.max_multicalibration_sigma is not None:
         return {}
     if gates.max_findings is not None or gates.no_new_findings:
         return {}
-    roles = common.names_of(made)
-    return {"columns": [name for name in gates.max_field if name not in roles]}
+    roles = ("outcome", "weight", "count", "cluster", "prediction", "exposure", "probability")
+    taken = {name for role in roles for name in named(made.get(role))}
+    return {"columns": [name for name in gates.max_field if name not in taken]}
 
 
 def _gates(config: Path | None, flags: dict[str, Any], fields: tuple[str, ...], most: float) -> Any:

@@ -92,34 +92,24 @@ def table_options(*, suppressing: bool = True) -> Option:
     return together(outcome(), probability(), LOGIT, POSITIVE, WEIGHT, COUNT, CLUSTER, BY, IGNORE, EFFORT, hidden, SEED)
 
 
-def means_options() -> Option:
-    """What is predicted, where that is no event."""
-    return together(PREDICTION, RESPONSE, EXPOSURE)
+MEANS = together(PREDICTION, RESPONSE, EXPOSURE)  # what is predicted, where that is no event
 
 
-def table_path(path: Path) -> Path:
-    """The path of a table to write, refused where its ending names neither format."""
+def table_path(path: Path | None, file: str | Path, word: str) -> Path:
+    """The path of a table to write, by default here, as CSV if the table it comes from is one.
+
+    Refused where its ending names neither format.
+    """
+    suffix = ".csv" if Path(file).suffix.lower() == ".csv" else ".parquet"
+    path = path or Path(f"{Path(file).stem}-{word}{suffix}")
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise refusal("must end in .parquet or .csv", where="--out", got=f"it is '{path}'")
     return path
 
 
-def table_name(file: str | Path, word: str) -> Path:
-    """Where a table goes whose place is not given: here, as CSV if the table it comes from is one."""
-    path = Path(file)
-    return Path(f"{path.stem}-{word}{'.csv' if path.suffix.lower() == '.csv' else '.parquet'}")
-
-
 def one_or_list(names: tuple[str, ...]) -> str | list[str] | None:
     """The columns of the probability as `miscal.read` takes them."""
     return names[0] if len(names) == 1 else list(names) or None
-
-
-def names_of(made: dict[str, Any]) -> set[str]:
-    """The columns that play a part, of the options of an audit."""
-    one: set[Any] = {made.get(role) for role in ("outcome", "weight", "count", "cluster", "prediction", "exposure")}
-    several = made["probability"]
-    return one | ({several} if isinstance(several, str) else set(several or ()))
 
 
 def audit_options(options: dict[str, Any]) -> dict[str, Any]:

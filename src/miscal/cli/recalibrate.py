@@ -25,7 +25,7 @@ METHODS = {
 @click.command()
 @click.argument("file", type=common.PATH, is_eager=True)
 @common.table_options(suppressing=False)
-@common.means_options()
+@common.MEANS
 @click.option("--allowed", multiple=True, help="Column that the repair may use; repeat. Those audited by default.")
 @click.option("--score-only", is_flag=True, help="The repair may use no column, only the score.")
 @click.option("--folds", default=0, help="Cross-fit over so many folds; by default half the rows choose, half judge.")
@@ -47,8 +47,8 @@ def recalibrate(
 
     if score_only and allowed:
         raise refusal("excludes --allowed", where="--score-only", got="both are given")
-    out = common.table_path(out or common.table_name(file, "repaired"))
-    model, page = model or _beside(file, ".json"), page or _beside(file, ".html")
+    out = common.table_path(out, file, "repaired")
+    model, page = model or Path(f"{file.stem}-repair.json"), page or Path(f"{file.stem}-repair.html")
     made = common.audit_options(options)
     if made.pop("suppress_below", 0):
         raise refusal("is not for repairs", where="--suppress-below", hint="audit the repaired table with it")
@@ -66,18 +66,10 @@ def recalibrate(
     done.write(table=out, model=model, page=page, json=json_path)
     files = written(Table=out, Model=model, Page=page, JSON=json_path)
     say(f"{visible(done.record.about['reason'])}\n{done.record.told(SHOWN)}\n{files}")
-    given = (
-        {"--prediction": [options["prediction"]]}
-        if options["prediction"]
-        else {"--probability": options["probability"]}
-    )
-    named = [word for role, names in given.items() for name in names for word in (role, name)]
+    named = [word for name in options["probability"] for word in ("--probability", name)]
+    named = ["--prediction", options["prediction"]] if options["prediction"] else named
     again = shlex.join(["miscal", "apply", str(model), "FILE", *named, *["--logit"] * options["logit"]])
     say(f"Repair new rows: {visible(again)}")
-
-
-def _beside(file: Path, suffix: str) -> Path:
-    return Path(f"{file.stem}-repair{suffix}")
 
 
 def _columns(file: Path) -> str:
@@ -102,7 +94,7 @@ def apply(
     """Add recalibrated probabilities to a table, batch by batch."""
     from miscal.recalibrate.in_parts import apply_to, load_model
 
-    out = common.table_path(out or common.table_name(file, column))
+    out = common.table_path(out, file, column)
     prepared({"--out": out}, model=model, table=file)
     rows = apply_to(load_model(model), file, list(probability), out, logit=logit, column=column, memory=memory)
     say(f"{rows:,} rows. Table: {out}")

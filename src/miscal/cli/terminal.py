@@ -15,7 +15,7 @@ from miscal.auditing.findings import Finding
 from miscal.cli import WRITTEN, is_terminal, knows_lines, say
 from miscal.data.errors import visible
 from miscal.page import words
-from miscal.page.records import Document, Quiet, in_its_words, read_document
+from miscal.page.records import Document, in_its_words, read_document
 from miscal.page.sections.findings import ranking
 from miscal.page.sections.repair import next_step
 from miscal.page.verdict import verdict
@@ -35,16 +35,8 @@ def leave(found: Any, page: Path, json_path: Path | None, saved: Path | None) ->
         found.save(saved)
     files = written(Page=page, JSON=json_path, Audit=saved)
     document = read_document(shown.document)
-    say(
-        "\n".join(
-            [
-                *shown_lines(document),
-                "",
-                files,
-                *[f"Next: {inert(visible(line))}" for line in [next_step(document)] if line],
-            ]
-        )
-    )
+    then = next_step(document)
+    say("\n".join([*shown_lines(document), "", files, *([f"Next: {inert(visible(then))}"] if then else [])]))
 
 
 def written(**files: Path | None) -> str:
@@ -92,7 +84,7 @@ def shown_lines(document: Document) -> list[str]:
     said = verdict(document)
     lines = ["", f"[bold]{escape(said.sentence)}[/bold]"]
     lines += [escape(said.support[0])] if said.direction == "none" else []
-    heads = document.heads
+    heads = document.findings
     table = [_ranking(heads[:SHOWN])] if heads else []
     rest = []
     if len(heads) > SHOWN:
@@ -104,25 +96,24 @@ def shown_lines(document: Document) -> list[str]:
         listed = ", ".join(place.where for place in document.clean[:SHOWN])
         more = f" and {len(document.clean) - SHOWN} more" if len(document.clean) > SHOWN else ""
         rest.append(f"Tested and clean: {listed}{more}.")
-    aside = [
-        f"{place.where or NAMELESS} ({place.reason})" for place in document.too_small if _is_column(place, document)
-    ]
+    # Columns as a whole, and not one of their levels.
+    small = [place for place in document.too_small if place.rows == document.rows and place.reason != BLIND]
+    aside = [f"{place.where or NAMELESS} ({place.reason})" for place in small]
     if aside:
         more = f" and {len(aside) - SHOWN} more" if len(aside) > SHOWN else ""
         rest.append(f"Set aside: {', '.join(aside[:SHOWN])}{more}.")
     rest += [f"Not looked at: {entry.words}" for entry in document.unseen]
-    rest += [*(f"Note: {note}" for note in document.notes), *words.period_lines(document.of("period"), SHOWN)]
+    rest += [f"Note: {note}" for note in document.notes]
+    for result in document.of("period"):
+        left = len(words.changed_words(result)) - SHOWN
+        rest += [f"{result.name}: {words.periods_said(result)}", *words.changed_words(result, SHOWN)]
+        rest += [f"... and {left} smaller on the page."] if left > 0 else []
     compared = document.comparison
     if compared is not None:
         shown = ("better", "worse") if compared.cells else ("new", "gone")
         rest.append(f"Against the baseline: {', '.join(f'{len(getattr(compared, word))} {word}' for word in shown)}.")
         rest += [words.not_compared(compared.left_out)] if compared.left_out else []
     return _rendered([*lines, *table, *(escape(inert(visible(line))) for line in rest)])
-
-
-def _is_column(place: Quiet, document: Document) -> bool:
-    """Whether what was not judged is a column as a whole, and not one of its levels."""
-    return place.rows == document.rows and place.reason != BLIND
 
 
 def _ranking(heads: Sequence[Finding]) -> Any:

@@ -344,7 +344,7 @@ def neighbourhood_noise(
         for part, sums in _sums(weights, cells, chosen, residuals, first, count):
             np.abs(sums, out=sums)
             if local.stretch is not None:
-                np.multiply(sums, local.stretch[rows, None], out=sums)
+                np.multiply(sums, local.stretch[chosen[part], None], out=sums)
             ratio = sums[judged[part]] / local.deviation[chosen[part][judged[part]], None]
             np.maximum(highest, ratio.max(axis=0, initial=0.0), out=highest)
             np.maximum(largest, (sums / local.mass[chosen[part], None]).max(axis=0, initial=0.0), out=largest)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miscal.carriers.tally import Tally
 from miscal.carriers.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, weight_sums
+from miscal.carriers.tally import Tally
 from miscal.data.checks import one_of
 from miscal.data.responses import Units
 from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Spread, Sums, effective_events

@@ -15,10 +15,9 @@ import numpy as np
 
 from miscal.carriers.summary import GRID
 from miscal.carriers.tally import Tally
-from miscal.carriers.walk import Walk
 from miscal.data.responses import Units
 from miscal.engines.memory import tally
-from miscal.engines.walks import DISTINCT, walk
+from miscal.engines.walks import DISTINCT, Walk, walk
 from miscal.inference.adjust import holm, minimum_detectable_gap
 from miscal.inference.aggregates import NullSummary, PooledError, aggregate_null, kuiper_p_value
 from miscal.inference.cells import EXACT_ROWS, CellPValues, cell_p_values

@@ -12,7 +12,7 @@ import numpy as np
 from miscal.data.checks import check_seed
 from miscal.data.columns import Column
 from miscal.data.predictions import Predictions
-from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally
+from miscal.engines.memory import LEAST_ROWS, mean_tally, quantile_tally, tally
 from miscal.engines.walks import Walk
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import NullSummary

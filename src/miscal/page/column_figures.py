@@ -53,7 +53,7 @@ def variable(result: Entry, level: float = 0.05) -> Figure:
     ]
     title = f"{column}: happened and predicted, by range"
     description = f"{len(ranges)} ranges, {int(beyond.sum())} of them beyond noise."
-    return marks.drawn("variable", title, description, (_WIDTH, 226.0), drawn, ranges.table())
+    return Figure("variable", title, description, (_WIDTH, 226.0), drawn, ranges.table())
 
 
 def _curve(result: Entry, edges: Floats, y: Scale) -> list[Safe]:
@@ -145,7 +145,7 @@ def field_levels(result: Entry, level: float = 0.05, most: int = 10) -> Figure:
     title = f"{column}: predicted minus happened, by level"
     note = f"{len(shown)} of {len(every):,} levels: those furthest from agreement." if len(shown) < len(every) else ""
     said = _levels_said(every, level)
-    return marks.drawn("field", title, said, (_WIDTH, bottom + 24), drawn, every.table(), note)
+    return Figure("field", title, said, (_WIDTH, bottom + 24), drawn, every.table(), note)
 
 
 def _levels_said(levels: Cells, level: float) -> str:
@@ -172,10 +172,11 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     ranked = usable[np.lexsort((-size[usable], ~beyond[usable]))][:_MOST_POINTS]
     title, frame = f"{result.column}: predicted minus happened against size", (_WIDTH, 236.0)
     if not len(ranked):
-        return marks.drawn("funnel", title, "No level has rows.", frame, [])
+        return Figure("funnel", title, "No level has rows.", frame)
     sizes, gaps = size[ranked], every.gap[ranked]
     x = Scale(max(sizes.min() / 1.5, 0.5), sizes.max() * 1.5, _FUNNEL_LEFT, _ROWS_RIGHT, "log")
-    reach = _funnel_reach(gaps, beyond[ranked])
+    furthest = float(np.abs(gaps[beyond[ranked]]).max(initial=0.0))  # nearly all levels, and all that are beyond noise
+    reach = max(float(np.quantile(np.abs(gaps), 0.98)) * 1.1, furthest * 1.05, 1e-6)
     y = Scale(*nice(-reach, reach), _FUNNEL_FLOOR, 22.0)
     radius = 3.2 if len(ranked) < 150 else 2.0
     drawn = [
@@ -192,13 +193,7 @@ def field_funnel(result: Entry, level: float = 0.05) -> Figure:
     ]
     drawn_ones = f"{len(ranked):,} of {len(every):,} levels drawn, all that are beyond noise first."
     note = drawn_ones if len(ranked) < len(every) else ""
-    return marks.drawn("funnel", title, _levels_said(every, level), frame, drawn, every.table(), note)
-
-
-def _funnel_reach(gaps: Floats, beyond: np.ndarray) -> float:
-    """Half the height of the funnel: nearly all levels, and every one that is beyond noise."""
-    most = float(np.quantile(np.abs(gaps), 0.98))
-    return max(most * 1.1, float(np.abs(gaps[beyond]).max(initial=0.0)) * 1.05, 1e-6)
+    return Figure("funnel", title, _levels_said(every, level), frame, drawn, every.table(), note)
 
 
 def _funnel(levels: Cells, size: Floats, x: Scale, y: Scale) -> Safe:

@@ -82,7 +82,7 @@ def reliability(score: Entry, level: float = 0.05) -> Figure:
         "On the diagonal as much happened as was predicted."
     )
     title = "Happened against predicted, by score"
-    return marks.drawn("reliability", title, description, (480.0, 424.0), drawn, bins.table())
+    return Figure("reliability", title, description, (480.0, 424.0), drawn, bins.table())
 
 
 def _histogram(score: Entry, x: Scale, top: float, bottom: float) -> list[Safe]:
@@ -119,7 +119,7 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     predicted, observed, (low, high) = finding.predicted, finding.observed, finding.interval
     title = f"{ellipsis(finding.where, 100)}: predicted and happened"
     if math.isnan(predicted) or math.isnan(observed):
-        return marks.drawn("gap", title, "There is nothing to draw.", (320, 66), [])
+        return Figure("gap", title, "There is nothing to draw.", (320, 66))
     x = Scale(*(domain or card_domain([finding])), 10.0, 310.0)
     within = not finding.real or low <= 0 <= high
     class_ = "noise" if within else "over" if predicted > observed else "under"
@@ -135,7 +135,7 @@ def gap_card(finding: Finding, domain: tuple[float, float] | None = None) -> Fig
     ]
     rates = f"{words.percent(predicted)} predicted, {words.percent(observed)} happened"
     description = f"{rates}, gap {words.points(predicted - observed)}."
-    return marks.drawn("gap", title, description, (320, 66), drawn, {"predicted": [predicted], "observed": [observed]})
+    return Figure("gap", title, description, (320, 66), drawn, {"predicted": [predicted], "observed": [observed]})
 
 
 def range_card(finding: Finding) -> Figure:
@@ -158,7 +158,7 @@ def range_card(finding: Finding) -> Figure:
     drawn.append(marks.bottom(x, bottom, "", marks.rates, 70.0))
     title = f"{ellipsis(finding.where, 100)}: two ranges of its scores, predicted and happened"
     table: dict[str, list[object]] = {key: [getattr(one, key) for one in ranges] for key in RANGE}
-    return marks.drawn("gap", title, f"{finding.shape}.", (320, bottom + 22), drawn, table)
+    return Figure("gap", title, f"{finding.shape}.", (320, bottom + 22), drawn, table)
 
 
 def _names(predicted: float, observed: float) -> list[Safe]:
@@ -193,7 +193,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
     bins = score.cells
     title, size = "Predicted minus happened, from the lowest scores to the highest", (320, 106)
     if not np.isfinite(bins.gap).any():
-        return marks.drawn("gap", title, "There is nothing to draw.", size, [])
+        return Figure("gap", title, "There is nothing to draw.", size)
     gaps = np.nan_to_num(bins.gap)
     y = Scale(*nice(min(float(gaps.min()), 0.0), max(float(gaps.max()), 0.0)), 84.0, 18.0)
     edges = np.linspace(44.0, 310.0, len(bins) + 1)
@@ -210,7 +210,7 @@ def gap_by_score(score: Entry, level: float = 0.05) -> Figure:
         marks.text(310, 100, "highest", "tick", "end"),
     ]
     description = f"{len(bins)} bins of the score, {int(beyond.sum())} of them beyond noise."
-    return marks.drawn("gap", title, description, size, drawn)
+    return Figure("gap", title, description, size, drawn)
 
 
 def strength_bar(value: float, floor: float, most: float) -> Safe:
@@ -238,8 +238,11 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     bottom = _TOP + _ROW * len(shown)
     title, size = "Predicted minus happened, before and after the repair", (_PAIRS_WIDTH, bottom + 26)
     if not shown:
-        return marks.drawn("repair", title, "No place was wrong beyond noise.", size, [])
-    x = Scale(*_reach(shown), _LEFT, _RIGHT)
+        return Figure("repair", title, "No place was wrong beyond noise.", size)
+    gaps = [gap for place in shown for gap in (place.before.gap, place.after.gap) if not math.isnan(gap)]
+    limit = 1.5 * max(*map(abs, gaps), 1e-6)  # zero and every gap, and intervals up to half as far again
+    every = [0.0, *gaps, *(end for place in shown for end in place.after.interval if abs(end) <= limit)]
+    x = Scale(*nice(min(every), max(every)), _LEFT, _RIGHT)
     drawn = [
         *marks.upright(x, _TOP, bottom, 64.0),
         marks.segment(x.at(0.0), _TOP - 6, x.at(0.0), bottom, "zero"),
@@ -259,15 +262,7 @@ def gap_pairs(places: Sequence[Mended], most: int = 15) -> Figure:
     }
     for when in ("before", "after"):
         table |= {f"{key}_{when}": [getattr(getattr(p, when), key) for p in places] for key in ("gap", "p_value")}
-    return marks.drawn("repair", title, f"{counts}, of {len(places)} places.", size, drawn, table, note)
-
-
-def _reach(shown: Sequence[Mended]) -> tuple[float, float]:
-    """Zero and every gap, and intervals up to half as far again."""
-    gaps = [gap for place in shown for gap in (place.before.gap, place.after.gap) if not math.isnan(gap)]
-    limit = 1.5 * max(*map(abs, gaps), 1e-6)
-    every = [0.0, *gaps, *(end for place in shown for end in place.after.interval if abs(end) <= limit)]
-    return nice(min(every), max(every))
+    return Figure("repair", title, f"{counts}, of {len(places)} places.", size, drawn, table, note)
 
 
 def _pair(place: Mended, y: float, x: Scale) -> list[Safe]:

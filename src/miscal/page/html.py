@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from functools import cache
 from os import PathLike
 from typing import Any
 
@@ -22,9 +21,8 @@ from miscal.page.column_figures import field_levels, variable
 from miscal.page.entries import Entry, read_entry
 from miscal.page.gap_figures import reliability
 from miscal.page.json import SCHEMA, Columns, floats, write_text
-from miscal.page.marks import Figure
 from miscal.page.markup import Child, Safe, asset, ellipsis, join, tag
-from miscal.page.records import Document, in_its_words, read_document
+from miscal.page.records import in_its_words, read_document
 from miscal.page.sections import closing, columns, findings, repair, score
 from miscal.page.sections.blocks import HEADINGS, columns_of, figure, quiet, sheet
 from miscal.page.sections.findings import Closer
@@ -89,18 +87,13 @@ def to_html(document: object) -> str:
         ),
         tag("div", id="tooltip", role="status", hidden=True),
     )
-    return _shell(_title(audit), body)
+    about, what = audit.source or audit.outcome, f"Calibration {'repair' if audit.repaired else 'audit'}"
+    return _shell(f"{what} of {ellipsis(about, 80)}" if about else what, body)
 
 
 def write_html(document: object, path: str | PathLike[str]) -> None:
     """Write the page to a file, whole or not at all."""
     write_text(path, to_html(document))
-
-
-def _title(audit: Document) -> str:
-    about = audit.source or audit.outcome
-    what = "Calibration repair" if audit.repaired else "Calibration audit"
-    return f"{what} of {ellipsis(about, 80)}" if about else what
 
 
 def _shell(title: str, body: Safe) -> str:
@@ -147,22 +140,18 @@ main > section, main > .hero { padding-top: 1.5rem; } .tiles { margin-top: 1.5re
 """
 
 
-@cache
-def _style() -> str:
-    """The page's style, for what stands inside one element; what it says of the document is said of that element."""
-    style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
-    return f"@scope (.miscal) {{\n{style}\n{_OWN}\n}}"
-
-
 def _framed(*children: Child) -> Safe:
-    return tag("div", tag("style", Safe(_style())), tag("main", *children), class_="miscal")
+    """In the page's style for what stands inside one element; what it says of the document is said of that element."""
+    style = asset("page.css").replace(":root", ":scope").replace("\nbody {", "\n:scope {")
+    own = Safe(f"@scope (.miscal) {{\n{style}\n{_OWN}\n}}")
+    return tag("div", tag("style", own), tag("main", *children), class_="miscal")
 
 
 @in_its_words
 def audit_html(document: object) -> str:
     """An audit, or a repair: the verdict, its numbers, the worst findings as cards, and their figures."""
     audit = read_document(document)
-    guilty = [column for head in audit.heads for column in head.columns]
+    guilty = [column for head in audit.findings for column in head.columns]
     drawn = [entry for entry in columns.entries(audit) if entry.column in guilty][:MOST]
     return _framed(
         score.hero(audit),
@@ -209,18 +198,12 @@ def _figures(entry: Entry, level: float) -> list[Safe]:
     if entry.kind == "subpopulation":
         walks = entry.walks[:MOST]
         return [figure(cumulative(walk, deviation_reach(walks)), heading=walk.label) for walk in walks]
-    return [figure(one) for one in _drawn(entry, level)]
-
-
-def _drawn(entry: Entry, level: float) -> list[Figure]:
-    if entry.kind == "class":
-        return []
     if entry.kind == "score":
-        return [reliability(entry, level), *([cumulative(entry.walk)] if entry.walk else [])]
+        return [figure(reliability(entry, level)), *([figure(cumulative(entry.walk))] if entry.walk else [])]
     if entry.kind == "neighbourhood" and entry.grid is not None:
-        return [neighbourhood(entry)]
+        return [figure(neighbourhood(entry))]
     ranged = entry.kind in ("variable", "variation") and "low" in entry.table
-    return [variable(entry, level) if ranged else field_levels(entry, level)]
+    return [] if entry.kind == "class" else [figure((variable if ranged else field_levels)(entry, level))]
 
 
 def _cells(entry: Entry) -> Safe:
@@ -242,12 +225,9 @@ def audit_text(document: object) -> str:
     """An audit in a few lines, for a prompt: the verdict, the worst places, and where the rest is."""
     audit = read_document(document)
     said = verdict(audit)
-    heads = audit.heads
+    heads = audit.findings
     lines = [f"{number}. {head}" for number, head in enumerate(heads[:MOST_SAID], 1)]
     lines += [f"... and {words.plural(len(heads) - MOST_SAID, 'more place')}"] if len(heads) > MOST_SAID else []
     notes = [f"Note: {note}" for note in audit.notes]
-    return "\n".join([said.sentence, *said.support, *lines, *notes, _rest(audit)])
-
-
-def _rest(audit: Document) -> str:
-    return "Repair.to_html(path) writes the page." if audit.repaired else "Audit.to_html(path) writes the page."
+    where = f"{'Repair' if audit.repaired else 'Audit'}.to_html(path) writes the page."
+    return "\n".join([said.sentence, *said.support, *lines, *notes, where])

@@ -43,7 +43,7 @@ def to_markdown(document: object) -> str:
         _numbers(audit),
         _findings(audit),
         "\n".join(f"- {spoken(note)}" for note in audit.notes),
-        _periods(audit),
+        *map(_period, audit.of(KIND)),
         _columns(audit),
         _rest(audit),
     ]
@@ -80,12 +80,11 @@ def _numbers(audit: Document) -> str:
 
 
 def _findings(audit: Document) -> str:
-    heads = audit.heads
+    heads = audit.findings
     if not heads:
         return ""
-    listed = [_finding(number, finding) for number, finding in enumerate(heads[:MOST], 1)]
     more = [f"\n{words.plural(len(heads) - MOST, 'further finding')} in the JSON."] if len(heads) > MOST else []
-    return "\n".join(["## Where it is wrong", "", *listed, *more])
+    return "\n".join(["## Where it is wrong", "", *map(_finding, range(1, MOST + 1), heads), *more])
 
 
 def _finding(number: int, finding: Finding) -> str:
@@ -105,12 +104,8 @@ def spoken(text: object, limit: int = 600) -> str:
     return re.sub(r"([\\`*_\[\]<>|~$]|(?<=\])\()", r"\\\1", ellipsis(clean(text), limit))
 
 
-def _periods(audit: Document) -> str:
+def _period(result: Entry) -> str:
     """Every week or month, after the steps that changed."""
-    return "\n\n".join(map(_one_period, audit.of(KIND)))
-
-
-def _one_period(result: Entry) -> str:
     left = result.table.rows - MOST_PERIODS
     parts = [
         f"## {quoted(result.name or 'Along time')}",
@@ -157,7 +152,7 @@ def to_model_card(document: object) -> str:
         f"**{spoken(said.sentence)}** {' '.join(map(spoken, said.support))}",
         _numbers(audit),
         "### Where it is wrong",
-        _worst(audit.heads),
+        _worst(audit.findings),
         "### Where nothing was found",
         _unseen(audit.clean),
         "### How it was measured",
@@ -169,10 +164,9 @@ def to_model_card(document: object) -> str:
 def _worst(heads: Sequence[Finding]) -> str:
     if not heads:
         return "Nothing that was looked at is off beyond noise."
-    listed = [_finding(number, head) for number, head in enumerate(heads[:MOST_WORST], 1)]
     left = len(heads) - MOST_WORST
     more = [f"\n{words.plural(left, 'further place is', 'further places are')} off beyond noise."] if left > 0 else []
-    return "\n".join([*listed, *more])
+    return "\n".join([*map(_finding, range(1, MOST_WORST + 1), heads), *more])
 
 
 def _unseen(clean: Sequence[Quiet]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -75,15 +76,13 @@ class Scale:
         room = abs(self.end - self.start)
         if self.kind == "linear":
             return _linear_ticks(self.low, self.high, max(2, int(room / spacing)))
+        every, rank = _LOGIT_TICKS, _logit_roundness
         if self.kind == "log":
-            return self._spaced(_log_ticks(self.low, self.high), spacing, _roundness)
-        wanted = [t for t in _LOGIT_TICKS if self.low <= t <= self.high]
-        return self._spaced(wanted, spacing, _logit_roundness)
-
-    def _spaced(self, wanted: list[float], spacing: float, rank: Callable[[float], int]) -> list[float]:
-        """Keep the roundest ticks first, then whatever fits between them."""
-        kept: list[float] = []
-        for tick in sorted(wanted, key=lambda t: (rank(t), t)):
+            low, high = (math.log10(max(end, _SMALLEST)) for end in (self.low, self.high))
+            powers = range(math.floor(low), math.ceil(high) + 1)
+            every, rank = [m * 10.0**e for e in powers for m in (1, 2, 5)], _roundness
+        kept: list[float] = []  # the roundest first, then whatever fits between them
+        for tick in sorted((t for t in every if self.low <= t <= self.high), key=lambda t: (rank(t), t)):
             if all(abs(self.at(tick) - self.at(other)) >= spacing for other in kept):
                 kept.append(tick)
         return sorted(kept)
@@ -97,12 +96,6 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    lowest, highest = math.floor(math.log10(max(low, _SMALLEST))), math.ceil(math.log10(max(high, _SMALLEST)))
-    every = [m * 10.0**e for e in range(lowest, highest + 1) for m in (1, 2, 5)]
-    return [t for t in every if low <= t <= high]
 
 
 def _roundness(tick: float) -> int:
@@ -154,39 +147,31 @@ def rate_ends(*arrays: ArrayLike) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its words and the data behind it."""
+    """A drawing with its words, which a screen reader speaks, and the data behind it; of no marks, its description."""
 
     name: str
     title: str
     description: str
-    svg: Safe
+    size: tuple[float, float]
+    marks: Sequence[Safe] = ()
     table: dict[str, list[object]] = field(default_factory=dict)
     note: str = ""
 
-
-def drawn(
-    name: str,
-    title: str,
-    description: str,
-    size: tuple[float, float],
-    marks: Sequence[Safe],
-    table: dict[str, list[object]] | None = None,
-    note: str = "",
-) -> Figure:
-    """A figure with a title and a description that a screen reader speaks; of no marks, what its description says."""
-    width, height = map(pixel, size)
-    svg = tag(
-        "svg",
-        tag("title", title),
-        tag("desc", description),
-        marks,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        tabindex="0",
-        class_=f"figure {name}",
-        aria_label=f"{title}. {description}",
-    )
-    return Figure(name, title, description, svg if marks else Safe(""), table or {}, note)
+    @cached_property
+    def svg(self) -> Safe:
+        width, height = map(pixel, self.size)
+        made = tag(
+            "svg",
+            tag("title", self.title),
+            tag("desc", self.description),
+            self.marks,
+            viewBox=f"0 0 {width} {height}",
+            role="img",
+            tabindex="0",
+            class_=f"figure {self.name}",
+            aria_label=f"{self.title}. {self.description}",
+        )
+        return made if self.marks else Safe("")
 
 
 def pixel(value: float) -> str:
@@ -318,15 +303,11 @@ def bottom(scale: Scale, y: float, label: str = "", write: Writer = rates, spaci
     drawn = [segment(scale.start, y, scale.end, y, "axis")]
     for tick, word in zip(ticks, write(ticks), strict=True):
         x = scale.at(tick)
-        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, word, "tick", _anchor(x, scale))]
+        last = x > scale.end - 4 and scale.end > scale.start  # pulled inside, so that it cannot be cut off at the edge
+        drawn += [segment(x, y, x, y + 4, "axis"), text(x, y + 17, word, "tick", "end" if last else "middle")]
     if label:
         drawn.append(text((scale.start + scale.end) / 2, y + 36, label, "label", "middle"))
     return tag("g", drawn)
-
-
-def _anchor(x: float, scale: Scale) -> str:
-    """The last label is pulled inside, so that it cannot be cut off at the figure's edge."""
-    return "end" if x > scale.end - 4 and scale.end > scale.start else "middle"
 
 
 def left(scale: Scale, x: float, across: float, write: Writer = rates, spacing: float = 48.0) -> Safe:

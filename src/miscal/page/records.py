@@ -125,16 +125,13 @@ class Repaired:
     places: list[Mended]
 
 
-def read_repair(about: Mapping[str, Any], places: object) -> Repaired:
-    """How probabilities were repaired, and every place before and after."""
-    score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
-    change = about.get("log_loss_change") or about.get("deviance_change")
-    return read_record(Repaired, {**about, "log_loss_change": change}, score=score, places=places)
-
-
 @dataclass(frozen=True)
 class Document:
-    """An audit; `data`, `settings` and `versions` are as in the dictionary, to be listed."""
+    """An audit; `data`, `settings` and `versions` are as in the dictionary, to be listed.
+
+    findings : those beyond noise that no other explains
+    response : whether amounts ("real") or numbers ("count") are predicted; empty for events
+    """
 
     version: str
     schema: str
@@ -152,29 +149,16 @@ class Document:
     sections: Mapping[str, list[Entry]]
     comparison: Compared | None
     repaired: Repaired | None
+    rows: float
+    source: str
+    outcome: str
+    response: str
 
     @property
     def level(self) -> float:
         """The level at which the audit judged, 5% unless its settings say otherwise."""
         chosen = finite(self.settings.get("level"))
         return 0.05 if math.isnan(chosen) else chosen
-
-    @property
-    def rows(self) -> float:
-        return finite(self.data.get("rows"))
-
-    @property
-    def source(self) -> str:
-        return text(self.data.get("source"))
-
-    @property
-    def outcome(self) -> str:
-        return text(self.data.get("outcome"))
-
-    @property
-    def response(self) -> str:
-        """Whether amounts ("real") or numbers ("count") are predicted; empty for events."""
-        return text(self.data.get("response"))
 
     @property
     def probabilities(self) -> list[str]:
@@ -188,19 +172,14 @@ class Document:
         return flat(self.findings)
 
     @property
-    def heads(self) -> list[Finding]:
-        """Those beyond noise that no other explains."""
-        return self.findings
-
-    @property
     def unseen(self) -> list[LeftOut]:
         """What the search did not look at; columns set aside are listed where nothing was judged."""
         return [entry for entry in self.left_out if entry.what != "columns"]
 
     @property
     def explained(self) -> int:
-        """How many places the heads explain."""
-        return len(self.real) - len(self.heads)
+        """How many places the findings explain."""
+        return len(self.real) - len(self.findings)
 
     @property
     def top(self) -> bool:
@@ -287,6 +266,11 @@ def read_document(document: object) -> Document:
     >>> read_document({"schema": "miscal.audit/1", "score": {"slope": 0.9, "findings": "none"}}).measure("slope").value
     0.9
     """
-    given = checked(document)
-    repaired = read_repair(mapping(given["repaired_by"]), given.get("repair")) if "repaired_by" in given else None
-    return read_record(Document, given, repaired=repaired)
+    given, repaired = checked(document), None
+    if "repaired_by" in given:
+        about = mapping(given["repaired_by"])
+        score = {name: ends(pair) for name, pair in mapping(about.get("score")).items() if len(items(pair)) == 2}
+        change = about.get("log_loss_change") or about.get("deviance_change")
+        repaired = read_record(Repaired, about, log_loss_change=change, score=score, places=given.get("repair"))
+    about = {key: mapping(given.get("data")).get(key) for key in ("rows", "source", "outcome", "response")}
+    return read_record(Document, given, repaired=repaired, **about)

@@ -53,18 +53,20 @@ def _verdict(document: Document) -> Verdict:
     if math.isnan(predicted) or math.isnan(observed):
         return Verdict("unknown", "There is no number to judge the predictions by.", support)
     beyond, shape = gap.beyond(document.level), _shape(document)
-    if beyond and _score_is_off(document):
+    # Whether the whole table is a finding among all tests; true where nothing says what was tested.
+    off = "tests" not in document.settings or any(finding.whole for finding in document.findings)
+    if beyond and off:
         # Where the average is off far less than the scores are, that is said first.
         if shape and abs(gap.value) < MINOR * document.measure("expected").value:
-            return Verdict("shape", f"{shape[0].upper()}{shape[1:]}{_by(document)}: {rates} overall.", support)
+            return Verdict("shape", _capital(f"{shape}{_by(document)}: {rates} overall."), support)
         way: Direction = "over" if gap.value > 0 else "under"
         return Verdict(way, f"{what} too {'high' if way == 'over' else 'low'}: {rates}.", support)
-    places = [finding for finding in document.heads if finding.kind != "score"]
+    places = [finding for finding in document.findings if finding.kind != "score"]
     average = "" if beyond else "Within noise on average, "
     if places:
-        opening = _capital(f"{average}wrong in {_most(places, predicted_as, happened)}")
-        return Verdict("places", f"{opening}: {rates} overall.", support)
-    ends = [_of_those(finding) for finding in document.heads if finding.kind == "score" and not finding.whole]
+        opening = f"{average}wrong in {_most(places, predicted_as, happened)}: {rates} overall."
+        return Verdict("places", _capital(opening), support)
+    ends = [_of_those(finding) for finding in document.findings if finding.kind == "score" and not finding.whole]
     wrong = "; ".join([*([f"{shape}{_by(document)}"] if shape else []), *ends])
     if wrong:
         opening = _capital(f"{average and f'{average}but '}{wrong}")
@@ -110,11 +112,6 @@ def _unknown(gap: Measure) -> tuple[str, ...]:
     return (f"The rows are too few to say much: the gap over all of them may be anything from {spread}.",)
 
 
-def _score_is_off(document: Document) -> bool:
-    """Whether the whole table is a finding among all tests; true where nothing says what was tested."""
-    return "tests" not in document.settings or any(finding.whole for finding in document.findings)
-
-
 def _shape(document: Document) -> str:
     """How the scores are wrong, their average apart; empty when they are not."""
     if not any(document.measure(name).beyond(document.level) for name in ("kuiper", "expected", "smooth")):
@@ -140,7 +137,7 @@ def _size(document: Document) -> str:
 
 
 def _places(document: Document) -> str:
-    heads, others = document.heads, document.explained
+    heads, others = document.findings, document.explained
     if not document.real:
         return "No place that was looked at is off beyond noise."
     specific = sum(finding.specific for finding in heads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,13 +53,14 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
     reach : draw in standard deviations of noise, from one to the other, so that several figures can be compared
     """
     if walk is None:
-        return marks.drawn("cumulative", _TITLE, "There is no running total in this audit.", _SIZE, [])
+        return Figure("cumulative", _TITLE, "There is no running total in this audit.", _SIZE)
     columns = {"share_of_rows": walk.share, "score": walk.score, "running_total": walk.total}
     columns |= {"noise_low": walk.low, "noise_high": walk.high}
     table = {name: column.tolist() for name, column in columns.items() if np.isfinite(column).any()}
     unit = _MEAN if words.means() else _SHARE
     if reach is not None and walk.deviation > 0:
-        unit, walk = _DEVIATIONS, _scaled(walk)
+        scaled = {key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")}
+        unit, walk = _DEVIATIONS, replace(walk, **scaled)
     else:
         shaded = known(walk.low, walk.high, walk.top, walk.bottom)
         reach = float(shaded.min()), float(shaded.max())
@@ -78,18 +79,13 @@ def cumulative(walk: Walk | None, reach: tuple[float, float] | None = None) -> F
         f"The running total moves between {unit.write(walk.bottom)} and {unit.write(walk.top)} of {unit.of} and "
         f"ends at {unit.write(walk.total[-1])}. Its range, {unit.write(walk.size)}, is the Kuiper range."
     )
-    return marks.drawn("cumulative", _TITLE, description, _SIZE, drawn, table)
+    return Figure("cumulative", _TITLE, description, _SIZE, drawn, table)
 
 
 def deviation_reach(walks: Sequence[Walk]) -> tuple[float, float] | None:
     """The lowest and highest point of several running totals in standard deviations of their noise."""
     ends = [end / walk.deviation for walk in walks if walk.deviation > 0 for end in (walk.bottom, walk.top)]
     return (round(min(*ends, -REACH), 9), round(max(*ends, REACH), 9)) if ends else None
-
-
-def _scaled(walk: Walk) -> Walk:
-    """The same in standard deviations of noise."""
-    return replace(walk, **{key: getattr(walk, key) / walk.deviation for key in ("total", "low", "high", "size")})
 
 
 def _bracket(walk: Walk, x: Scale, y: Scale, unit: _Unit) -> list[Safe]:
@@ -126,7 +122,7 @@ def neighbourhood(result: Entry) -> Figure:
     """Draw a plane of two columns, each cell shaded by the gap of the rows around it, in standard errors."""
     title, grid = "Map of the gap", result.grid
     if grid is None:
-        return marks.drawn("neighbourhood", title, "There is no map in this audit.", _SIZE, [])
+        return Figure("neighbourhood", title, "There is no map in this audit.", _SIZE)
     one, two = [*result.columns, "x", "y"][:2]
     across, up = Scale(grid.x[0], grid.x[-1], _LEFT, _SIDE), Scale(grid.y[0], grid.y[-1], _BOTTOM, _TOP)
     row, column = np.nonzero(grid.rows > 0)
@@ -140,7 +136,7 @@ def neighbourhood(result: Entry) -> Figure:
     planes = {"rows": grid.rows, "gap": grid.gap, "standard errors": grid.deviations}
     table |= {key: plane[row, column].tolist() for key, plane in planes.items()}
     description = f"The gap around each place of {one} (across) and {two} (up)."
-    return marks.drawn("neighbourhood", title, description, _SIZE, drawn, table)
+    return Figure("neighbourhood", title, description, _SIZE, drawn, table)
 
 
 def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str, str]) -> Safe:
@@ -150,44 +146,36 @@ def _heat(grid: Grid, i: int, j: int, across: Scale, up: Scale, names: tuple[str
         f"{names[0]} {grid.x[j]:.3g} to {grid.x[j + 1]:.3g}, {names[1]} {grid.y[i]:.3g} to {grid.y[i + 1]:.3g}\n"
         f"{words.points(grid.gap[i, j])}, {words.count(grid.rows[i, j])} rows"
     )
-    return marks.bar(left, high, right - left, low - high, _shade(grid.deviations[i, j]), place)
-
-
-def _shade(deviations: float) -> str:
-    if not np.isfinite(deviations):
-        return "heat none"
+    deviations = grid.deviations[i, j]
     step = sum(abs(deviations) >= limit for limit in _STEPS)
-    return f"heat {'over' if deviations > 0 else 'under'}-{step}" if step else "heat within"
+    shade = f"{'over' if deviations > 0 else 'under'}-{step}" if step else "within"
+    shade = f"heat {shade if np.isfinite(deviations) else 'none'}"
+    return marks.bar(left, high, right - left, low - high, shade, place)
 
 
 def period_rates(result: Entry, level: float = 0.05) -> Figure:
     """Draw predicted (line) and happened (dots with intervals, a line where there are many) of every period."""
-    periods, note = _drawn(result)
-    many = len(periods) > MANY
+    periods, note, many, x, beyond = _drawn(result, level)
     low, high = periods.observed_interval()
     y = Scale(*rate_ends(periods.predicted, periods.observed, *([] if many else [low, high])), _FLOOR, _CEILING)
-    x = _across(len(periods))
     shapes = [
         marks.left(y, _LEFT, _END),
         marks.text(_LEFT, 12, _LINES if many else _DOTS, "label"),
         marks.line(x, y(periods.observed), "smooth") if many else Safe(""),
         marks.line(x, y(periods.predicted), "predicted"),
     ]
-    beyond = periods.beyond(level)
     for i in () if many else range(len(periods)):
         shapes += _dot(periods, i, x[i], y, periods.observed[i], (low[i], high[i]), beyond[i])
-    return _figure(result, "predicted and happened", periods, level, shapes, note=note)
+    return _figure(result, "predicted and happened", periods, beyond, shapes, {}, note)
 
 
 def period_gaps(result: Entry, level: float = 0.05) -> Figure:
     """Draw the gap of every period with its interval, over the band that noise alone keeps to, and name the changes."""
-    periods, note = _drawn(result)
-    many = len(periods) > MANY
+    periods, note, many, x, beyond = _drawn(result, level)
     # The band is that of what happens if the predictions are right; in terms of the gap it is turned over.
     low, high = periods.predicted - periods.band_high, periods.predicted - periods.band_low
     ends = known(periods.gap, *([] if many else [periods.gap_low, periods.gap_high]), low, high, 0.0)
     y = Scale(*nice(float(ends.min()), float(ends.max())), _FLOOR, _CEILING)
-    x = _across(len(periods))
     shapes = [
         marks.left(y, _LEFT, _END, marks.signed),
         marks.text(_LEFT, 12, "Predicted minus happened", "label"),
@@ -195,47 +183,37 @@ def period_gaps(result: Entry, level: float = 0.05) -> Figure:
         marks.segment(_LEFT, y.at(0.0), _END, y.at(0.0), "zero"),
         marks.line(x, y(periods.gap), "smooth"),
     ]
-    beyond = periods.beyond(level)
     for i in range(len(periods)):
         reach = (math.nan, math.nan) if many else (periods.gap_low[i], periods.gap_high[i])
         if not many or beyond[i] or i % max(1, len(periods) // MANY) == 0:
             shapes += _dot(periods, i, x[i], y, periods.gap[i], reach, beyond[i])
     shapes += _signs(result, periods, x, y)
     table = {name: values for name, values in result.table.items() if name != "method"}
-    return _figure(result, "predicted minus happened", periods, level, shapes, table, note)
+    return _figure(result, "predicted minus happened", periods, beyond, shapes, table, note)
 
 
-def _figure(
-    result: Entry,
-    what: str,
-    periods: Cells,
-    level: float,
-    shapes: list[Safe],
-    table: dict[str, list[object]] | None = None,
-    note: str = "",
-) -> Figure:
+def _figure(result: Entry, what: str, periods: Cells, beyond: np.ndarray, shapes: list[Safe], *behind: Any) -> Figure:
     title = f"{ellipsis(result.extra.get('column', ''), 80)}: {what}, by {result.every}"
     if not len(periods):
-        return marks.drawn("periods", title, "No period has rows.", _PERIODS_SIZE, [])
-    description = f"{words.plural(len(periods), result.every)}, {int(periods.beyond(level).sum())} beyond noise."
+        return Figure("periods", title, "No period has rows.", _PERIODS_SIZE)
+    description = f"{words.plural(len(periods), result.every)}, {int(beyond.sum())} beyond noise."
     shapes += _bottom(periods.label, _across(len(periods)))
-    return marks.drawn("periods", title, description, _PERIODS_SIZE, shapes, table, note)
+    return Figure("periods", title, description, _PERIODS_SIZE, shapes, *behind)
 
 
-def _drawn(result: Entry) -> tuple[Cells, str]:
+def _drawn(result: Entry, level: float) -> tuple[Cells, str, bool, Floats, np.ndarray]:
     """The periods in time that are drawn, and a word on those that are not; rows without a date are left out.
 
-    Where there are very many, those of few rows would hide the others behind their noise.
+    Where there are very many, those of few rows would hide the others behind their noise. Also whether there are many,
+    where each stands, and which are beyond noise.
     """
-    dated = np.array([verdict != "no date" for verdict in result.table["verdict"]], dtype=bool)
-    chosen = np.flatnonzero(dated)
-    if len(chosen) <= MANY:
-        return result.cells.take(chosen), ""
+    chosen = np.flatnonzero([verdict != "no date" for verdict in result.table["verdict"]])
     rows = np.nan_to_num(result.cells.rows[chosen])
-    large = chosen[rows >= FEW * rows.max()]
-    left = len(chosen) - len(large)
+    large = chosen[rows >= FEW * rows.max()] if len(chosen) > MANY else chosen
+    periods, left = result.cells.take(large), len(chosen) - len(large)
     said = f"{words.plural(left, result.every)} of few rows {'is' if left == 1 else 'are'} in the table, not drawn."
-    return result.cells.take(large), said if left else ""
+    many = len(periods)
+    return periods, said if left else "", many > MANY, _across(many), periods.beyond(level)
 
 
 def _across(many: int) -> Floats:

@@ -59,8 +59,8 @@ def number(value: object, digits: int = 3, *, sign: bool = False) -> str:
 
     Examples
     --------
-    >>> number(0.012345), number(-1234.5), number(0.0), number(None)
-    ('0.0123', '−1,234', '0', '—')
+    >>> number(0.012345), number(-1234.5), number(12345.6), number(0.0), number(None)
+    ('0.0123', '−1,234', '12,346', '0', '—')
     """
     if value == math.inf:
         return "infinite"
@@ -95,17 +95,6 @@ def showing(response: str) -> Iterator[None]:
 def means() -> bool:
     """Whether what is shown is no event."""
     return _MEANS.get()
-
-
-def mean(value: object) -> str:
-    """Write a mean that is no probability.
-
-    Examples
-    --------
-    >>> mean(0.0912), mean(12345.6)
-    ('0.0912', '12,346')
-    """
-    return number(value)
 
 
 def means_off(value: object, noun: str = "") -> str:
@@ -402,13 +391,3 @@ def changed_words(periods: Entry, most: int | None = None) -> list[str]:
     found = [(abs(finite(change)), str(text)) for verdict, change, text in columns if verdict in CHANGED and text]
     least = sorted((size for size, _ in found), reverse=True)[:most][-1:]
     return [text for size, text in found if size >= least[0]][:most]
-
-
-def period_lines(results: Sequence[Entry], most: int) -> list[str]:
-    """How the periods stand, and the steps that changed, at most so many: what a terminal shows."""
-    lines = []
-    for result in results:
-        left = len(changed_words(result)) - most
-        lines += [f"{result.name}: {periods_said(result)}", *changed_words(result, most)]
-        lines += [f"... and {left} smaller on the page."] if left > 0 else []
-    return lines

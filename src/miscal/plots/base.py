@@ -271,18 +271,11 @@ def short(label: object, longest: int = 28) -> str:
     return text.replace("$", r"\$").replace("\n", " ")
 
 
-def square(
-    ax: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    band: tuple[np.ndarray, np.ndarray],
-    diagonal: str,
-    ends: tuple[float, float] | None = None,
-    **line: Any,
-) -> None:
+def square(ax: Any, drawn: Table, axes: tuple[str, str], diagonal: str, ends: Any = (0.0, 1.0), **line: Any) -> None:
     """Observed against predicted in a square, with the diagonal and, once, the band of noise."""
-    ends = (0.0, 1.0) if ends is None else ends
+    x, y = (drawn[axis] for axis in axes)
     if not ax.lines:
+        band = drawn["band_low"], drawn["band_high"]
         ax.plot(ends, ends, color=QUIET, linewidth=1, linestyle=DASHES, label=diagonal)
         ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
     ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)

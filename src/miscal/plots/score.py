@@ -28,9 +28,8 @@ class Reliability(View):
         ax = self._start(ax)
         drawn = self.frame()
         predicted, observed = drawn["predicted"], drawn["observed"]
-        band = drawn["band_low"], drawn["band_high"]
         line = {"color": color, "label": name or "Observed"} | style
-        square(ax, predicted, observed, band, "Perfectly calibrated", self._ends(drawn), **line)
+        square(ax, drawn, ("predicted", "observed"), "Perfectly calibrated", self._ends(drawn), **line)
         low, high = predicted - drawn["gap_high"], predicted - drawn["gap_low"]
         low, high = (low, high) if self.means else (np.maximum(low, 0.0), np.minimum(high, 1.0))
         ax.vlines(predicted, low, high, color=color, linewidth=1, alpha=0.5)
@@ -47,10 +46,10 @@ class Reliability(View):
         labelled(ax, *names, percent=percent, legend="upper left")
         return self
 
-    def _ends(self, drawn: Table) -> tuple[float, float] | None:
-        """What the axes hold, of means that are no probabilities."""
+    def _ends(self, drawn: Table) -> tuple[float, float]:
+        """What the axes hold: all probabilities, or the means that are drawn."""
         if not self.means:
-            return None
+            return 0.0, 1.0
         every = np.concatenate([drawn[name] for name in ("predicted", "observed", "band_low", "band_high")])
         low, high = float(np.nanmin(every)), float(np.nanmax(every))
         pad = 0.05 * (high - low)
@@ -123,12 +122,10 @@ class Variation(View):
         """Draw the diagram; a second call on the same axes overlays another result."""
         drawn = self.frame()
         ax = self._start(ax)
-        x, y = (drawn[axis] for axis in self.axes)
-        band = drawn["band_low"], drawn["band_high"]
         if not ax.lines:  # with many rows the band is thinner than a line: its ends keep it visible
-            ax.vlines(x, *band, color=QUIET, linewidth=4, alpha=0.5)
+            ax.vlines(drawn[self.axes[0]], drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": color, "label": name or f"Observed, error {self.error():.2g}"} | style
-        square(ax, x, y, band, "Predicted = observed", **line)
+        square(ax, drawn, self.axes, "Predicted = observed", **line)
         labelled(ax, *self.words(), legend="upper left")
         return self
 

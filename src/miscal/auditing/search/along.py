@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
 
 if TYPE_CHECKING:
-    from miscal.auditing.search.groups import Box, Group, Rows
+    from miscal.auditing.search.groups import Group, Rows
 
 CELLS = 32  # of the score, of about equal weight
 MOST_CELLS = 1 << 20  # of place and score; beyond, only places that have enough rows to be tested
@@ -72,9 +72,16 @@ class Along:
         """The same change made to each of the sums."""
         return Along(*(change(getattr(self, name)) for name in SUMS))
 
-    def between(self, first: int, last: int) -> dict[str, float]:
-        """The sums of one place over a range of cells of the score."""
-        return {name: float(getattr(self, name)[first : last + 1].sum()) for name in SUMS}
+
+class Both(NamedTuple):
+    """Sums along the score, as predicted and beyond the score."""
+
+    raw: Along
+    beyond: Along
+
+    def map(self, change: Any) -> Both:
+        """The same change made to both."""
+        return Both(self.raw.map(change), self.beyond.map(change))
 
 
 def score_grid(compared: Pair, cells: int = CELLS) -> ScoreGrid:
@@ -86,15 +93,19 @@ def score_grid(compared: Pair, cells: int = CELLS) -> ScoreGrid:
     return ScoreGrid(edges, bin_index(compared.predicted, edges).astype(np.int16))
 
 
-def along_of(pair: Pair, rows: Rows, codes: np.ndarray, places: int) -> Along:
+def along_of(rows: Rows, codes: np.ndarray, places: int) -> Both:
     """Sums of all rows in cells of place and score, (places, cells of the score)."""
     grid = rows.grid
     assert grid is not None
     crossed = codes.astype(np.int32) * np.int32(grid.cells) + grid.codes
     pooling = LevelPooling(crossed, Numbered(places * grid.cells))
-    plain = pair.plain and pair.binary and rows.noise.null == "bernoulli"
-    made = mean_tally(pair, pooling) if plain else tally(pair, pooling)
-    return along_of_tally(made, rows, (places, grid.cells))
+
+    def added(pair: Pair) -> Along:
+        plain = pair.plain and pair.binary and rows.noise.null == "bernoulli"
+        made = mean_tally(pair, pooling) if plain else tally(pair, pooling)
+        return along_of_tally(made, rows, (places, grid.cells))
+
+    return Both(added(rows.raw), added(rows.beyond))
 
 
 def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
@@ -109,23 +120,18 @@ def along_of_tally(made: Tally, rows: Rows, shape: tuple[int, ...]) -> Along:
     return Along(*(values.reshape(shape) for values in (*sums, np.maximum(noise, 0.0) * rows.spread, usual)))
 
 
-def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> tuple[Along, Along]:
+def alongs(group: Group, rows: Rows, cells: np.ndarray | None = None) -> Both:
     """How cells of a group err along the score, as predicted and beyond the score; `cells` picks some of them."""
     if group.along is not None:
-        return group.along if cells is None else _picked(group.along, cells)
+        return group.along if cells is None else group.along.map(lambda values: values[cells])
     codes, count = group.codes(), group.count
     if cells is not None:
         table = np.full(count + 1, cells.size)
         table[cells] = np.arange(cells.size)
         codes, count = table[codes], cells.size
     rest = group.some or cells is not None  # rows in no cell that is asked for
-    both = along_of(rows.raw, rows, codes, count + rest), along_of(rows.beyond, rows, codes, count + rest)
-    return _picked(both, np.arange(count)) if rest else both
-
-
-def _picked(both: tuple[Along, Along], cells: np.ndarray) -> tuple[Along, Along]:
-    raw, beyond = (each.map(lambda values: values[cells]) for each in both)
-    return raw, beyond
+    both = along_of(rows, codes, count + rest)
+    return both.map(lambda values: values[:count]) if rest else both
 
 
 def testable(group: Group) -> np.ndarray | None:
@@ -161,16 +167,6 @@ def _with_enough(found: Shape, rows: Rows, count: Floats, weight: Floats, predic
     rate = predicted / np.maximum(weight, 1e-300) if rows.noise.binary else 0.5
     enough = count * rows.kish * np.minimum(rate, 1.0 - rate) >= LEAST_EVENTS
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
-
-
-def of_box(along: Along, group: Group, box: Box) -> Along:
-    """The sums of a box of cells of a group."""
-
-    def inside(values: Floats) -> Floats:
-        cut = values.reshape(*group.shape, values.shape[-1])[tuple(slice(first, last + 1) for first, last in box)]
-        return np.asarray(cut.sum(axis=tuple(range(len(box)))))
-
-    return along.map(inside)
 
 
 def over_stretches(values: Floats, insides: Sequence[np.ndarray | None]) -> Floats:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
 
 from miscal.auditing.findings import Finding
-from miscal.auditing.search.deciding import mark_decided
 from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
-from miscal.auditing.search.overlap import Expected, Overlap, certain_share, overlap_of
-from miscal.auditing.search.places import Multiplicity, Place, box_place, deviation_beyond, effects, noise_left
-from miscal.auditing.search.shapes import mark_whole, see_along
+from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
+from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
 from miscal.auditing.search.telling import finding
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.shape import form_of, normal_z, shape_test
@@ -35,15 +33,6 @@ LEAST = 0.03  # a place whose bound is below this share of the first one's is no
 Ordered = list[tuple[float, Finding]]
 
 
-@dataclass(eq=False)
-class Taken:
-    """A place that was taken, the lower bound of its events off, and the places that it explains."""
-
-    place: Place
-    bound: float
-    explains: list[Place] = field(default_factory=list)
-
-
 class Explainer:
     """The places still open, and what is left of their error after those taken were put right."""
 
@@ -55,7 +44,7 @@ class Explainer:
         self.open = list(places)
         self.columns = max(len(groups), 1)
         self.left = 0  # places still off when the list was stopped
-        self.shared: tuple[Place, Overlap | Expected] | None = None
+        self.shared: tuple[Place, Overlap] | None = None
         self.total = float(rows.variance(self.of(groups[0])).sum()) if groups else 1.0
         self.critical = adjusted_z(tests.total, tests.level)
         self.searched = [g for g in groups if g.ordered and beyond]
@@ -93,28 +82,24 @@ class Explainer:
             for place, bent in zip(alike, normal_z(tested.p_value).tolist(), strict=True):
                 place.bent = bent
 
-    def run(self) -> list[Taken]:
+    def run(self) -> list[Place]:
         """Take places until none is significant any more."""
-        taken: list[Taken] = []
+        taken: list[Place] = []
         kinds: set[tuple[str, ...]] = set()
         while candidates := self._candidates():
             place, bound = self._choose(candidates)
             too_many = len(taken) >= MOST or (place.group.names not in kinds and len(kinds) >= MOST_KINDS)
-            if too_many or (taken and bound < LEAST * taken[0].bound):
+            if too_many or (taken and bound < LEAST * taken[0].certain):
                 self.left = len(candidates)
                 break
             kinds.add(place.group.names)
             taken.append(self.taken(place))
         return taken
 
-    def taken(self, place: Place) -> Taken:
+    def taken(self, place: Place) -> Place:
         """Take a place, whatever the others are worth."""
-        return Taken(place, max(self._bound(place), 0.0), self.put_right(place, place.left))
-
-    def give_up(self) -> list[Place]:
-        """Leave all open places to whoever asks."""
-        left, self.open = self.open, []
-        return left
+        place.certain, place.explains = max(self._bound(place), 0.0), self.put_right(place, place.left)
+        return place
 
     def _candidates(self) -> list[Place]:
         found = [place for place in self.open if self._still_off(place)]
@@ -141,7 +126,7 @@ class Explainer:
             return None
         place.specific = True
         place.adjusted = self.tests.bonferroni("columns", place.p_value)
-        left = float(group.inside(off, best[0].box).sum())
+        left = float(group.summed(off, best[0].box))
         if left * place.off <= 0 or not place.adjusted <= self.tests.level:
             return None
         see_along([place], self.rows)
@@ -193,10 +178,10 @@ class Explainer:
                 return wider
         return chosen
 
-    def _overlap(self, place: Place) -> Overlap | Expected:
+    def _overlap(self, place: Place) -> Overlap:
         """What others share with a place; the last is kept: what is chosen is put right next."""
         if self.shared is None or self.shared[0] is not place:
-            self.shared = place, overlap_of(self.rows, place)
+            self.shared = place, Overlap(self.rows, place)
         return self.shared[1]
 
     def _bound(self, place: Place) -> float:
@@ -207,11 +192,11 @@ class Explainer:
         )
         if place.along is None or not place.bent:
             return plain
-        if math.isnan(place.certain):
+        if math.isnan(place.bent_off):
             raw = place.along[0]
-            place.certain = self._disagreeing(raw.off, raw.variance, float(normal_z(raw.test.p_value)))
+            place.bent_off = self._disagreeing(raw.off, raw.variance, float(normal_z(raw.test.p_value)))
         left = self._disagreeing(place.left, place.along[self.beyond].variance, place.bent)
-        return max(plain, min(left, place.certain))
+        return max(plain, min(left, place.bent_off))
 
     def _disagreeing(self, off: np.ndarray, variance: np.ndarray, bent: float) -> float:
         """Events off for certain in the ranges of the score that disagree, added."""
@@ -238,8 +223,7 @@ class Explainer:
         others = [other for other in self.open if other is not place and other.key != place.key]
         was, shares, lefts = [self._still_off(other) for other in others], [], []
         for other in others:
-            shared = overlap.weight(other)
-            shared = shared * certain_share(self.rows, other, float(shared.sum()))
+            shared = overlap.certain(other)
             change = gap * shared
             if other.left.size != change.size:
                 parts = np.ones(1) if other.along is None else other.along[0].weight
@@ -278,20 +262,22 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     specific = Explainer(looked.rows, tests, [place for place in real if place.specific], looked.groups)
     taken = specific.run()
     whole = _whole(looked, tests)
-    general = Explainer(looked.rows, tests, [*whole, *_others(real, taken)], looked.groups, beyond=False)
-    for item in taken:
-        off = _own_off(item.place)
-        item.explains += [place for place in general.put_right(item.place, off) if place not in whole]
+    listed = {place.key for one in taken for place in (one, *one.explains)}
+    others = [place for place in real if place.key not in listed]
+    general = Explainer(looked.rows, tests, [*whole, *others], looked.groups, beyond=False)
+    for one in taken:
+        one.explains += [place for place in general.put_right(one, _own_off(one)) if place not in whole]
     for place in whole:
         if place in general.open:
             taken.append(general.taken(place))
             if looked.rows.grid is None:  # sums without rows: what is not off beyond the score is the score's
-                taken[-1].explains += general.give_up()
+                taken[-1].explains += general.open
+                general.open = []
     taken += general.run()
     looked.left = specific.left + general.left
-    ordered = [(item.bound, _head(looked, tests, item)) for item in taken]
+    ordered = [(place.certain, _head(looked, tests, place)) for place in taken]
     _add_extremes(looked, tests, taken, ordered)
-    return ordered + [(-1.0, finding(looked, tests, place, specific=False)) for place in _decided(looked, taken)]
+    return ordered + [(-1.0, finding(looked, tests, place)) for place in _decided(looked, taken)]
 
 
 def _own_off(place: Place) -> np.ndarray:
@@ -303,10 +289,10 @@ def _own_off(place: Place) -> np.ndarray:
     return place.along[0].weight * float(place.raw.off[0] / place.raw.weight[0])
 
 
-def _decided(looked: Looked, taken: list[Taken]) -> list[Place]:
+def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
     """Places that one row decides and that no finding may explain: of no column of one, and not most of the table."""
     assert looked.whole is not None
-    known = {name for item in taken for name in item.place.group.names}
+    known = {name for place in taken for name in place.group.names}
     most = SHARED * float(looked.whole.raw.weight[0])
     left = [
         place
@@ -316,12 +302,12 @@ def _decided(looked: Looked, taken: list[Taken]) -> list[Place]:
     return sorted(left, key=lambda place: place.adjusted)[:MOST_DECIDED]
 
 
-def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], ordered: Ordered) -> None:
+def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
     for place in looked.extremes:
         if not place.adjusted <= tests.level:
             continue
-        made = finding(looked, tests, place, specific=False)
+        made = finding(looked, tests, place)
         low, high = made.interval  # by clusters it may reach over 0, though the test by clusters does not
         made = replace(made, interval=(max(low, 0.0), high) if made.gap > 0 else (low, min(high, 0.0)))
         home = _home(looked, place, taken) if place.searched > 1 else None
@@ -332,17 +318,13 @@ def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Taken], order
             ordered[home] = bound, replace(head, explained=(*head.explained, replace(made, parent=head.where)))
 
 
-def _home(looked: Looked, end: Place, taken: list[Taken]) -> int | None:
+def _home(looked: Looked, end: Place, taken: list[Place]) -> int | None:
     """Which of the places taken an end of the scale is a part of: the whole table, or one that holds half of it."""
-    known = not math.isnan(looked.rows.scale)  # sums do not tell which rows an end shares with a place
-    shares = [
-        math.inf
-        if item.place is looked.whole
-        else float(overlap_of(looked.rows, item.place).weight(end).sum())
-        if known
-        else 0.0
-        for item in taken
-    ]
+    if math.isnan(looked.rows.scale):  # sums do not tell which rows an end shares with a place
+        shares = [0.0 for _ in taken]
+    else:
+        shares = [float(Overlap(looked.rows, place).weight(end).sum()) for place in taken]
+    shares = [math.inf if place is looked.whole else share for place, share in zip(taken, shares, strict=True)]
     most = int(np.argmax(shares)) if shares else 0
     return most if shares and shares[most] >= SHARED * float(end.raw.weight[0]) else None
 
@@ -364,21 +346,11 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
     return [place]
 
 
-def _others(places: list[Place], taken: list[Taken]) -> list[Place]:
-    """The places that were neither taken nor explained by one taken."""
-    listed = {place.key for item in taken for place in (item.place, *item.explains)}
-    return [place for place in places if place.key not in listed]
-
-
-def _head(looked: Looked, tests: Multiplicity, item: Taken) -> Finding:
-    head = finding(looked, tests, item.place, specific=item.place.specific)
-    return _with_explained(looked, tests, head, item.explains)
-
-
-def _with_explained(looked: Looked, tests: Multiplicity, head: Finding, places: Sequence[Place]) -> Finding:
+def _head(looked: Looked, tests: Multiplicity, place: Place) -> Finding:
     """A finding with the places that it explains, each once, the most significant first."""
+    head = finding(looked, tests, place)
     under = {head.where: head}
-    for place in sorted(places, key=lambda p: p.adjusted):
-        child = finding(looked, tests, place, specific=place.specific, parent=head.where)
+    for other in sorted(place.explains, key=lambda p: p.adjusted):
+        child = finding(looked, tests, other, head.where)
         under.setdefault(child.where, child)
     return replace(head, explained=tuple(under.values())[1:])

@@ -54,14 +54,10 @@ def rounding_step(predicted: np.ndarray) -> float:
     (0.01, 0.0, 0.0)
     """
     for step in STEPS:
-        if _whole_steps(predicted[:100], step) and _whole_steps(predicted, step):
+        times = (some / step for some in (predicted[:100], predicted))
+        if all(np.abs(each - np.rint(each)).max(initial=0.0) < 1e-6 for each in times):
             return step if np.unique(predicted).size >= COARSEST else 0.0
     return 0.0
-
-
-def _whole_steps(predicted: np.ndarray, step: float) -> bool:
-    times = predicted / step
-    return bool(np.abs(times - np.rint(times)).max(initial=0.0) < 1e-6)
 
 
 def extreme_places(looked: Looked, family: str) -> list[Place]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, ScoreGrid, over_stretches
+from miscal.auditing.search.along import Both, ScoreGrid, over_stretches
 from miscal.auditing.search.parts import Part
 from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
@@ -151,6 +151,7 @@ class Group:
     walk : p-value and (first, last) cell of the stretch in which the walk along a variable moves most
     along : how its cells err along the score, as predicted and beyond the score, where that is kept
     suspect : the smallest p-value of any of its cells or stretches along the score, corrected for their number
+    shapes : the tests along the score, once they were made
     """
 
     parts: tuple[Part, ...]
@@ -159,8 +160,9 @@ class Group:
     beyond: Sums
     p_value: Floats
     walk: tuple[float, int, int] | None = None
-    along: tuple[Along, Along] | None = None
+    along: Both | None = None
     suspect: float = 1.0
+    shapes: Any = None
 
     @property
     def ordered(self) -> int:
@@ -198,9 +200,10 @@ class Group:
         inside = [(part.codes >= first) & (part.codes <= last) for part, (first, last) in ends]
         return np.flatnonzero(np.logical_and.reduce(inside))
 
-    def inside(self, values: Floats, box: Box) -> Floats:
-        """The values of a box of cells."""
-        return values.reshape(self.shape)[tuple(slice(first, last + 1) for first, last in box)]
+    def summed(self, values: Floats, box: Box) -> Floats:
+        """The values of a box of cells, added up; further axes stay."""
+        cut = values.reshape(*self.shape, *values.shape[1:])[tuple(slice(first, last + 1) for first, last in box)]
+        return np.asarray(cut.sum(axis=tuple(range(len(box)))))
 
     def words(self, box: Box) -> str:
         """The place in words."""
@@ -219,9 +222,7 @@ class Group:
         if all(first == last for first, last in box):
             cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
             return self.raw.cell(cell), self.beyond.cell(cell)
-        raw, beyond = (
-            sums.map(lambda values: self.inside(values, box).sum().reshape(1)) for sums in (self.raw, self.beyond)
-        )
+        raw, beyond = (sums.map(lambda each: self.summed(each, box).reshape(1)) for sums in (self.raw, self.beyond))
         return raw, beyond
 
 
@@ -300,10 +301,6 @@ def _stretches(cells: int) -> _Axis:
     return _Axis(first, last, ((place >= first[:, None]) & (place <= last[:, None])).astype(np.float64))
 
 
-def _single(cells: int) -> _Axis:
-    return _Axis(np.arange(cells), np.arange(cells))
-
-
 def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
     """The boxes furthest off: the best stretch along ordered axes, for every cell along the others.
 
@@ -326,7 +323,8 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
 
 def axes_of(ordered: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
     """The stretches of each axis that has an order, and the cells of the others."""
-    return [_stretches(known) if known else _single(size) for known, size in zip(ordered, shape, strict=True)]
+    sizes = zip(ordered, shape, strict=True)
+    return [_stretches(known) if known else _Axis(np.arange(size), np.arange(size)) for known, size in sizes]
 
 
 def partial_boxes(axes: Sequence[_Axis], ordered: Sequence[int]) -> np.ndarray:

@@ -1,29 +1,31 @@
-"""Look at everything that one target offers: the score, the columns, pairs of columns."""
+"""Look at everything that one target offers, the score, columns, pairs of columns, and say what was not looked at."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from miscal.auditing.search.along import CELLS, Along, along_of, along_of_tally, alongs, score_grid, tested
-from miscal.auditing.search.deciding import mark_decided
+from miscal.auditing.column_choice import asked_for
+from miscal.auditing.search.along import CELLS, Both, along_of, along_of_tally, alongs, score_grid, tested
 from miscal.auditing.search.extremes import extreme_places, fine_sums
 from miscal.auditing.search.groups import Group, Rows, cluster_spread, family_of, group_of, sums_of
 from miscal.auditing.search.parts import Part, fine_part, month_edges
 from miscal.auditing.search.places import Family, Multiplicity, Own, Place
-from miscal.auditing.search.shapes import add_shapes, mark_tests, see_along
+from miscal.auditing.search.shapes import add_shapes, mark_decided, mark_tests, see_along, shapes_of
 from miscal.data.columns import Column
 from miscal.data.errors import MiscalError
 from miscal.data.predictions import Predictions
 from miscal.engines.source import give_back
 from miscal.inference.beyond import beyond_score
 from miscal.inference.residual import choose_null
+from miscal.inference.shape import LEAST_EVENTS
 from miscal.inference.sums import Sums
 from miscal.metrics.curves import curve_of
 from miscal.metrics.field import by_field
@@ -129,15 +131,11 @@ class Seen:
 
 
 def look(
-    predictions: Predictions,
-    columns: Sequence[Column],
-    target: str | int,
-    name: str,
-    wanted: Wanted,
-    parts: dict[str, Part],
-    say: Say,
-) -> Looked:
-    """Score and columns of one target; `parts` keeps how columns are cut from one target to the next."""
+    predictions: Predictions, columns: Sequence[Column], named: tuple[str | int, str], wanted: Wanted,
+    parts: dict[str, Part], say: Say,
+) -> Looked:  # fmt: skip
+    """Score and columns of one target, with its name; `parts` keeps how columns are cut from one to the next."""
+    target, name = named
     compared = pair(predictions, target)
     noise = choose_null(compared, "bernoulli")
     seed = wanted.random_state
@@ -158,30 +156,21 @@ def look(
         if column.name not in parts:
             parts[column.name] = fine_part(column, compared.weight, compared.count)
         part = parts[column.name]
-        result = _result(predictions, column, target, seed)
-        if wanted.effort != "quick" and not column.nominal:
-            result = with_curve(result, compared, column, chosen)
+        options: dict[str, Any] = {"target": target, "random_state": seed}
+        if column.nominal:
+            result = by_field(predictions, column.name, **options)
+        else:
+            result = by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
+            result = with_curve(result, compared, column, chosen) if wanted.effort != "quick" else result
         p_value = np.asarray(result.table["p_value"], dtype=float) if column.nominal else None
         group = group_of([part], result.kind, rows, p_value)
         if group.ordered:
             group.walk = walk_of(result, part)
-        keep_along(group, rows)
+        if grid is not None and group.count * CELLS <= KEPT:  # the sums of a small one are kept
+            group.along = alongs(group, rows)
+        shapes_of(group, rows, "columns")
         looked.columns.append((column, result, group))
     return looked
-
-
-def keep_along(group: Group, rows: Rows) -> None:
-    """Note how suspect a column is along the score; the sums of a small one are kept, for its test."""
-    if rows.grid is not None and group.along is None and group.count * CELLS <= KEPT:
-        group.along = alongs(group, rows)
-    add_shapes(Multiplicity(1.0), [group], rows, "columns")
-
-
-def _result(predictions: Predictions, column: Column, target: str | int, random_state: int) -> Result:
-    options: dict[str, Any] = {"target": target, "random_state": random_state}
-    if column.nominal:
-        return by_field(predictions, column.name, **options)
-    return by_variable(predictions, column.name, bins=_shown(column), curve=False, **options)
 
 
 def _shown(column: Column) -> Any:
@@ -222,9 +211,7 @@ def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     looked.whole = _whole(looked, float(kuiper["p_value"]), whole)
     tests.add(whole, float(kuiper["p_value"]), looked.whole)
     looked.whole.along = _whole_along(looked)
-    bins = looked.score.extra["tally"]
-    sums = looked.whole.along[0] if looked.whole.along else along_of_tally(bins, looked.rows, (bins.counts.size,))
-    chance = float(np.nan_to_num(tested(sums, looked.rows).p_value, nan=1.0))
+    chance = float(np.nan_to_num(tested(looked.whole.along.raw, looked.rows).p_value, nan=1.0))
     looked.bent = replace(looked.whole, p_value=chance, bound=False)
     tests.add(family, looked.bent.p_value, looked.bent)
     looked.extremes = extreme_places(looked, family)
@@ -262,19 +249,16 @@ def _whole(looked: Looked, p_value: float, family: str) -> Place:
     return Place(Own("score", every, words), (), p_value, family, raw, beyond, bound=bound)
 
 
-def _whole_along(looked: Looked) -> tuple[Along, Along] | None:
+def _whole_along(looked: Looked) -> Both:
     """The sums of all rows along the score, in the cells in which places have theirs."""
     rows, kept = looked.rows, [group.along for group in looked.groups if group.along is not None]
     if kept:
-        raw, beyond = (each.map(lambda values: values.sum(axis=0)) for each in kept[0])
-        return raw, beyond
+        return kept[0].map(lambda values: values.sum(axis=0))
     if rows.grid is None or rows.sample:
         bins = looked.score.extra["tally"]
         made = along_of_tally(bins, rows, (bins.counts.size,))
-        return made, made
-    codes = np.zeros(rows.raw.rows, np.int32)
-    raw, beyond = (along_of(pair, rows, codes, 1).map(lambda values: values[0]) for pair in (rows.raw, rows.beyond))
-    return raw, beyond
+        return Both(made, made)
+    return along_of(rows, np.zeros(rows.raw.rows, np.int32), 1).map(lambda values: values[0])
 
 
 def real_places(looked: Looked, tests: Multiplicity) -> list[Place]:
@@ -318,8 +302,9 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     known = np.flatnonzero(~np.isnan(values))
     if known.size < LEAST_ROWS:
         return result
-    grid = curve_grid(values[known])
-    if not grid.size:
+    # Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+    grid = np.unique(np.quantile(values[known], np.linspace(0.025, 0.975, POINTS)))
+    if grid.size < LEAST_POINTS:
         return result
     rows = known if chosen is None else chosen[known]
     taken = compared if rows.size == compared.rows else compared.take(rows)
@@ -333,11 +318,60 @@ def with_curve(result: Result, compared: Pair, column: Column, chosen: np.ndarra
     return replace(result, extra={**result.extra, "curve": smooth.frame(), "density": density, **said})
 
 
-def curve_grid(values: np.ndarray) -> np.ndarray:
-    """Points where the rows are, from the 2.5% to the 97.5% quantile; none where few values are different.
+ALONE = {
+    "quick": ("a quick audit looks at the score and at each column alone", "--effort normal"),
+    "tally": ("a tally keeps the sums of each column alone", "audit the table itself"),
+}
+ONLY_DEEP = "neighbourhoods in the plane of two numbers are searched by a deep audit alone"
+ONLY_FIRST = "pairs of columns are crossed for the event that is compared first"
+ONE_CLASS = "miscal.audit(..., target=CLASS)"
+MANY_CLASSES = "an audit of this effort looks at fewer classes one by one"
+AVERAGES = "beyond memory so many cells are added up, and tested, on their average alone"
+SEARCHED = "they are searched on a sample of the rows; the worst there are tested on all rows, on their average alone"
 
-    >>> curve_grid(np.repeat([1.0, 2.0, 3.0], 100)).size
-    0
-    """
-    points = np.unique(np.quantile(values, np.linspace(0.025, 0.975, POINTS)))
-    return points if points.size >= LEAST_POINTS else np.empty(0)
+
+def leave_out_by_effort(looked: Looked, effort: str, classes: Sequence[str], seen: int) -> None:
+    """Note what the effort, or a file of sums, leaves out; `seen` is how many classes were looked at one by one."""
+    names = [column.name for column, _, _ in looked.columns]
+    numbers = [column.name for column, _, group in looked.columns if column.kind == "numeric" and group.ordered]
+    if effort in ALONE and len(names) > 1:
+        for one, two in combinations(names, 2):
+            looked.leave_out("pairs", f"{one} and {two}", *ALONE[effort])
+        looked.leave_out("subpopulations", "up to three columns", *ALONE[effort])
+    if effort in ("quick", "normal"):
+        for one, two in combinations(numbers, 2):
+            looked.leave_out("neighbourhoods", f"{one} and {two}", ONLY_DEEP, "--effort deep")
+    if seen:
+        for name in classes[:seen] if len(names) > 1 and effort not in ALONE else ():
+            looked.leave_out("pairs", f"class {name}", ONLY_FIRST, ONE_CLASS)
+    if len(classes) > 2 and looked.target in ("auto", "top"):
+        for name in classes[seen:]:
+            looked.leave_out("classes", f"class {name}", MANY_CLASSES, f"--effort deep, or {ONE_CLASS}")
+
+
+def leave_out_shapes(looked: Looked) -> None:
+    """Note what was not tested along the score, because a sample of the rows is here and their sums are too many."""
+    what, more = "tests along the score", "allow more --memory, so that the table fits"
+    for family in looked.searched:
+        named = "conjunctions of up to three columns" if family == "subpopulations" else family
+        looked.leave_out(what, named, SEARCHED, more)
+    for group in [*looked.groups, *looked.pairs]:
+        names = " and ".join(group.names)
+        if group.along is None:
+            looked.leave_out(what, names, AVERAGES, more)
+            continue
+        enough = group.raw.rows >= 2 * LEAST_EVENTS
+        unseen = int(np.count_nonzero(enough & (group.along[0].rows.sum(axis=-1) == 0)))
+        if unseen:
+            looked.leave_out(what, f"{names}: {unseen:,} of {group.count:,} levels", AVERAGES, more)
+
+
+def left_out_list(looked: Looked, aside: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Everything that was not looked at, by its kind and reason, as the document has it; columns set aside first."""
+    every: dict[tuple[str, str, str], list[str]] = {}
+    for entry in aside:
+        every.setdefault(("columns", entry["reason"], asked_for(entry["reason"])), []).append(entry["where"])
+    return [
+        {"what": what, "count": len(where), "reason": reason, "ask": ask, "where": where}
+        for (what, reason, ask), where in [*every.items(), *looked.left_out.items()]
+    ]

@@ -12,8 +12,6 @@ import numpy as np
 from miscal.auditing.search.groups import LARGE, Group, family_of, group_of
 from miscal.auditing.search.looking import Looked, Say, Wanted, suspicion
 from miscal.auditing.search.parts import Part, coarse_part, some_levels
-from miscal.data.columns import Column
-from miscal.results import Result
 
 SUSPECT = 0.25  # a column less surprising than this is not crossed with another that is not either
 SAME = 0.6  # share of its information that a column may have in common with another
@@ -62,7 +60,10 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
 
     Of a large field the levels that are suspect alone are crossed, and the largest; the others count as tested too.
     """
-    sides = [_side(entry, looked.rows.weight) for entry in looked.columns]
+    sides = [
+        _Side(coarse_part(group.parts[0], looked.rows.weight), suspicion(result, group), group)
+        for _, result, group in looked.columns
+    ]
     pairs = [(min(a.suspicion, b.suspicion), a.suspicion + b.suspicion, a, b) for a, b in combinations(sides, 2)]
     pairs.sort(key=lambda entry: entry[:2])
     suspect = [bool(wanted.by) or least <= SUSPECT for least, *_ in pairs]
@@ -70,7 +71,9 @@ def look_at_pairs(looked: Looked, wanted: Wanted, say: Say) -> None:
     for may, (_, _, one, two) in zip(suspect, pairs, strict=True):
         if not may or done >= most:
             looked.leave_out("pairs", _names(one, two), TOO_MANY if may else NOT_ALONE, NAME_THEM)
-            looked.skipped.append((_family(one, two), _tests(one.part, two.part)))
+            large = any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True))
+            family = LARGE if large else family_of((one.part, two.part))
+            looked.skipped.append((family, _tests(one.part, two.part)))
             continue
         done += 1
         if done % 10 == 1:
@@ -95,11 +98,6 @@ def _cross(looked: Looked, one: _Side, two: _Side) -> None:
         looked.skipped.append((family_of(parts), _tests(one.part, two.part) - _tests(*parts)))
 
 
-def _side(entry: tuple[Column, Result, Group], weight: np.ndarray | None) -> _Side:
-    _, result, group = entry
-    return _Side(coarse_part(group.parts[0], weight), suspicion(result, group), group)
-
-
 def _names(one: _Side, two: _Side) -> str:
     return f"{one.part.name} and {two.part.name}"
 
@@ -111,13 +109,6 @@ def _room(one: _Side, two: _Side) -> tuple[int, int]:
     sizes[larger] = min(sizes[larger], max(MOST_CELLS // max(sizes[1 - larger], 1), FEWEST))
     sizes[1 - larger] = min(sizes[1 - larger], MOST_CELLS // max(sizes[larger], 1))
     return sizes[0], sizes[1]
-
-
-def _family(one: _Side, two: _Side) -> str:
-    """The family in which a pair is tested: large fields share a part of the level of their own."""
-    if any(side.part.count > room for side, room in zip((one, two), _room(one, two), strict=True)):
-        return LARGE
-    return family_of((one.part, two.part))
 
 
 def _tests(one: Part, two: Part) -> int:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import Along
-from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, reachable_p, stretches
+from miscal.auditing.search.along import Both
+from miscal.auditing.search.groups import Best, Box, Group, Rows, best_boxes, crossed_codes, reachable_p, stretches
 from miscal.inference.adjust import holm
 from miscal.inference.sums import Floats, Sums
 from miscal.pooling.condition import Conjunction
+
+SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,8 @@ class Place:
     start, left : its error in each cell of the score, and what is left of it once others were put right
     deciding : prediction and outcome of the one row without which it is within noise, where there is one
     deviation : the standard deviation of the sum of that;  noise : the variance of what is left, in each cell
-    bent : its walk along the score, as standard deviations;  certain : events off for certain along it, as predicted
+    bent : its walk along the score, as standard deviations;  bent_off : events off for certain along it, as predicted
+    certain, explains : events off for certain when it was taken for a finding, and the places that it explains
     """
 
     group: Group | Own
@@ -75,7 +79,7 @@ class Place:
     searched: int = 1
     adjusted: float = math.nan
     specific: bool = False
-    along: tuple[Along, Along] | None = None
+    along: Both | None = None
     average: bool = True
     shape: bool = False
     start: Floats = field(default_factory=lambda: np.zeros(1))
@@ -84,8 +88,10 @@ class Place:
     noise: Floats = field(default_factory=lambda: np.zeros(1))
     bound: bool = False
     bent: float = 0.0
-    certain: float = math.nan
+    bent_off: float = math.nan
     deciding: tuple[float, float] | None = None
+    certain: float = 0.0
+    explains: list[Place] = field(default_factory=list)
 
     @property
     def plain_z(self) -> float:
@@ -141,6 +147,29 @@ class Family:
         self.places.update((len(self.p_values) + i, place) for i, place in places.items())
         self.p_values.extend(p_values)
         self.size += int(np.count_nonzero(~np.isnan(p_values)))
+
+    def add_cells(self, group: Group, cells: np.ndarray, p_values: Floats, make: Make) -> list[Place]:
+        """Add tests of single cells; only the suspect ones become places."""
+        listed: list[float] = p_values.tolist()
+        held: dict[int, Place] = {}
+        for i in np.flatnonzero(p_values <= SUSPECT).tolist():
+            held[i] = make(group, group.box(int(cells[i])), listed[i], 1)
+            listed[i] = held[i].p_value
+        self.add(listed, held)
+        return list(held.values())
+
+    def add_boxes(
+        self, group: Group, best: Sequence[Best], chances: Sequence[float], make: Make, *, beyond: bool
+    ) -> list[Place]:
+        """Add the best boxes; those that are best beyond the score are places alone, judged as severely."""
+        places: list[Place] = []
+        for item, p in zip(best, chances, strict=True):
+            found = [make(group, item.box, p, item.searched)] if p <= SUSPECT_BOX else []
+            if not beyond:
+                chance = found[0].p_value if found else min(1.0, p * item.searched)
+                self.add([chance], dict(enumerate(found)))
+            places += found
+        return places
 
     def skip(self, tests: int) -> None:
         """Count tests that were not run, because a first look left them out."""
@@ -218,21 +247,16 @@ class Multiplicity:
         for group, least in zip(groups, reachable, strict=True):
             group.p_value = np.where(least <= limit, group.p_value, np.nan)
 
-    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.05) -> list[Place]:
-        """Add the cells of groups without an order; only the suspect ones (p at most `within`) become places."""
+    def add_cells(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
+        """Add the cells of groups without an order."""
         places: list[Place] = []
         for group in groups:
             cells = group.ordered + np.flatnonzero(~np.isnan(group.p_value[group.ordered :]))
-            p_values: list[float] = group.p_value[cells].tolist()
-            held: dict[int, Place] = {}
-            for i in np.flatnonzero(group.p_value[cells] <= within).tolist():
-                held[i] = box_place(group, group.box(int(cells[i])), p_values[i], 1, rows, family)
-                p_values[i] = held[i].p_value
-            places += held.values()
-            self.families[family].add(p_values, held)
+            make = partial(box_place, rows=rows, family=family)
+            places += self.families[family].add_cells(group, cells, group.p_value[cells], make)
         return places
 
-    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str, within: float = 0.001) -> list[Place]:
+    def add_boxes(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
         """Add the best stretches and boxes of groups that have an order, as predicted and beyond the score."""
         places: list[Place] = []
         for group in groups:
@@ -243,12 +267,8 @@ class Multiplicity:
                     sums.off.reshape(shape), noise.reshape(shape), ordered, float(noise.sum()), beyond=beyond
                 )
                 chances = _chances(group, best, rows)
-                for item, p in zip(best, chances, strict=True):
-                    place = box_place(group, item.box, p, item.searched, rows, family) if p <= within else None
-                    # The best box is the test; the one that is best beyond the score is a place, judged as severely.
-                    if not beyond:
-                        self.add(family, min(1.0, p * item.searched) if place is None else place.p_value, place)
-                    places += [place] if place is not None else []
+                make = partial(box_place, rows=rows, family=family)
+                places += self.families[family].add_boxes(group, best, chances, make, beyond=beyond)
         return places
 
     def add_walks(self, groups: Sequence[Group], rows: Rows, family: str) -> list[Place]:
@@ -263,15 +283,20 @@ class Multiplicity:
         return places
 
 
+Make = Callable[[Group, Box, float, int], Place]
+
+
 def box_place(group: Group, box: Box, p_value: float | None, searched: int, rows: Rows, family: str) -> Place:
     """The place of a box of cells; its p-value, found from its sums if not given, times the boxes searched."""
-    raw, beyond = group.joined(box)
-    p = float(np.nan_to_num(rows.p_values(raw)[0], nan=1.0)) if p_value is None else p_value
-    place = Place(group, box, p, family, raw, beyond, searched)
-    if rows.raw.cluster is not None:
-        place.p_value = rows.exact_p(rows.raw, place.rows, p)
-    place.p_value = min(1.0, place.p_value * searched)
+    place = Place(group, box, math.nan, family, *group.joined(box), searched)
+    place.p_value = min(1.0, plain_chance(place, rows, p_value) * searched)
     return place
+
+
+def plain_chance(place: Place, rows: Rows, p_value: float | None = None) -> float:
+    """The p-value of a place's average, over whole clusters where there are any; from its sums if not given."""
+    p = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0)) if p_value is None else p_value
+    return p if rows.raw.cluster is None else rows.exact_p(rows.raw, place.rows, p)
 
 
 def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
@@ -315,3 +340,76 @@ def effects(chosen: Place, wider: Place, share: float, *, beyond: bool) -> list[
         known = max(float(np.sum(variance * lever * lever)), 1e-300)
         made.append((float(np.sum(off * lever)) / known, 1.0 / math.sqrt(known)))
     return made
+
+
+class Overlap:
+    """Weights that places share with one, in cells of the score: counted on its rows.
+
+    One count of a group serves all its cells; it is kept until another group is asked for, those of places stay. Where
+    a file keeps no rows, as far as sums tell: exact in one column, between columns as if they were unrelated.
+    """
+
+    def __init__(self, rows: Rows, place: Place) -> None:
+        self.rows, self.place = rows, place
+        self.members = place.rows.astype(np.intp)  # gathering by another type takes twice as long
+        self.cells_of_score = 1 if rows.grid is None else rows.grid.cells
+        self.own, self.scores = self._weight(self.members), self._scores(self.members)
+        self.last: tuple[int, np.ndarray] | None = None
+        self.known: dict[int, tuple[Place, np.ndarray]] = {}  # the place is held, so that its number stays its own
+        self.inside: np.ndarray | None = None
+
+    def cells(self, group: Group) -> np.ndarray:
+        """Shared weight of every cell of a group and of the score."""
+        if self.last is None or self.last[0] != id(group):
+            self.last = id(group), self._expected(group) if math.isnan(self.rows.scale) else self._counted(group)
+        return self.last[1]
+
+    def _counted(self, group: Group) -> np.ndarray:
+        codes = crossed_codes(group.parts, self.members) * self.cells_of_score + self.scores
+        room = (group.count + group.some) * self.cells_of_score
+        counted = np.bincount(codes, self.own, room)
+        return counted.reshape(-1, self.cells_of_score)[: group.count]
+
+    def _expected(self, group: Group) -> np.ndarray:
+        own, weight = self.place, group.raw.weight
+        if own.group is group:
+            inside = np.zeros(group.shape)
+            inside[tuple(slice(first, last + 1) for first, last in own.box)] = 1.0
+            return np.asarray((weight * inside.ravel())[:, None])
+        return np.asarray((weight * float(own.raw.weight[0]) / max(float(weight.sum()), 1e-300))[:, None])
+
+    def _weight(self, rows: np.ndarray) -> np.ndarray | None:
+        return None if self.rows.weight is None else self.rows.weight[rows]
+
+    def _scores(self, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(rows.size, np.int64) if self.rows.grid is None else self.rows.grid.codes[rows].astype(np.int64)
+
+    def weight(self, place: Place) -> np.ndarray:
+        """Shared weight of a place, in cells of the score."""
+        if id(place) not in self.known:
+            self.known[id(place)] = place, self._of_place(place)
+        return self.known[id(place)][1]
+
+    def _of_place(self, place: Place) -> np.ndarray:
+        if isinstance(place.group, Group):
+            return place.group.summed(self.cells(place.group), place.box)
+        if math.isnan(self.rows.scale):
+            return np.asarray(self.place.raw.weight)  # all rows
+        if self.inside is None:
+            self.inside = np.zeros(self.rows.raw.rows, bool)
+            self.inside[self.members] = True
+        shared = place.rows[self.inside[place.rows]]
+        return np.bincount(self._scores(shared), self._weight(shared), self.cells_of_score)
+
+    def certain(self, place: Place) -> np.ndarray:
+        """As `weight`, as much of it as is certain: all, unless few rows of a sample show it.
+
+        The lower end of Agresti and Coull's interval (two standard errors), relative to the share itself.
+        """
+        shared, rows = self.weight(place), self.rows
+        if not rows.sample or math.isnan(rows.scale) or float(shared.sum()) <= 0.0:
+            return shared
+        share, seen = min(float(shared.sum()) / float(place.raw.weight[0]), 1.0), float(place.raw.rows[0]) / rows.scale
+        middle = (share * seen + 2.0) / (seen + 4.0)
+        low = middle - 2.0 * math.sqrt(middle * (1.0 - middle) / (seen + 4.0))
+        return shared * min(max(low / share, 0.0), 1.0)

@@ -126,15 +126,10 @@ def _shared(one: np.ndarray, two: np.ndarray) -> float:
 def _times_more(fit: list[tuple[float, Column]], chosen: list[Column]) -> float:
     """How many times more conjunctions there are over all columns than over those chosen."""
     every, some = (
-        [len(column.levels) if column.nominal else HALVES for column in columns]
+        np.poly([-len(column.levels) if column.nominal else -HALVES for column in columns])
         for columns in ([column for _, column in fit], chosen)
-    )
-    return max(1.0, _conjunctions(every) / max(_conjunctions(some), 1.0))
-
-
-def _conjunctions(sizes: list[int]) -> float:
-    """Number of conjunctions of up to three of the columns: elementary symmetric polynomials."""
-    return float(np.poly([-size for size in sizes])[1 : DEPTH + 1].sum())
+    )  # of up to three of the columns: elementary symmetric polynomials
+    return max(1.0, float(every[1 : DEPTH + 1].sum()) / max(float(some[1 : DEPTH + 1].sum()), 1.0))
 
 
 def _places(seen: _Seen, looked: Looked, result: Result, factor: float) -> list[Place]:

@@ -1,18 +1,23 @@
-"""Places tested along the score as well as on average: the tests, and what each place is by both."""
+"""Places tested along the score as well as on average: the tests, what each place is by both, and by how many rows.
+
+Does one row decide a place? An amount of a million can put any place beyond noise that holds it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, of_box, testable, tested, tested_boxes
+from miscal.auditing.search.along import along_of, alongs, clustered_p, testable, tested, tested_boxes
 from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
-from miscal.auditing.search.places import Multiplicity, Place, deviation_beyond, noise_left
+from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
+from miscal.inference.sums import Sums
+from miscal.pooling.bins import bin_index
 
-SUSPECT, SUSPECT_BOX = 0.05, 0.001  # only cells and boxes at most so likely become places
 LEAST = 1e-300
 
 
@@ -20,34 +25,40 @@ def add_shapes(tests: Multiplicity, groups: Sequence[Group], rows: Rows, family:
     """Add the second test of every cell, stretch and box: its walk along the score."""
     places: list[Place] = []
     for group in groups:
-        if rows.grid is None or (rows.sample and group.along is None):
-            continue
-        if any(part.ordered for part in group.parts):
-            places += _boxes(tests, group, rows, family)
-        if len(group.parts) == 1 or not any(part.ordered for part in group.parts):
-            places += _cells(tests, group, rows, family)
+        held, found = shapes_of(group, rows, family)
+        tests.families[family].add(held.p_values, held.places)
+        places += found
     return places
 
 
-def _cells(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[Place]:
-    """Test cells without an order, among them missing values; only suspect ones become places."""
+def shapes_of(group: Group, rows: Rows, family: str) -> tuple[Family, list[Place]]:
+    """The tests of a group along the score, and their places; also notes how suspect it is."""
+    held, places = group.shapes or (Family(), [])
+    if group.shapes is not None or rows.grid is None or (rows.sample and group.along is None):
+        return held, places
+    make = partial(shape_place, rows=rows, family=family)
+    ordered = any(part.ordered for part in group.parts)
+    places += _boxes(held, group, rows, make) if ordered else []
+    group.suspect = min(held.p_values, default=1.0)
+    if len(group.parts) == 1 or not ordered:
+        places += _cells(held, group, rows, make)
+    group.shapes = held, places
+    return held, places
+
+
+def _cells(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
+    """Test cells without an order, among them missing values."""
     some = testable(group)
     cells = np.arange(group.count) if some is None else some
-    p_values = tested(alongs(group, rows, some)[0], rows).p_value
+    p_values = tested(alongs(group, rows, some).raw, rows).p_value
     known = np.flatnonzero(~np.isnan(p_values) & (cells >= group.ordered))
-    cells, p_values = cells[known], p_values[known]
-    group.suspect = min(group.suspect, float(p_values.min() * p_values.size) if known.size else 1.0)
-    listed: list[float] = p_values.tolist()
-    held: dict[int, Place] = {}
-    for i in np.flatnonzero(p_values <= SUSPECT).tolist():
-        held[i] = shape_place(group, group.box(int(cells[i])), listed[i], 1, rows, family)
-        listed[i] = held[i].p_value
-    tests.families[family].add(listed, held)
-    return list(held.values())
+    if known.size:
+        group.suspect = min(group.suspect, float(p_values[known].min() * known.size))
+    return held.add_cells(group, cells[known], p_values[known], make)
 
 
-def _boxes(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[Place]:
-    """Test the best stretches and boxes; those that are best beyond the score are places too, judged as severely."""
+def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
+    """Test the best stretches and boxes, as predicted and beyond the score."""
     ordered = [part.ordered for part in group.parts]
     axes = axes_of(ordered, group.shape)
     places: list[Place] = []
@@ -57,14 +68,8 @@ def _boxes(tests: Multiplicity, group: Group, rows: Rows, family: str) -> list[P
     for beyond, along in enumerate(alongs(group, rows)):
         found = tested_boxes(along, rows, group.shape, [axis.inside for axis in axes]).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
-        for item in picked(sizes, axes, ordered):
-            p = math.exp(-item.z)
-            place = shape_place(group, item.box, p, item.searched, rows, family) if p <= SUSPECT_BOX else None
-            if not beyond:
-                chance = min(1.0, p * item.searched) if place is None else place.p_value
-                group.suspect = min(group.suspect, chance)
-                tests.add(family, chance, place)
-            places += [place] if place is not None else []
+        best = picked(sizes, axes, ordered)
+        places += held.add_boxes(group, best, [math.exp(-item.z) for item in best], make, beyond=bool(beyond))
     return places
 
 
@@ -72,7 +77,7 @@ def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Row
     """The place of a box of cells that was tested along the score."""
     place = Place(group, box, p_value, family, *group.joined(box), searched)
     if rows.raw.cluster is not None:
-        own = of_box(alongs(group, rows)[0], group, box)
+        own = alongs(group, rows).raw.map(lambda values: group.summed(values, box))
         place.p_value = max(p_value, clustered_p(rows, rows.raw, place.rows, own))
     place.p_value = min(1.0, place.p_value * searched)
     return place
@@ -93,29 +98,22 @@ def see_along(places: Sequence[Place], rows: Rows) -> None:
             _see_cells(group, own, rows)
             continue
         for place in own:
-            members = place.rows
-            place.along = _row_sums(rows, members, raw=True), _row_sums(rows, members, raw=False)
+            inside = np.zeros(rows.raw.rows, np.int32)
+            inside[place.rows] = 1
+            place.along = along_of(rows, inside, 2).map(lambda values: values[1])
 
 
 def _see_cells(group: Group, places: Sequence[Place], rows: Rows) -> None:
     simple = all(first == last for place in places for first, last in place.box)
     if not simple or testable(group) is None:
-        raw, beyond = alongs(group, rows)
+        both = alongs(group, rows)
         for place in places:
-            place.along = of_box(raw, group, place.box), of_box(beyond, group, place.box)
+            place.along = both.map(lambda values, box=place.box: group.summed(values, box))
         return
     cells = np.array([np.ravel_multi_index([first for first, _ in place.box], group.shape) for place in places])
-    raw, beyond = alongs(group, rows, cells)
+    both = alongs(group, rows, cells)
     for i, place in enumerate(places):
-        place.along = tuple(each.map(lambda values, i=i: values[i]) for each in (raw, beyond))  # type: ignore[assignment]
-
-
-def _row_sums(rows: Rows, members: np.ndarray, *, raw: bool) -> Along:
-    assert rows.grid is not None
-    inside = np.zeros(rows.raw.rows, np.int32)
-    inside[members] = 1
-    found = along_of(rows.raw if raw else rows.beyond, rows, inside, 2)
-    return found.map(lambda values: values[1])
+        place.along = both.map(lambda values, i=i: values[i])
 
 
 def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> None:
@@ -124,9 +122,7 @@ def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> N
     Each is judged as severely as the place was when it was found: all that was tested counts. What is significant by
     neither alone (the walk of a search sees both together) is what it is more of.
     """
-    severity = tests.severity(place)
-    plain = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0))
-    plain = rows.exact_p(rows.raw, place.rows, plain) if rows.raw.cluster is not None else plain
+    severity, plain = tests.severity(place), plain_chance(place, rows)
     bent, tilt = _shape(place, rows)
     place.average, place.shape = plain * severity <= tests.level, bent * severity <= tests.level
     if not (place.average or place.shape):
@@ -144,9 +140,7 @@ def mark_tests(tests: Multiplicity, place: Place, rows: Rows, total: float) -> N
 
 def mark_whole(tests: Multiplicity, place: Place, rows: Rows) -> None:
     """Say of all rows, whose own test is the walk along the score, whether their average and shape are off."""
-    plain = float(np.nan_to_num(rows.p_values(place.raw)[0], nan=1.0))
-    plain = rows.exact_p(rows.raw, place.rows, plain) if rows.raw.cluster is not None else plain
-    place.average = plain <= tests.level
+    place.average = plain_chance(place, rows) <= tests.level
     # Right on average and yet beyond noise: it is off along the score, whatever its mean happens to be.
     place.shape = not place.average or bool(place.along and place.along[0].test.p_value <= tests.level)
 
@@ -175,3 +169,47 @@ def _plain_beyond(place: Place, rows: Rows, total: float) -> float:
     if rows.noise.binary and float(np.minimum(after.predicted, after.weight - after.predicted)[0]) < 25:
         return float(np.nan_to_num(rows.p_values(after)[0], nan=1.0))
     return 2.0 * float(ndtr(-abs(float(after.off[0])) / deviation_beyond(float(rows.variance(after)[0]), total)))
+
+
+def mark_decided(places: Sequence[Place], rows: Rows, tests: Multiplicity) -> None:
+    """Note the row without which a place is within noise, where there is one; outcomes that are events have none.
+
+    Among all that was tested; where that is too severe for the place as it is, as much less likely as it gets. A
+    p-value at the end of its simulations' scale says nothing of that.
+    """
+    if rows.noise.binary or not places:
+        return
+    for place, row in zip(places, rows.largest(places), strict=True):
+        before, after = (_chance(place, rows, one) for one in (None, row))
+        severity = float(tests.severity(place))
+        if before * severity > tests.level:
+            severity = 0.0 if place.bound else place.adjusted / max(before, 1e-300)
+        if after * severity > tests.level:
+            place.deciding = float(row[1]), float(row[2])
+
+
+def _chance(place: Place, rows: Rows, row: np.ndarray | None) -> float:
+    """The smaller of the p-values by which a place was judged, without a row (its weight, prediction, outcome)."""
+    found = []
+    if place.average:
+        found.append(rows.p_values(place.raw if row is None else _without(place.raw, row))[0])
+    if place.shape and place.along is not None and rows.grid is not None:
+        along = place.along[0]
+        if row is not None:
+            weight, predicted, observed = row
+            given = (1.0, weight, weight * predicted, weight * observed, (weight * (observed - predicted)) ** 2, 0.0)
+            cell = int(bin_index(np.array([predicted]), rows.grid.edges)[0])
+            names = ("rows", "weight", "predicted", "observed", "noise", "usual")
+            less = {name: getattr(along, name).copy() for name in names}
+            for name, value in zip(names, given, strict=True):
+                less[name][cell] -= value
+            along = replace(along, **less)
+        found.append(tested(along, rows).p_value)
+    return float(np.nan_to_num(min(found, default=np.float64(1.0)), nan=1.0))
+
+
+def _without(sums: Sums, row: np.ndarray) -> Sums:
+    weight, predicted, observed = row
+    residual = (weight * (observed - predicted)) ** 2
+    given = (1.0, weight, weight**2, weight * predicted, weight * observed, 0.0, residual)
+    return Sums(*(values - less for values, less in zip(vars(sums).values(), given, strict=True)))

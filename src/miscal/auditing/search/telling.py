@@ -1,34 +1,37 @@
-"""A place as a finding: its numbers, its interval, its size less the luck of having been picked, and its form."""
+"""A place as a finding: its numbers, its interval, its size less the luck of having been picked, its form.
+
+The rows of each finding along the score show a reader which of its scores are off.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from miscal.auditing.findings import CODES, Finding, ScoreRange
+from miscal.auditing.findings import CODES, Finding, ScoreRange, flat
 from miscal.auditing.search.along import along_of_tally
 from miscal.auditing.search.groups import Rows, cluster_sums, residuals
 from miscal.auditing.search.looking import Looked
 from miscal.auditing.search.places import Multiplicity, Own, Place
+from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
 from miscal.inference.sums import Sums
+from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
 from miscal.pairs import Pair
+from miscal.pooling.bins import quantile_edges
+from miscal.pooling.cells import BinPooling, Ranges
+from miscal.pooling.condition import Conjunction
 
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
-def finding(
-    looked: Looked,
-    tests: Multiplicity,
-    place: Place,
-    *,
-    specific: bool,
-    parent: str | None = None,
-) -> Finding:
+def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | None = None) -> Finding:
     """One place as a finding."""
     raw, rows, group = place.raw, looked.rows, place.group
     number = tests.severity(place)
@@ -56,7 +59,7 @@ def finding(
         p_value=place.adjusted,
         bound=place.bound,
         real=real,
-        specific=bool(specific and real),
+        specific=place.specific and real,
         parent=parent,
         shrunken=(float(shrunken_gap(gap, *luck(rows, place, number, tests.level))) if real else gap) * units.scale,
         form=form,
@@ -137,12 +140,45 @@ def form_and_ranges(place: Place, looked: Looked) -> tuple[str, tuple[ScoreRange
     form, ends = form_of(own.off, own.variance, average=place.average, shape=place.shape)
     made = []
     for first, last in ends:
-        sums = own.between(first, last)
-        weight = max(sums["weight"], 1e-300)
+        sums: Any = own.map(lambda values, cells=slice(first, last + 1): float(values[cells].sum()))
+        weight = max(sums.weight, 1e-300)
         units, ends_open = looked.rows.noise.units, (0.0, 1.0) if looked.rows.noise.binary else (-math.inf, math.inf)
         low = ends_open[0] if first == 0 else units.back(float(edges[first]))
         high = ends_open[1] if last == own.off.size - 1 else units.back(float(edges[last + 1]))
-        rates = units.back(sums["predicted"] / weight), units.back(sums["observed"] / weight)
-        off = (sums["predicted"] - sums["observed"]) * units.scale
-        made.append(ScoreRange(low, high, int(sums["rows"]), *rates, off))
+        rates = units.back(sums.predicted / weight), units.back(sums.observed / weight)
+        made.append(ScoreRange(low, high, int(sums.rows), *rates, sums.off * units.scale))
     return form, tuple(made)
+
+
+MOST = 60  # findings, the first ones
+BINS, LEAST = 10, 30  # bins at most, and rows that each of them has at least
+KEPT = ("low", "high", "rows", "predicted", "observed", "gap", "gap_low", "gap_high", "p_adjusted")
+
+
+def curves_of(looks: Sequence[Looked], found: Iterable[Finding]) -> list[dict[str, Any]]:
+    """For each finding beyond noise `where`, `table` (its rows by bins of the score), and `of`, the rows counted.
+
+    Intervals and p-values hold for all bins of one curve at once. Where the rows are a sample, so are the curves; where
+    there are none, as with a tally, there is no curve.
+    """
+    named = {f"class {looked.name}" if looked.name else "": looked for looked in looks}
+    columns = Columns({column.name: column for column, _, _ in looks[0].columns})
+    made = []
+    for finding in [one for one in flat(found) if one.real][:MOST]:
+        looked, where = named.get(finding.scope, looks[0]), Conjunction.from_dict(finding.condition)
+        if not where.conditions or any(len(columns.get(name, ())) != looked.rows.raw.rows for name in where.columns):
+            continue
+        rows = np.flatnonzero(where.rows(columns))
+        if rows.size:  # a tally has none
+            made.append(_curve(finding, looked, rows))
+    return made
+
+
+def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]:
+    own = looked.rows.raw.take(rows)
+    bins = max(min(BINS, own.rows // LEAST), 1)
+    null = str(looked.score.settings.get("null", "bernoulli"))
+    edges = quantile_edges(own.predicted, bins, own.weight, own.count)
+    cells = pooled(own, BinPooling(own.predicted, Ranges(edges, name="score")), null=null, draws=99).columns
+    table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
+    return {"where": finding.where, "of": own.rows, "table": table}

@@ -183,6 +183,7 @@ def sheet(
     if not many:
         return Safe("")
     shown = min(many, MOST_ROWS)
+    box = tag("input", type="search", placeholder=search, aria_label=search, autocomplete="off", spellcheck="false")
     rows = [tag("tr", [_cell(column, i) for column in columns]) for i in range(shown)]
     table = tag(
         "table",
@@ -194,16 +195,11 @@ def sheet(
     )
     return tag(
         "div",
-        _search(search) if search and many > 5 else None,
+        tag("p", box, tag("span", class_="found", role="status"), class_="search") if search and many > 5 else None,
         tag("div", table, class_="scroller"),
         quiet(f"The first {shown:,} of {many:,}; all are in the JSON.") if shown < many else None,
         class_="sheet-block",
     )
-
-
-def _search(label: str) -> Safe:
-    box = tag("input", type="search", placeholder=label, aria_label=label, autocomplete="off", spellcheck="false")
-    return tag("p", box, tag("span", class_="found", role="status"), class_="search")
 
 
 def _heading(column: Column) -> Safe:

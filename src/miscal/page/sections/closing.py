@@ -9,8 +9,8 @@ from typing import Any
 
 from miscal.page import words
 from miscal.page.entries import Entry
-from miscal.page.markup import Safe, asset, clean, join, name, tag
-from miscal.page.records import Compared, Document
+from miscal.page.markup import Safe, asset, clean, name, tag
+from miscal.page.records import Document
 from miscal.page.sections.blocks import RATES, Column, columns_of, figure, folded, lead, quiet, section, sheet
 from miscal.page.walk_figures import period_gaps, period_rates
 from miscal.page.words import KIND, changed_words, periods_said
@@ -48,9 +48,14 @@ def periods(document: Document) -> Safe:
 
 
 def _one(result: Entry, level: float) -> Safe:
-    said = [_sentence(sentence) for sentence in changed_words(result, MOST_SAID)]
+    said = []  # what became of a step, set off from the numbers
+    for what, colon, numbers in (text.partition(": ") for text in changed_words(result, MOST_SAID)):
+        said.append(tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None))
     left = len(changed_words(result)) - len(said)
     drawn = [figure(period_rates(result, level), _RATES), figure(period_gaps(result, level), _GAPS)]
+    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
+    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
+    cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
     return tag(
         "div",
         lead(periods_said(result)),
@@ -58,15 +63,9 @@ def _one(result: Entry, level: float) -> Safe:
         quiet(f"{words.plural(left, 'smaller step is', 'smaller steps are')} in the table.") if left else None,
         tag("p", name(result.note, 600), class_="note") if result.note else None,
         tag("div", drawn, class_="pair"),
-        tag("p", _WHAT.format(every=result.every), class_="note"),
-        folded(f"All {result.every}s", _table(result)),
+        tag("p", _WHAT.format(every=every), class_="note"),
+        folded(f"All {every}s", made, cut),
     )
-
-
-def _sentence(text: str) -> Safe:
-    """A step, what became of it set off from the numbers."""
-    what, colon, numbers = text.partition(": ")
-    return tag("li", tag("strong", what + colon.strip()), f" {numbers}" if numbers else None)
 
 
 def period_columns(result: Entry, most: int) -> list[Column]:
@@ -80,13 +79,6 @@ def period_columns(result: Entry, most: int) -> list[Column]:
     ]
 
 
-def _table(result: Entry) -> Safe:
-    every, many, columns = result.every, result.table.rows, period_columns(result, MOST_LISTED)
-    made = sheet(f"Every {every}, and what changed since the one before", columns, search=f"Search {every}s", fold=6)
-    cut = quiet(f"The last {MOST_LISTED} of {many:,}; all are in the JSON.") if many > MOST_LISTED else None
-    return join(made, cut)
-
-
 def comparison(document: Document) -> Safe:
     """The section on an earlier audit: what got better, what got worse."""
     compared = document.comparison
@@ -96,22 +88,18 @@ def comparison(document: Document) -> Safe:
     said = f": {len(compared.better):,} better and {len(compared.worse):,} worse beyond noise."
     if not compared.cells:
         said = ", by findings alone: its JSON has no sums of cells to compare."
+    changed = [i for i, verdict in enumerate(compared.table["verdict"]) if verdict in ("better", "worse")]
+    table = compared.table.take(changed[:MOST_CHANGED])
+    columns = columns_of(table, "where", "verdict", "gap_before", "gap_after", "p_adjusted")
     return section(
         "comparison",
         "Since the baseline",
         lead(f"Against the baseline, judged on {how}{said}"),
         lead(words.not_compared(compared.left_out)) if compared.left_out else None,
-        _changed(compared),
+        sheet("Places that changed", columns, search="Search places"),
         _list("New findings", compared.new),
         _list("Findings that are gone", compared.gone),
     )
-
-
-def _changed(compared: Compared) -> Safe:
-    table = compared.table
-    chosen = [i for i, verdict in enumerate(table["verdict"]) if verdict in ("better", "worse")][:MOST_CHANGED]
-    columns = columns_of(table.take(chosen), "where", "verdict", "gap_before", "gap_after", "p_adjusted")
-    return sheet("Places that changed", columns, search="Search places")
 
 
 def _list(title: str, places: list[str]) -> Safe:
@@ -161,21 +149,15 @@ def method(document: Document) -> Safe:
         (kind, _plain(result.method)) for kind, results in document.sections.items() for result in results
         if result.method
     )  # fmt: skip
+    flipped = document.response or any(one.settings.get("null") == "residual" for one in document.of("score"))
+    noise = _CLUSTERS if document.data.get("cluster") else _RESIDUAL if flipped else _DRAWN
     return section(
         "method",
         "How it was done",
-        lead(_ASSUMED + _noise(document)),
+        lead(_ASSUMED + noise),
         folded("Data, settings, versions", _facts([(key, _plain(value)) for key, value in facts.items()], 60, 300)),
         folded("Methods", _facts(list(used)[:MOST_METHODS], 40, 400)) if used else None,
     )
-
-
-def _noise(document: Document) -> str:
-    """What noise is, on such rows."""
-    if document.data.get("cluster"):
-        return _CLUSTERS
-    flipped = any(score.settings.get("null") == "residual" for score in document.of("score"))
-    return _RESIDUAL if document.response or flipped else _DRAWN
 
 
 def _facts(facts: list[tuple[str, str]], key_limit: int, limit: int) -> Safe:

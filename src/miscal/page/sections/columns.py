@@ -86,23 +86,17 @@ def columns(document: Document, figures: int, budget: int) -> Safe:
             break
         pictures += pieces
         links[place] = identity
-    left = links.count("")
+    left, sampled = links.count(""), max(entry.curve_rows for entry in every)
+    drawn_at_random = f", from {words.count(sampled)} rows drawn at random" if sampled else ""
+    curves = f" {_CURVES}{drawn_at_random}." if any(entry.curve for entry in every) else ""
     return section(
         "columns",
         "Column by column",
-        lead(_LEAD, _curves(every)),
+        lead(_LEAD, curves),
         _table(every, links),
         tag("div", pictures, class_="grid", data_searched="columns-table", data_fold=4, data_many=30),
         tag("p", f"{words.plural(left, 'further column')} in the table and in the JSON, not drawn.") if left else None,
     )
-
-
-def _curves(every: list[Entry]) -> str:
-    """What the curves are, and of how many rows where that is not all of them."""
-    if not any(entry.curve for entry in every):
-        return ""
-    sampled = max(entry.curve_rows for entry in every)
-    return f" {_CURVES}{f', from {words.count(sampled)} rows drawn at random' if sampled else ''}."
 
 
 def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
@@ -198,15 +192,14 @@ def _walk_words(table: Columns, label: str) -> str:
 
 def neighbourhoods(document: Document) -> Safe:
     """The section of neighbourhoods; empty where none were searched or found."""
-    drawn = [_map(result) for result in document.of("neighbourhood") if result.grid is not None]
+    drawn = []
+    for result in document.of("neighbourhood"):
+        if result.grid is not None:
+            said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
+            said = f"{said}, {words.p_value(result.p_value)}."
+            drawn.append(figure(neighbourhood(result), said, heading=" and ".join(result.columns)))
     pair = tag("div", drawn, class_="pair") if drawn else None
     return section("neighbourhoods", "Neighbourhoods", pair, opening=_MAP)
-
-
-def _map(result: Entry) -> Safe:
-    said = f"Largest gap {words.number(result.extra.get('largest_deviations'))} standard errors"
-    heading = " and ".join(result.columns)
-    return figure(neighbourhood(result), f"{said}, {words.p_value(result.p_value)}.", heading=heading)
 
 
 def _worst(row: dict[str, object]) -> tuple[bool, float]:

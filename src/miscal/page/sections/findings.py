@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,19 +31,20 @@ MOST_ALIKE = 8  # other places of the same columns, listed on the card
 _WORDS = ("code", "kind", "form", "where", "parent")
 _LISTED = (*_WORDS, "rows", "weight", "predicted", "observed", "gap", "events_off", "p_value")
 _CLAUSES = {"sql": "duckdb", "sql_sqlite": "sqlite"}
+_sentence = attrgetter("sentence")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which does not break at its hyphens
 
 
 def findings(document: Document, most: int = MOST_CARDS) -> Safe:
     """The section of findings, at most so many as cards; when there are none it says what that means."""
-    families = _families(document.heads)
-    body, further = quiet("Nothing that was looked at is off beyond noise."), []
+    families = _families(document.findings)
+    body, closer = quiet("Nothing that was looked at is off beyond noise."), Closer(document)
+    further = [finding for family in families[most:] for finding in family]
     if families:
         shown = families[:most]
         domain = _shared_domain([family[0] for family in shown])
         spans = _spans(len(shown))
-        closer = Closer(document)
         cards = [card(n, family, domain, spans[n - 1], closer) for n, family in enumerate(shown, 1)]
-        further = [closer.item(f, f.sentence) for family in families[most:] for f in family]
         body = tag("ol", cards, class_="cards", data_fold=4)
     return section(
         "findings",
@@ -50,7 +52,7 @@ def findings(document: Document, most: int = MOST_CARDS) -> Safe:
         _legend() if families else None,
         filters(document.real),
         body,
-        folded(f"Further findings ({len(further):,})", tag("ul", further, class_="places") if further else None),
+        closer.listed(further, f"Further findings ({len(further):,})", _sentence),
         _unlisted(document.unlisted),
         [tag("p", name(note, 600), class_="note") for note in document.notes],
         _download(document.real) if document.findings else None,
@@ -95,17 +97,22 @@ def _legend() -> Safe:
 def card(number: int, family: Sequence[Finding], domain: tuple[float, float] | None, span: str, closer: Closer) -> Safe:
     """The card of the first of some findings of the same columns, the others listed on it."""
     finding, document = family[0], closer.document
-    explained = [place for head in family for place in head.explained]
+    general = "" if finding.specific or finding.kind == "score" else "part of the general error"
+    badge = finding.code, finding.kind, finding.form, general
+    others, explained = family[1:], [place for head in family for place in head.explained]
+    columns = "column" if len(finding.columns) == 1 else "columns"
+    alike = f"{words.plural(len(others), 'more place')} of the same {columns}"
+    under = f"{words.plural(len(explained), 'other place')} explained by {'these' if others else 'this one'}"
     return tag(
         "li",
-        tag("p", _badge(finding), class_="badge"),
-        tag("h3", name(_unbroken(finding.where), 140)),
+        tag("p", " · ".join(part for part in badge if part), class_="badge"),
+        tag("h3", name(_DATE.sub("\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", finding.where), 140)),
         tag("p", finding.sentence, class_="said"),
         _plot(finding, domain, document),
         quiet(strength(finding)),
         closer.look(finding),
-        _alike(family[1:], closer),
-        _explained(explained, closer, many=len(family) > 1),
+        closer.listed(others, alike, _sentence, MOST_ALIKE, " like it, in the CSV and the JSON"),
+        closer.listed(explained, under, _brief, MOST_EXPLAINED),
         class_=f"card {span} {'over' if finding.events_off >= 0 else 'under'}",
         id=slug(finding.where, f"finding-{number}"),
         **marked(finding),
@@ -121,22 +128,8 @@ def _plot(finding: Finding, domain: tuple[float, float] | None, document: Docume
     return range_card(finding).svg if finding.score_ranges else gap_card(finding, domain).svg
 
 
-def _alike(others: Sequence[Finding], closer: Closer) -> Safe | None:
-    """Other places of the same columns."""
-    if not others:
-        return None
-    listed = [closer.item(f, f.sentence) for f in others[:MOST_ALIKE]]
-    more = len(others) - len(listed)
-    rest = quiet(f"and {more:,} more like it, in the CSV and the JSON") if more > 0 else None
-    columns = "column" if len(others[0].columns) == 1 else "columns"
-    return folded(
-        f"{words.plural(len(others), 'more place')} of the same {columns}", tag("ul", listed, class_="places"), rest
-    )
-
-
-def _badge(finding: Finding) -> str:
-    general = "" if finding.specific or finding.kind == "score" else "part of the general error"
-    return " · ".join(part for part in (finding.code, finding.kind, finding.form, general) if part)
+def _brief(finding: Finding) -> str:
+    return finding.form if finding.score_ranges else words.points(finding.gap)
 
 
 def strength(finding: Finding) -> str:
@@ -163,20 +156,6 @@ def ranking(heads: Sequence[Finding]) -> list[Column]:
         Column("difference in total" if words.means() else "difference in events", off, kind="words"),
         chance,
     ]
-
-
-def _unbroken(where: str) -> str:
-    """The place with dates that do not break at their hyphens."""
-    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\N{NON-BREAKING HYPHEN}\\2\N{NON-BREAKING HYPHEN}\\3", where)
-
-
-def _explained(explained: Sequence[Finding], closer: Closer, *, many: bool) -> Safe | None:
-    if not explained:
-        return None
-    listed = [closer.item(f, f.form if f.score_ranges else words.points(f.gap)) for f in explained[:MOST_EXPLAINED]]
-    more = len(explained) - len(listed)
-    summary = f"{words.plural(len(explained), 'other place')} explained by {'these' if many else 'this one'}"
-    return folded(summary, tag("ul", listed, class_="places"), quiet(f"and {more:,} more") if more > 0 else None)
 
 
 def _download(every: Sequence[Finding]) -> Safe:
@@ -224,6 +203,16 @@ class Closer:
         """A finding in a list: its place and what is said of it, its panel one click away."""
         shown = join(tag("bdi", ellipsis(finding.where, 100)), ": ", said)
         return tag("li", self.look(finding, shown), **marked(finding))
+
+    def listed(
+        self, places: Sequence[Finding], summary: str, said: Callable[[Finding], str], most: int | None = None,
+        alike: str = "",
+    ) -> Safe | None:  # fmt: skip
+        """Findings in a list, at most so many, one click away."""
+        shown = [self.item(finding, said(finding)) for finding in places[:most]]
+        more = len(places) - len(shown)
+        rest = quiet(f"and {more:,} more{alike}") if more > 0 else None
+        return folded(summary, tag("ul", shown, class_="places"), rest) if places else None
 
     def _along(self, finding: Finding) -> Safe | None:
         """Its rows by bins of the score."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
+from typing import Any
 
 from miscal.page import words
 from miscal.page.gap_figures import gap_pairs
 from miscal.page.json import items, mapping
 from miscal.page.markup import Child, Safe, clean, name, tag
 from miscal.page.records import Document, Mended, Repaired
-from miscal.page.sections.blocks import Column, figure, folded, lead, quiet, section, sheet
+from miscal.page.sections.blocks import Column, columns_of, figure, folded, lead, quiet, section, sheet
 
 MOST_COLUMNS = 4
 SCORES = {
@@ -33,6 +35,7 @@ _SLOPE = (
     "such as GroupWise(PlattScaling()) fits."
 )
 _GATE = "In a pipeline, fail when anything new goes wrong (report.json: what this audit writes with --json):"
+_signed, _four_digits = partial(words.number, sign=True), partial(words.number, digits=4)
 _CAPTION = "What the audit found before the repair, and what only the audit after it finds; what is left comes first."
 
 
@@ -41,11 +44,11 @@ def advice(document: Document) -> Safe:
     if document.repaired is not None or not document.outcome or not document.probabilities:
         return Safe("")
     steps: list[tuple[Child, str]] = []
-    if any(finding.kind == "score" for finding in document.heads):
+    if any(finding.kind == "score" for finding in document.findings):
         steps.append((_SCORE, _repair(document, "--score-only")))
     chosen = _columns(document)
     if chosen:
-        bent = not document.response and any(head.score_ranges for head in document.heads if head.specific)
+        bent = not document.response and any(head.score_ranges for head in document.findings if head.specific)
         shown = [part for column in chosen for part in (name(column, 60), ", ")][:-1]
         text = [
             "Let the repair see ",
@@ -67,7 +70,7 @@ def next_step(document: Document) -> str:
         return ""
     if document.data.get("cluster_suggested"):
         return _command("audit", document, "--cluster", str(document.data["cluster_suggested"]))
-    if not document.heads:
+    if not document.findings:
         return _command("check", document, "--max-findings", "0")
     chosen = _columns(document)
     words = [word for column in chosen for word in ("--allowed", column)] or ["--score-only"]
@@ -78,7 +81,7 @@ def next_step(document: Document) -> str:
 
 def _columns(document: Document) -> list[str]:
     """The columns that define what the score alone cannot mend, the first of them."""
-    columns = dict.fromkeys(column for head in document.heads if head.specific for column in head.columns)
+    columns = dict.fromkeys(column for head in document.findings if head.specific for column in head.columns)
     return list(columns)[:MOST_COLUMNS]
 
 
@@ -127,24 +130,20 @@ def repair_sentence(done: Repaired) -> str:
 
 
 def _listed(places: list[Mended]) -> Safe:
+    intervals = [words.interval(*place.after.interval, words.points).replace(" points", "") for place in places]
+    table: dict[str, list[Any]] = {
+        "where": [place.where for place in places],
+        "rows": [place.after.rows or place.before.rows for place in places],
+        "gap_before": [place.before.gap for place in places],
+        "gap_after": [place.after.gap for place in places],
+    }
     columns = [
-        Column("Where", [place.where for place in places], kind="name"),
-        Column("Rows", [place.after.rows or place.before.rows for place in places], words.count),
-        Column("Gap before", [place.before.gap for place in places], words.points),
-        Column("Gap after", [place.after.gap for place in places], words.points),
-        Column("Interval after", [_interval(place) for place in places], kind="words"),
+        *columns_of(table, *table),
+        Column("Interval after", [each or words.NOTHING for each in intervals], kind="words"),
         Column("Verdict", [place.verdict for place in places], kind="words"),
     ]
-    return folded(
-        f"All {words.plural(len(places), 'place')}", sheet("Before and after", columns, search="Search places")
-    )
-
-
-def _interval(place: Mended) -> str:
-    return (
-        words.interval(*place.after.interval, lambda value: words.points(value).removesuffix(" points"))
-        or words.NOTHING
-    )
+    listed = sheet("Before and after", columns, search="Search places")
+    return folded(f"All {words.plural(len(places), 'place')}", listed)
 
 
 def _scores(done: Repaired) -> Safe | None:
@@ -177,11 +176,3 @@ def _candidates(done: Repaired) -> Safe | None:
         *[Column(f"Error {key}", table[key], words.percent) for key in table if key.startswith("by ")][:6],
     ]
     return folded(f"How it was chosen: {words.plural(table.rows, 'candidate')}", sheet("Candidates", columns))
-
-
-def _signed(value: object) -> str:
-    return words.number(value, sign=True)
-
-
-def _four_digits(value: object) -> str:
-    return words.number(value, 4)

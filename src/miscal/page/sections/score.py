@@ -60,7 +60,7 @@ def header(document: Document) -> Safe:
 
 def hero(document: Document) -> Safe:
     """The verdict with its support and a drawing of the two averages."""
-    said = verdict(document)
+    said, done = verdict(document), document.repaired
     predicted, observed, gap = document.averages
     rates = {"predicted": predicted, "observed": observed, "interval": [gap.low, gap.high]}
     drawn = gap_card(Finding.from_dict({"where": "All rows", **rates}))
@@ -72,19 +72,12 @@ def hero(document: Document) -> Safe:
             "div",
             tag("h1", tag("span", judged + colon.strip()), lighter, id="verdict", class_=said.direction),
             [tag("p", sentence) for sentence in said.support],
-            _repaired(document),
+            tag("p", tag("a", "The repair", href="#repair"), ": ", repair_sentence(done)) if done else None,
         ),
         tag("figure", drawn.svg, tag("figcaption", "All rows together")) if drawn.svg else None,
         class_="hero",
         aria_labelledby="verdict",
     )
-
-
-def _repaired(document: Document) -> Safe | None:
-    """What became of it, on the page of a repair, with the way there."""
-    if document.repaired is None:
-        return None
-    return tag("p", tag("a", "The repair", href="#repair"), ": ", repair_sentence(document.repaired))
 
 
 def key_numbers(document: Document) -> Safe:
