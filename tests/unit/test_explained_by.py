@@ -66,7 +66,9 @@ def test_each_place_once_and_counts_are_counts() -> None:
     every = [finding.where for finding in flat(found.findings)]
     assert len(every) == len(set(every))
     document = read_document(found.document)
-    assert document.explained == sum(len(head.explained) for head in document.findings) == len(every) - len(found.findings)
+    assert (
+        document.explained == sum(len(head.explained) for head in document.findings) == len(every) - len(found.findings)
+    )
 
 
 def test_the_whole_table_is_spoken_of_by_its_shape() -> None:

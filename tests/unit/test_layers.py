@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,20 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_imports_go_downward():
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_the_architecture_names_is_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    files = {str(path.relative_to(ROOT)) for path in ROOT.glob("[sd]*/**/*.*")}
+    named = set(re.findall(r"`([\w/*]+\.(?:py|md|json|build))\b", text))
+    lost = [name for name in named if not any(fnmatch(path, f"*/{name}") or path == name for path in files)]
+    assert len(named) > 20
+    assert lost == []
+    folders = set(re.findall(r"`([\w/]+)/`", text))
+    assert [name for name in folders if not any(f"/{name}/" in f"/{path}" for path in [*files, "tests/papers/x"])] == []
+    classes = set(re.findall(r"`([A-Z]\w+[a-z]\w*)`", text))
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert [name for name in classes if not re.search(rf"^class {name}\b", source, re.MULTILINE)] == []
 
 
 def test_an_upward_import_is_seen(tmp_path):
