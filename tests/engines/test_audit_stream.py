@@ -171,7 +171,7 @@ def _reads_below(process: int, folder: Path) -> bool:
 def test_an_interrupt_leaves_nothing_and_says_so(planted, tmp_path):
     many = tmp_path / "many"
     many.mkdir()
-    for place in range(12):
+    for place in range(200):  # as long as it takes this process to see that the other one reads
         os.link(planted, many / f"{place}.parquet")
     command = [sys.executable, "-m", "miscal", "tally", str(many), *COLUMNS, "--out", str(tmp_path / "out.tally")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
