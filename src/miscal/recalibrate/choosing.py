@@ -121,38 +121,29 @@ def choose(
     return chosen_on(rows, cv=cv, random_state=random_state, **picks)
 
 
-def chosen_on(
-    rows: Predictions,
-    *,
-    by: Sequence[str] | None = None,
-    allowed: Sequence[str] | None = None,
-    candidates: str | Mapping[str, Recalibrator] | Sequence[Recalibrator] = "auto",
-    cv: int = 5,
-    random_state: int = 0,
-    top_error: float | None = None,
-    progress: Progress | None = None,
-) -> Recalibrator:
-    """`choose` on validated rows."""
-    audited = _named(rows.columns, by, "'by'")
-    offered = Columns({name: rows.columns[name] for name in _named(rows.columns, allowed, "'allowed'")})
+def chosen_on(rows: Predictions, *, progress: Progress | None = None, **options: Any) -> Recalibrator:
+    """`choose` on validated rows; the options are the parameters of `Choose`."""
+    asked = Choose(**options)
+    audited = _named(rows.columns, asked.by, "'by'")
+    offered = Columns({name: rows.columns[name] for name in _named(rows.columns, asked.allowed, "'allowed'")})
     sample = Sample.of(rows, offered)
-    named = _candidates(candidates, rows, offered)
+    named = _candidates(asked.candidates, rows, offered)
     reason = _too_few(rows)
     if reason:
         return _told(Identity().quietly_fitted_on(sample), "Identity", Table({"name": ["Identity"]}), reason)
-    folds = fold_of_rows(rows.rows, cv, cluster=rows.cluster, random_state=random_state)
+    folds = fold_of_rows(rows.rows, asked.cv, cluster=rows.cluster, random_state=asked.random_state)
     judged = []
     for at, (name, candidate) in enumerate(named.items()):
         if progress is not None:
             progress(at / len(named), name)
         judged.append(judge(name, candidate, sample, folds))
-    blends = isinstance(candidates, str) and rows.response == "binary"
+    blends = isinstance(asked.candidates, str) and rows.response == "binary"
     blended = mixed(judged, rows, folds) if blends else None
     judged += [blended] if blended is not None else []
     for each in judged:
         measure(each, judged[0], rows, audited)
     table = table_of(judged, rows)
-    winner, reason = _choice(table, judged, rows, top_error)
+    winner, reason = _choice(table, judged, rows, asked.top_error)
     reason += _top_label(winner, judged[0], rows)
     if winner.weights:
         fitted = _blended([named[name] for name in winner.weights], list(winner.weights.values()), sample)
@@ -222,9 +213,7 @@ def candidates_for(n_classes: int, columns: Mapping[str, Column], response: str 
     return found
 
 
-def _choice(
-    table: Table, judged: list[Judged], rows: Predictions, top_error: float | None = None
-) -> tuple[Judged, str]:
+def _choice(table: Table, judged: list[Judged], rows: Predictions, top_error: float | None) -> tuple[Judged, str]:
     """The winner and why."""
     helpful = [each for each in judged[1:] if _helps(each, judged, rows)]
     if not helpful:

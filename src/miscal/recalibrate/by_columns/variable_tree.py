@@ -264,13 +264,10 @@ class VariableTree(CutColumns):
         children = np.concatenate([tree.left[inner], tree.right[inner]])
         if not len(inner) or sorted(children.tolist()) != list(range(1, len(inner))):
             raise ValueError("the nodes do not form one tree")
-        if len(self.leaves_) != len(tree.left):
-            raise ValueError("there must be one leaf or nothing a node")
-        for left, leaf in zip(tree.left, self.leaves_, strict=True):
-            if (leaf is None) != (left >= 0):
-                raise ValueError("leaves must hold a recalibrator, inner nodes none")
-            if leaf is not None and leaf.uses_columns:
-                raise ValueError("a leaf must hold a recalibrator of the score")
+        if [leaf is None for leaf in self.leaves_] != inner.tolist():
+            raise ValueError("leaves must hold a recalibrator, inner nodes none")
+        if any(leaf is not None and leaf.uses_columns for leaf in self.leaves_):
+            raise ValueError("a leaf must hold a recalibrator of the score")
 
     def _fit(self, sample: Sample) -> None:
         names = chosen_names(sample.columns, self.columns)

@@ -176,10 +176,6 @@ class Graph:
         """Columns (n,) as a matrix."""
         return self.add("Concat", [self.add("Unsqueeze", [column, COLUMNS]) for column in columns], axis=1)
 
-    def looked_up(self, values: np.ndarray, place: str) -> str:
-        """values[place]."""
-        return self.add("Gather", [values, place])
-
     def count_below(self, edges: np.ndarray, score: str, kind: str) -> str:
         """How many edges lie below each score ("Greater"), or at or below it ("GreaterOrEqual")."""
         wide = self.add("Unsqueeze", [score, COLUMNS])
@@ -208,7 +204,7 @@ class Graph:
         score = self.write(node.inner)
         place = self.count_below(np.array(node.edges, dtype=np.float64), score, "Greater")
         values = np.array([-1.0 if value is None else value for value in node.values])
-        found = self.looked_up(values, place)
+        found = self.add("Gather", [values, place])
         empty = self.add("Less", [found, 0.0])
         return self.add("Where", [empty, score, found])
 
@@ -220,9 +216,9 @@ class Graph:
         if not node.continued:
             score = self.add("Clip", [score, knots[0], knots[-1]])
         place = self.count_below(knots[1:-1], score, "GreaterOrEqual")
-        slope = self.looked_up(np.diff(values) / np.diff(knots), place)
-        start = self.add("Sub", [score, self.looked_up(knots[:-1], place)])
-        return self.add("Add", [self.looked_up(values[:-1], place), self.add("Mul", [slope, start])])
+        slope = self.add("Gather", [np.diff(values) / np.diff(knots), place])
+        start = self.add("Sub", [score, self.add("Gather", [knots[:-1], place])])
+        return self.add("Add", [self.add("Gather", [values[:-1], place]), self.add("Mul", [slope, start])])
 
     def _ratio(self, node: nodes.Ratio) -> str:
         inner = self.write(node.inner)
@@ -241,7 +237,7 @@ class Graph:
         def write() -> str:
             codes = _codes(self, node.name, node.kind, list(node.values))
             table = np.array([node.unseen, node.missing, *node.values.values()], dtype=np.float64)
-            return self.looked_up(table, codes)
+            return self.add("Gather", [table, codes])
 
         return self.once(node, write)
 
@@ -326,7 +322,7 @@ def _truth_codes(graph: Graph, name: str, levels: list[bool]) -> str:
     table = np.full(2, UNSEEN, dtype=np.int64)
     for i, level in enumerate(levels):
         table[int(level)] = FIRST + i
-    return graph.looked_up(table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64))
+    return graph.add("Gather", [table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64)])
 
 
 def _word_codes(graph: Graph, name: str, levels: list[str]) -> str:
@@ -377,4 +373,4 @@ def _place(graph: Graph, node: nodes.Match, keys: list[tuple[Any, ...]]) -> str:
         if j:
             code = graph.add("Add", [graph.add("Mul", [place, np.int64(sizes[j])]), code])
         place = code
-    return graph.looked_up(table.reshape(-1), place)
+    return graph.add("Gather", [table.reshape(-1), place])
