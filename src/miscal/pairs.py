@@ -119,12 +119,17 @@ def pair(predictions: Predictions, target: str | int = "auto", correct: object =
         return _of_means(predictions, target)
     probability, outcome = predictions.probability, predictions.outcome
     named = _target(target, predictions)
-    if named == "positive":
+    if named == "top":
+        from miscal.kernels.classes import top_binary, top_label
+
+        predicted, observed = np.empty(len(outcome)), np.empty(len(outcome), np.uint8)
+        (top_binary if probability.ndim == 1 else top_label)(probability, outcome, predicted, observed)
+    elif probability.ndim == 2:
+        predicted, observed = probability[:, int(named)], (outcome == named).view(np.uint8)
+    elif named in ("positive", 1):
         predicted, observed = probability, outcome
-    elif named == "top":
-        predicted, observed = _top(probability, outcome)
     else:
-        predicted, observed = _one_class(probability, outcome, int(named))
+        predicted, observed = 1.0 - probability, (outcome == 0).view(np.uint8)
     if correct is not None:
         observed = _given(correct, predicted.size)
     return Pair(
@@ -184,21 +189,6 @@ def _target(target: str | int, predictions: Predictions) -> str | int:
         got=f"it is {target!r}",
         hint=nearest(str(target), ["auto", "positive", "top", *names]),
     )
-
-
-def _top(probability: np.ndarray, outcome: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from miscal.kernels.classes import top_binary, top_label
-
-    confidence = np.empty(probability.shape[0])
-    correct = np.empty(probability.shape[0], np.uint8)
-    (top_binary if probability.ndim == 1 else top_label)(probability, outcome, confidence, correct)
-    return confidence, correct
-
-
-def _one_class(probability: np.ndarray, outcome: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    if probability.ndim == 2:
-        return probability[:, k], (outcome == k).view(np.uint8)
-    return (probability, outcome) if k == 1 else (1.0 - probability, (outcome == 0).view(np.uint8))
 
 
 def _given(correct: object, rows: int) -> np.ndarray:

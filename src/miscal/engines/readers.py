@@ -83,12 +83,11 @@ class FileSource(Source):
         return list(dict.fromkeys(name for file in self.files for name in file.names))
 
     def _stored(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name in self.names:
-            kinds = [kind_of(file.types[name]) for file in self.files if name in file.names]
-            if len(kinds) == len(self.files):
-                found[name] = "numeric" if set(kinds) == {"integer", "numeric"} else kinds[0]
-        return found
+        common = [name for name in self.names if all(name in file.names for file in self.files)]
+        types = [[file.types[name] for file in self.files] for name in common]
+        kinds = [list(map(kind_of, each)) for each in types]
+        made = ("numeric" if set(each) == {"integer", "numeric"} else each[0] for each in kinds)
+        return dict(zip(common, made, strict=True))
 
     def place(self, part: int) -> str:
         file, group = self._parts[part]
@@ -103,7 +102,7 @@ class FileSource(Source):
                     other = next(str(one.path) for one in self.files if name in one.names)
                     what = f"lacks column '{name}', which '{other}' has"
                     raise refusal(what, where=file.where, hint=nearest(name, file.names))
-                known, found = (kind_of(one.types.get(name)) if name in one.names else "" for one in (first, file))
+                known, found = kind_of(first.types[name]), kind_of(file.types[name])
                 if known and known != found and {known, found} != {"integer", "numeric"}:
                     where, what = f"column '{name}' of {file.where}", f"must hold {known} values, as in '{first.path}'"
                     raise refusal(what, where=where, got=f"it is {found}")

@@ -113,28 +113,22 @@ class CellSums:
 
     def add(self, codes: np.ndarray, pair: Pair, recalibrated: np.ndarray | None) -> None:
         """Add rows to the cells of their codes."""
-        observed = pair.observed
-        if pair.binary:  # outcomes of one type: kernels are compiled once for each
-            observed = locked(observed.astype(np.uint8, copy=False))
-        if pair.plain and pair.binary:
-            self._add_plain(codes, pair.predicted, observed, recalibrated)
-            return
-        self._add_weighted(codes, pair, pair.predicted, observed, "")
-        if recalibrated is not None:
-            self._add_weighted(codes, pair, locked(recalibrated), observed, "after_")
-
-    def _add_plain(
-        self, codes: np.ndarray, predicted: np.ndarray, observed: np.ndarray, recalibrated: np.ndarray | None
-    ) -> None:
         from miscal.kernels.sums import add_rows
 
+        predicted, observed = pair.predicted, pair.observed
+        if pair.binary:  # outcomes of one type: kernels are compiled once for each
+            observed = observed.astype(np.uint8, copy=False)
+        if not (pair.plain and pair.binary):
+            self._add_weighted(codes, pair, predicted, observed, "")
+            if recalibrated is not None:
+                self._add_weighted(codes, pair, recalibrated, observed, "after_")
+            return
         if not self._packed.size:
             self._packed = _lines(sum(self.counts))
             self._wide = np.zeros((sum(self.counts), 2 * WORDS), np.uint64)
         self._fresh = True
-        second = predicted if recalibrated is None else locked(recalibrated)
-        arguments = (predicted, observed, second, codes, self.firsts, *self._room)
-        add_rows(*arguments, self._packed, self._wide, self.impossible)
+        rows = predicted, observed, predicted if recalibrated is None else recalibrated
+        add_rows(*rows, codes, self.firsts, *self._room, self._packed, self._wide, self.impossible)
 
     def _add_weighted(
         self, codes: np.ndarray, pair: Pair, predicted: np.ndarray, observed: np.ndarray, prefix: str

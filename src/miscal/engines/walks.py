@@ -115,19 +115,15 @@ class _Walker:
     def extremes(self) -> np.ndarray:
         """Highest, its key, lowest, its key; keys only where they lie inside a bucket."""
         extremes = np.array([self.borders.max(), math.nan, self.borders.min(), math.nan])
-        wanted = self._could_hold_more(extremes)
-        if wanted.any():
-            self._look_inside(wanted, extremes)
-        return extremes
-
-    def _could_hold_more(self, extremes: np.ndarray) -> np.ndarray:
-        """Buckets inside which the walk may pass the extremes seen at the borders."""
+        # Buckets inside which the walk may pass the extremes seen at the borders.
         slack = 1e-12 * max(1.0, abs(extremes[0]), abs(extremes[2]))
         start = self.borders[:-1]
         wanted = (start + self.rises > extremes[0] - slack) | (start - self.falls < extremes[2] + slack)
         # A bucket that only rises or only falls has its extremes at its borders.
         wanted &= (self.rises > 0) & (self.falls > 0)
-        return np.asarray(wanted)
+        if wanted.any():
+            self._look_inside(wanted, extremes)
+        return extremes
 
     def _look_inside(self, wanted: np.ndarray, extremes: np.ndarray) -> None:
         """Walk through the rows of the wanted buckets, sorted by key, from the border of each."""

@@ -155,12 +155,20 @@ def _level_codes(values: Any, bins: Bins | None, where: str) -> LevelPooling:
 
 
 def _own_codes(vector: Vector) -> LevelPooling | None:
-    """The codes that a vector already has: whole numbers that are small, or the indices of an Arrow dictionary."""
+    """The codes that a vector already has: whole numbers that are small, or the indices of an Arrow dictionary.
+
+    A dictionary must have no nulls and no repeated entries; its unused entries are empty cells.
+    """
     if not isinstance(vector, np.ndarray):
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         if pa.types.is_dictionary(vector.type):
-            return _dictionary(vector)
+            entries = vector.dictionary
+            text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
+            if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
+                return None
+            return LevelPooling(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), Numbered(len(entries)))
         if not pa.types.is_integer(vector.type) or vector.null_count:
             return None
         vector = vector.to_numpy(zero_copy_only=False)
@@ -171,18 +179,6 @@ def _own_codes(vector: Vector) -> LevelPooling | None:
         return None
     kind = vector.dtype if vector.dtype in (np.int32, np.int64) and vector.dtype.isnative else np.dtype(np.int64)
     return LevelPooling(np.ascontiguousarray(vector, dtype=kind), Numbered(most + 1))
-
-
-def _dictionary(vector: Any) -> LevelPooling | None:
-    """Indices of an Arrow dictionary without nulls or repeated entries; unused entries are empty cells."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    entries = vector.dictionary
-    text = pa.types.is_string(entries.type) or pa.types.is_large_string(entries.type)
-    if not text or vector.null_count or entries.null_count or len(pc.unique(entries)) < len(entries):
-        return None
-    return LevelPooling(vector.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), Numbered(len(entries)))
 
 
 def _crossed(one: LevelPooling, two: LevelPooling) -> LevelPooling:
