@@ -35,9 +35,14 @@ NO_WEIGHT = np.empty(0)
 
 def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
     """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
-    if rows is None or rows.cluster is None or rows.count is not None or rows.probability.size * draws > LIMIT:
+    return rows is not None and few_clusters(rows.cluster, rows.count, rows.probability.size * draws)
+
+
+def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
+    """The same of clusters, repetitions and how many values would be drawn."""
+    if cluster is None or count is not None or values > LIMIT:
         return False
-    return bool(np.unique(rows.cluster).size <= MOST_CLUSTERS)
+    return bool(np.unique(cluster).size <= MOST_CLUSTERS)
 
 
 @dataclass(frozen=True, eq=False)

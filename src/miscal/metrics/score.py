@@ -74,7 +74,7 @@ def by_score(
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = score_grid(compared, pooling.cells.edges)
-    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), norm)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
     return score_result(found, compared, walked, tested, settings)
 
 
