@@ -180,19 +180,18 @@ def cell_p_values(
     >>> cell_p_values(cells, weighted=False).p_value.round(4).tolist()
     [0.0041]
     """
-    p_value = np.full(sums.rows.size, np.nan)
-    method = np.full(sums.rows.size, "empty", dtype=object)
+    made = CellPValues(np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object))
     seed = seed_of(random_state)
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"
         found = residual_p_values(sums, rows, binary=binary, model_variance=not outcome_weights, draws=draws, seed=seed)
-        p_value[filled], method[filled] = (part[filled] for part in found)
-        return CellPValues(p_value, method)
+        made.p_value[filled], made.method[filled] = (part[filled] for part in found)
+        return made
     equal = filled if not weighted else filled & equal_weights(sums)
-    _unweighted(sums, np.flatnonzero(equal), rows, p_value, method)
-    _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed, p_value, method)
-    return CellPValues(p_value, method)
+    _unweighted(sums, np.flatnonzero(equal), rows, made)
+    _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed, made)
+    return made
 
 
 def two_sided(lower: Floats, upper: Floats) -> Floats:
@@ -210,11 +209,10 @@ def equal_weights(sums: Sums) -> NDArray[np.bool_]:
         return same & (np.abs(events - np.rint(events)) <= 1e-6)
 
 
-def _unweighted(
-    sums: Sums, cells: Integers, rows: CellRows | None, p_value: Floats, method: NDArray[np.object_]
-) -> None:
+def _unweighted(sums: Sums, cells: Integers, rows: CellRows | None, made: CellPValues) -> None:
     if cells.size == 0:
         return
+    p_value, method = made.p_value, made.method
     scale = sums.weight2[cells] / sums.weight[cells]
     size = np.rint(sums.weight[cells] / scale)
     mean = sums.predicted[cells] / scale
@@ -239,18 +237,13 @@ def _unweighted(
 
 
 def _weighted(
-    sums: Sums,
-    cells: Integers,
-    rows: CellRows | None,
-    draws: int,
-    seed: np.uint64,
-    p_value: Floats,
-    method: NDArray[np.object_],
+    sums: Sums, cells: Integers, rows: CellRows | None, draws: int, seed: np.uint64, made: CellPValues
 ) -> None:
     from scipy.special import ndtr
 
     if cells.size == 0:
         return
+    p_value, method = made.p_value, made.method
     off = np.abs(sums.observed[cells] - sums.predicted[cells])
     variance = sums.variance[cells]
     certain = variance <= 1e-13 * sums.weight2[cells]

@@ -10,7 +10,7 @@ The bins of variation have draws of their ranks' frequencies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count, islice
@@ -35,9 +35,14 @@ NO_WEIGHT = np.empty(0)
 
 def drawn_by_cluster(rows: CellRows | None, draws: int) -> bool:
     """Whether there are clusters, few enough to matter, of rows few enough to be drawn one by one."""
-    if rows is None or rows.cluster is None or rows.count is not None or rows.probability.size * draws > LIMIT:
+    return rows is not None and few_clusters(rows.cluster, rows.count, rows.probability.size * draws)
+
+
+def few_clusters(cluster: Integers | None, count: Integers | None, values: float) -> bool:
+    """The same of clusters, repetitions and how many values would be drawn."""
+    if cluster is None or count is not None or values > LIMIT:
         return False
-    return bool(np.unique(rows.cluster).size <= MOST_CLUSTERS)
+    return bool(np.unique(cluster).size <= MOST_CLUSTERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,17 +114,21 @@ class ClusterDraws:
         latent = Latent.of(rows.cluster, rows.probability, rows.outcome, weight, threshold, seed)
         return cls(mean, rows.offsets, threshold.astype(np.float32), rows.probability, weight, latent)
 
-    def block(self, first: int, count: int) -> Floats:
-        """Give draws first .. first + count - 1 as an array (count, cells)."""
-        filled = np.flatnonzero(np.diff(self.offsets))
-        out = np.tile(self.mean, (count, 1))
-        for number in range(first // CHUNK, -(-(first + count) // CHUNK)) if filled.size else ():
+    def steps(self, first: int, count: int) -> Iterator[tuple[int, Floats]]:
+        """Residuals w(y* - p) of draws first .. first + count - 1, some draws (draws, rows) at a time, by place."""
+        for number in range(first // CHUNK, -(-(first + count) // CHUNK)):
             residual = self.weight * ((self.latent.chunk(number) < self.threshold) - self.predicted)
             size = np.sqrt(np.sum(self.latent.by_cluster(residual) ** 2, axis=1))
             residual *= (self.latent.size / np.maximum(size, max(self.latent.least, 1e-300)))[:, np.newaxis]
             start = number * CHUNK - first
-            kept, place = residual[max(-start, 0) : count - start], max(start, 0)
-            out[place : place + len(kept), filled] += np.add.reduceat(kept, self.offsets[filled], axis=1)
+            yield max(start, 0), residual[max(-start, 0) : count - start]
+
+    def block(self, first: int, count: int) -> Floats:
+        """Give draws first .. first + count - 1 as an array (count, cells)."""
+        filled = np.flatnonzero(np.diff(self.offsets))
+        out = np.tile(self.mean, (count, 1))
+        for start, residual in self.steps(first, count) if filled.size else ():
+            out[start : start + len(residual), filled] += np.add.reduceat(residual, self.offsets[filled], axis=1)
         return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,18 +154,15 @@ def _inverted(
     Each is matched on the side that is rarer for the predictions, whatever λ is, as in the cell's test.
     """
 
-    def tail(*, upper: bool) -> Tail:
-        def function(mean: Floats, cells: Integers) -> Floats:
-            n = size[cells]
-            variance = ratio[cells] * mean * (1.0 - mean / n)
-            return binomial_tail(events[cells], mean, variance, n, swapped[cells], upper=upper)
-
-        return function
+    def tail(mean: Floats, cells: Integers, *, upper: bool) -> Floats:
+        n = size[cells]
+        variance = ratio[cells] * mean * (1.0 - mean / n)
+        return binomial_tail(events[cells], mean, variance, n, swapped[cells], upper=upper)
 
     least, most = np.zeros(size.size), size * 1.0
     some, spare = np.flatnonzero(events > 0.0), np.flatnonzero(events < size)
-    least[some] = _root(tail(upper=True), some, np.zeros(some.size), events[some], half, start[0][some])
-    most[spare] = _root(tail(upper=False), spare, size[spare] * 1.0, events[spare], half, start[1][spare])
+    least[some] = _root(partial(tail, upper=True), some, np.zeros(some.size), events[some], half, start[0][some])
+    most[spare] = _root(partial(tail, upper=False), spare, size[spare] * 1.0, events[spare], half, start[1][spare])
     return least, most
 
 

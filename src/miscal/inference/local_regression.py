@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,10 +166,7 @@ def fit_at(line: Line, where: Windows, degree: int) -> Fit:
     values, solution = np.empty((points, line.values.shape[0] - 1)), np.empty((points, 4))
     kept = np.empty(points, np.int64)
 
-    def work(i: int, j: int) -> None:
-        loess.fit_points(*_sides(line, where, i, j), degree, values[i:j], solution[i:j], kept[i:j])
-
-    over_blocks(points, work, block=64 * where.run)
+    _over_points(line, where, lambda sides, i: loess.fit_points(*sides, degree, values[i], solution[i], kept[i]))
     return Fit(values, solution, kept)
 
 
@@ -177,17 +175,19 @@ def powers_at(x: Floats, values: Floats, where: Windows, fit: Fit, power: int) -
     line = line_of(x, values, SQUARE_NODES if power == 2 else FOURTH_NODES)
     out = np.empty((where.points.size, values.shape[0]))
 
-    def work(i: int, j: int) -> None:
-        loess.power_points(*_sides(line, where, i, j), fit.solution[i:j], power, out[i:j])
-
-    over_blocks(where.points.size, work, block=64 * where.run)
+    _over_points(line, where, lambda sides, i: loess.power_points(*sides, fit.solution[i], power, out[i]))
     return out
 
 
-def _sides(line: Line, where: Windows, i: int, j: int) -> tuple[Any, ...]:
-    """What the kernels take first: the line, and some of the windows."""
-    windows = (where.points[i:j], where.window[i:j], where.inverse[i:j])
-    return line.x, line.values, line.distinct, line.size, line.basis, line.room(where), where.run, *windows
+def _over_points(line: Line, where: Windows, work: Callable[[tuple[Any, ...], slice], None]) -> None:
+    """Give the work, some points at a time, what the kernels take first, the line and the windows; and which points."""
+    common = line.x, line.values, line.distinct, line.size, line.basis, line.room(where), where.run
+
+    def block(i: int, j: int) -> None:
+        some = slice(i, j)
+        work((*common, where.points[some], where.window[some], where.inverse[some]), some)
+
+    over_blocks(where.points.size, block, block=64 * where.run)
 
 
 def operator(x: Floats, where: Windows, fit: Fit, places: Floats, part: slice = slice(None)) -> Floats:

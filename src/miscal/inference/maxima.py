@@ -170,13 +170,20 @@ def subpopulation_noise(
 
 
 def _cluster_steps(pair: Pair, order: np.ndarray, draws: int, seed: int) -> Block | None:
-    """Draws of outcomes by cluster, where there are clusters, few enough to matter; each row is its own cell."""
+    """Draws of outcomes by cluster, where there are clusters, few enough to matter."""
     given = [None if values is None else values[order] for values in (pair.weight, pair.cluster, pair.count)]
-    own = CellRows(np.arange(order.size + 1), pair.predicted[order], pair.observed[order], *given)
+    own = CellRows(np.array([0, order.size]), pair.predicted[order], pair.observed[order], *given)
     if not drawn_by_cluster(own, draws):
         return None
-    drawn = ClusterDraws.of(own, np.zeros(order.size), seed)
-    return lambda first, count: np.ascontiguousarray(drawn.block(first, count).T)
+    drawn = ClusterDraws.of(own, np.zeros(1), seed)
+
+    def block(first: int, count: int) -> Floats:
+        made = np.empty((order.size, count))
+        for start, residual in drawn.steps(first, count):
+            made[:, start : start + len(residual)] = residual.T
+        return made
+
+    return block
 
 
 def _wider(stats: np.ndarray, values: np.ndarray) -> float:

@@ -280,7 +280,7 @@ def field_result(
         "field",
         {**settings, **used},
         extra,
-        tested=levels_tested(found, settings["norm"], found.summary.draws),
+        tested=levels_tested(found, found.summary.draws),
         words=words,
         table=Table(columns),
     )

@@ -53,7 +53,7 @@ def score_from_sums(bins: Tally, grid: Tally, noise: Noise, *, target: str, rand
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = walked(grid, noise, random_state)
     assert along is not None
-    tested = along_tested(found, grid, along[1].p_value, norm="l1")
+    tested = along_tested(found, grid, along[1].p_value, scored=True)
     rows = grid_rows(grid) if noise.binary else grid_means(grid, noise)
     made = score_result(found, rows, along, tested, settings)
     extra = dict(made.extra)
@@ -84,7 +84,7 @@ def variable_from_sums(
     settings = found.settings(found.sums.rows.size, "quantile", "l1", target, random_state)
     along = None if grid is None else walked(grid, noise, random_state)
     if grid is None or along is None:
-        return variable_result(found, [name], settings, extra or {}, tested=levels_tested(found, "l1"))
+        return variable_result(found, [name], settings, extra or {}, tested=levels_tested(found))
     tested = along_tested(found, grid, along[1].p_value)
     return variable_result(found, [name], settings, extra or {}, along, tested)
 

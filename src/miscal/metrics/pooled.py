@@ -64,6 +64,7 @@ class Pooled:
     summary: NullSummary
     drawn: Mapping[str, Any]
     level: float
+    error: PooledError
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -181,7 +182,7 @@ def pooled_of(
     drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
     drawn["stretch"] = None if noise.binary else stretch_of(sums, rows)
     summary = aggregate_null(sums, error, draws=draws, **drawn)
-    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level)
+    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:
@@ -278,11 +279,11 @@ def worst_cell(found: Pooled) -> dict[str, Any]:
 
 
 # ---- the tests that make a result's p-value: several complementary ones, on draws of the same cells ------------------
-def levels_tested(found: Pooled, norm: Norm, draws: int = DRAWS) -> Omnibus:
+def levels_tested(found: Pooled, draws: int = DRAWS) -> Omnibus:
     """Of cells that have no order."""
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests = of_levels(found.sums, PooledError(norm_power(norm)), binary=found.noise.binary)
+    tests = of_levels(found.sums, found.error, binary=found.noise.binary)
     return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
 
 
@@ -291,9 +292,10 @@ def along_tested(
     grid: Tally,
     kuiper: float,
     rows: tuple[Pair, np.ndarray] | None = None,
-    norm: Norm | None = None,
+    *,
+    scored: bool = False,
 ) -> Omnibus:
-    """Of the score, where a norm of its bins is given, or of a variable, from a fine grid of it.
+    """Of a variable, or of the score, from a fine grid of it.
 
     Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
     """
@@ -304,10 +306,10 @@ def along_tested(
     cell = np.append(cell, [cells.edges.size - 1] * fine.missing)
     filled = np.flatnonzero(grid.weight > 0)
     pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
-    if norm is None:
-        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=binary)
+    if scored:
+        tests = of_score(pieces, found.error, binary=binary)
     else:
-        tests = of_score(pieces, PooledError(norm_power(norm)), binary=binary)
+        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=binary)
     drawn = {**found.drawn, "rows": None}
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows

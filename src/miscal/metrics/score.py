@@ -74,7 +74,7 @@ def by_score(
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     walked = walk_summary(compared, None, noise=found.noise, random_state=random_state)
     grid = score_grid(compared, pooling.cells.edges)
-    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), norm)
+    tested = along_tested(found, grid, walked[1].p_value, (compared, compared.predicted), scored=True)
     return score_result(found, compared, walked, tested, settings)
 
 
@@ -154,13 +154,9 @@ def _of_events(compared: Pair, noise: Noise, pooled: tuple[np.ndarray, ...], ran
 def _noise_of(found: NullSummary, scale: float = 1.0) -> dict[str, Any]:
     """What is known of a number's noise, as plain values."""
     made = found.numbers(scale)
-    return {
-        "noise_floor": made["noise_floor"],
-        "p_value": made["p_value"],
-        "interval": list(made["interval"]),
-        "method": found.method,
-        "least": 1.0 / (1.0 + found.draws) if found.draws else math.nan,
-    }
+    del made["value"]
+    least = 1.0 / (1.0 + found.draws) if found.draws else math.nan
+    return {**made, "interval": list(made["interval"]), "method": found.method, "least": least}
 
 
 def _numbers(estimate: losses.Estimate) -> dict[str, Any]:

@@ -163,7 +163,6 @@ def _check_named(source: Any, options: dict[str, Any], where: str) -> None:
 
 FEWEST_DRAWS = 99
 DRAWS_A_BLOCK = 64
-NO_CODES = np.empty(0, np.int64)
 
 
 @also_of_tables
@@ -241,21 +240,18 @@ class Pools:
         probability = self.predictions.probability
         return probability if probability.ndim == 2 else np.stack([1.0 - probability, probability], axis=1)
 
-    def codes(self) -> np.ndarray:
-        """Cells of the rows where all classes share them, else empty."""
-        if self.shared is None:
-            return NO_CODES
-        return self.shared.codes(0, self.predictions.rows).astype(np.int64)
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cells of the rows where all classes share them, else interior edges of the classes' bins, (K, most).
 
-    def inner_edges(self) -> np.ndarray:
-        """Interior edges of the classes' bins, (K, most), padded with infinity."""
+        The one that is not is empty; edges are padded with infinity.
+        """
         if self.shared is not None:
-            return np.empty((0, 0))
+            return self.shared.codes(0, self.predictions.rows).astype(np.int64), np.empty((0, 0))
         each = [np.asarray(self.cells(k).edges)[1:-1] for k in range(self.predictions.n_classes)]  # type: ignore[attr-defined]
         padded = np.full((len(each), max(edges.size for edges in each)), np.inf)
         for k, edges in enumerate(each):
             padded[k, : edges.size] = edges
-        return padded
+        return np.empty(0, np.int64), padded
 
     def cells(self, k: int) -> Cells:
         """The cells of a class."""
@@ -297,7 +293,7 @@ def _drawn_errors(pools: Pools, sums: ClassSums, noise: Noise, spec: Spec) -> np
     """Errors of all classes in draws under the null, (draws, K)."""
     p = pools.predictions
     draws = int(min(DRAWS, max(FEWEST_DRAWS, ROW_DRAWS // p.rows)))
-    rows = (pools.codes(), pools.inner_edges())
+    rows = pools.places()
     if noise.null == "residual":
         return _flipped_errors(pools, rows, sums, spec, draws)
     seed, matrix, first = seed_of(spec.random_state), pools.matrix, outcome_pair(p).first

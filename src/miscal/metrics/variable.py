@@ -146,9 +146,7 @@ def by_variable(
     settings = found.settings(plain, strategy, norm, compared.target, random_state)
     if len(columns) != 1 or columns[0].nominal:
         names = [column.name for column in columns]
-        return variable_result(
-            found, names, settings, tested=levels_tested(found, norm, draws_for(found.sums.rows.size))
-        )
+        return variable_result(found, names, settings, tested=levels_tested(found, draws_for(found.sums.rows.size)))
     extra: dict[str, Any] = {"column_kind": columns[0].kind, "integer": columns[0].integer}
     values = columns[0].values
     known = ~np.isnan(values)

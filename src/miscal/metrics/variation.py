@@ -11,7 +11,7 @@ from miscal.data.errors import refusal
 from miscal.data.predictions import Predictions
 from miscal.inference.adjust import holm
 from miscal.inference.aggregates import summary_of_draws
-from miscal.inference.clusters import LIMIT, MOST_CLUSTERS, clustered_ranks, drawn_variations, matched_size
+from miscal.inference.clusters import clustered_ranks, drawn_variations, few_clusters, matched_size
 from miscal.inference.residual import Noise, choose_null
 from miscal.metrics import rank_sums as ranks
 from miscal.metrics.arrays import Given, Norm, aggregate, also_of_tables
@@ -239,7 +239,8 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     shares, size, weight = sums.predicted[filled], sums.size[filled], sums.weight[filled]
     p, measure = rows.predictions, rows.measure
     residual = slope = None
-    clustered = p.cluster is not None and not noise.outcome_weights and _affordable(p)
+    few = few_clusters(p.cluster, p.count, 0.5 * p.rows * DRAWS * p.n_classes)
+    clustered = few and not noise.outcome_weights
     if noise.null == "residual" and not clustered:
         apart = ranks.group_residuals(rows)[:, filled]
         size = matched_size(apart, shares, weight, size, sums.rows[filled])
@@ -256,12 +257,6 @@ def _draws(rows: Ranked, sums: RankSums, noise: Noise, random_state: int, *, cor
     own = np.ones(p.rows) if p.weight is None else p.weight
     place = np.searchsorted(filled, place)
     return variation(clustered_ranks(ranked_shares, rank, place, own, p.cluster, DRAWS, random_state))
-
-
-def _affordable(p: Predictions) -> bool:
-    """Whether there are few enough clusters, of few enough rows, to draw each row's rank."""
-    few = p.count is None and p.rows * DRAWS * p.n_classes <= 2 * LIMIT
-    return bool(few and p.cluster is not None and np.unique(p.cluster).size <= MOST_CLUSTERS)
 
 
 def _table(sums: RankSums, measure: Measure, drawn: np.ndarray, *, corrected: bool) -> Table:
