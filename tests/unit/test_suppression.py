@@ -134,6 +134,18 @@ def test_a_finding_is_kept_and_another_level_hidden_beside_a_small_one() -> None
     assert sum(count for count in rows.values() if count is not None) <= len(frame) - BELOW
 
 
+@pytest.mark.parametrize("every", ["week", "month", "quarter", "year"])
+def test_a_small_period_is_hidden_however_long_periods_are(every: str) -> None:
+    frame = small_table(2)
+    frame.loc[:4, "when"] = pd.Timestamp("2026-05-05")
+    options = {"outcome": "y", "probability": "p", "time": "when", "every": every, "effort": "quick"}
+    full, shown = (miscal.audit(frame, **options, suppress_below=below).document for below in (0, BELOW))
+    rows, left = (document["sections"]["period"][0]["table"]["rows"] for document in (full, shown))
+    assert rows[-1] == 5
+    assert left[-1] is None
+    assert sum(count for count in left if count is not None) <= len(frame) - BELOW
+
+
 def test_nothing_that_is_drawn_cuts_the_rows_otherwise_than_the_tables() -> None:
     frame = small_table(1)
     shown = miscal.audit(frame, outcome="y", probability="p").suppressed(BELOW).document

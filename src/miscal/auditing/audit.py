@@ -19,18 +19,9 @@ from miscal.auditing.first_look import guessed
 from miscal.auditing.periods import by_period, check_every, period_cells, periods_of_sums, time_column
 from miscal.auditing.record import Audit
 from miscal.auditing.search.explain import findings_of
-from miscal.auditing.search.looking import (
-    Looked,
-    Seen,
-    Wanted,
-    judge_columns,
-    judge_searches,
-    leave_out_by_effort,
-    look,
-)
+from miscal.auditing.search.looking import Looked, Seen, Wanted, judge, leave_out_by_effort, look
 from miscal.auditing.search.pairs import look_at_pairs
 from miscal.auditing.search.parts import Part
-from miscal.auditing.search.places import Multiplicity
 from miscal.auditing.search.searches import look_at_neighbourhoods, look_at_subpopulations
 from miscal.auditing.search.telling import curves_of
 from miscal.auditing.tallies import look_at_tally
@@ -176,11 +167,7 @@ class Steps:
 
 def _judged(seen: Seen, wanted: Wanted, described: dict[str, Any], steps: Steps) -> Audit:
     """Run all tests, and put everything into one record."""
-    looks, tests = seen.looks, Multiplicity(wanted.level)
-    for looked in looks:
-        judge_columns(looked, tests)
-    judge_searches(looks[0], tests)
-    tests.adjust()
+    looks, tests = seen.looks, judge(seen.looks, wanted.level)
     heads = [entry for looked in looks for entry in findings_of(looked, tests)]
     found = [finding for _, finding in sorted(heads, key=lambda entry: -entry[0])]  # by what they are worth
     if described.get("response") == "count" and described["outcome"]:

@@ -160,9 +160,7 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> d
     With clusters the sums that are noise are as much larger as rows of one cluster err together, which the standard
     errors of the table tell: sqrt(ΣD²)/Σw, D a cluster's residual. Rows alone would promise too much.
     """
-    tally = result.extra["tally"]
-    sums, cells = _sums(tally, result)
-    spread = np.ones(1)
+    sums, spread = _sums(result.extra["tally"], result), np.ones(1)
     if clustered:
         error = result.table["error"] if "error" in result.table else np.empty(0)
         if error.size != sums["weight"].size:
@@ -170,23 +168,23 @@ def cells_of(result: Result, fine: Tally | None = None, *, clustered: bool) -> d
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = (error * sums["weight"]) ** 2 / sums["residual2"]
         spread = np.maximum(np.where(np.isfinite(ratio), ratio, 1.0), 1.0)
+    cells: Any = result.extra["tally"].cells
+    if "scale" in result.extra and result.kind == "score":
+        cells = replace(cells, edges=cells.edges * result.extra["scale"] + result.extra.get("low", 0.0))
     made = _listed(cells, sums, spread)
     if fine is not None:  # rows of a cluster lie in several narrow ranges: those joined err together as the widest do
-        made["fine"] = _listed(fine.cells, _sums(fine, result)[0], spread.max())
+        made["fine"] = _listed(fine.cells, _sums(fine, result), spread.max())
     return made
 
 
-def _sums(tally: Tally, result: Result) -> tuple[dict[str, np.ndarray], Any]:
-    """The sums of cells in the units of the data, and the cells."""
+def _sums(tally: Tally, result: Result) -> dict[str, np.ndarray]:
+    """The sums of cells in the units of the data."""
     scale, low = result.extra.get("scale", 1.0), result.extra.get("low", 0.0)
     sums = {name: np.asarray(getattr(tally, name), dtype=np.float64) for name in SUMS}
-    cells: Any = tally.cells
     if "scale" in result.extra:  # no events: the residuals tell the noise, and audits differ in their units
         sums |= {name: sums[name] * scale + low * sums["weight"] for name in ("predicted", "observed")}
         sums |= dict.fromkeys(("variance", "residual2"), sums["residual2"] * scale**2)
-        if result.kind == "score":
-            cells = replace(cells, edges=cells.edges * scale + low)
-    return sums, cells
+    return sums
 
 
 def _listed(cells: Any, sums: Mapping[str, np.ndarray], spread: Any) -> dict[str, Any]:

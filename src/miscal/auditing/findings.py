@@ -167,7 +167,7 @@ class Finding:
         """
         if not self.score_ranges:
             return ""
-        said = [f"scores {one.words} predict {_counted(one.events_off)}" for one in self.score_ranges]
+        said = [f"scores {one.words} predict {words.counted(one.events_off)}" for one in self.score_ranges]
         first, second = ("more", "fewer") if self.score_ranges[0].events_off >= 0 else ("fewer", "more")
         return f"{self.form[:1].upper()}{self.form[1:]}: {said[0]} {first} than happened, {said[1]} {second}"
 
@@ -175,7 +175,7 @@ class Finding:
     def brief(self) -> str:
         """Its form and how many events each of two ranges is off, for a table."""
         each = [
-            f"{_counted(one.events_off)} {'more' if one.events_off >= 0 else 'fewer'} {one.words}"
+            f"{words.counted(one.events_off)} {'more' if one.events_off >= 0 else 'fewer'} {one.words}"
             for one in self.score_ranges
         ]
         return f"{self.form}: {' and '.join(each)}" if each else self.form
@@ -242,10 +242,6 @@ class Finding:
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Read back what `to_dict` gave, after JSON; what is damaged there becomes nothing here."""
         return read_record(cls, {"real": True, **values})
-
-
-def _counted(events: float) -> str:
-    return words.count(abs(events)) if abs(events) >= 10 else words.number(abs(events), 2)
 
 
 def named_after(finding: Finding, noun: str) -> Finding:

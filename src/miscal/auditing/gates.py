@@ -214,18 +214,11 @@ class Hidden:
     def __init__(self, document: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
         below = shown.get("settings", {}).get("suppress_below", 0)
         self.word = f"of fewer than {below} rows, or beside such"
-        self.findings: set[str] = set()
-        self.labels: set[str] = set()
-        if not below:
-            return
-        every, named = ({one["where"] for one in listed(each["findings"])} for each in (document, shown))
-        self.findings = every - named
-        self.labels = {
-            label
-            for result in shown["sections"].get("subpopulation", [])
-            for label, rows in zip(result["table"]["label"], result["table"].get("rows", ()), strict=False)
-            if rows is None
-        }
+        every, named = ({one["where"] for one in listed(each.get("findings", ()))} for each in (document, shown))
+        self.findings = every - named if below else set()
+        tables = [result["table"] for result in shown.get("sections", {}).get("subpopulation", []) if below]
+        rows = [pair for table in tables for pair in zip(table["label"], table.get("rows", ()), strict=False)]
+        self.labels = {label for label, many in rows if many is None}
 
 
 def junit(outcomes: list[Outcome], suite: str = "miscal") -> str:

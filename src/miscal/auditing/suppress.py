@@ -15,6 +15,8 @@ import numpy as np
 from miscal.auditing.column_choice import left_out
 from miscal.auditing.disclosure import EVERY_VALUE, EVERYTHING, MISSING, Box, Shown, box_of, joined_ends
 from miscal.auditing.findings import listed
+from miscal.auditing.periods import level_days
+from miscal.auditing.search.parts import MONTHS_OF
 from miscal.data.errors import MiscalError, refusal
 from miscal.page.words import KIND, finite, plural
 from miscal.pooling.condition import LARGEST, Conjunction, just_below
@@ -291,14 +293,10 @@ def _ranges(result: Mapping[str, Any], kind: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _periods(labels: Sequence[str], result: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """The days of each week or month, closed on the right as ranges are."""
-    monthly = result["settings"].get("every") == "month"
-    made = []
-    for label in labels:
-        if not label[:1].isdigit():
-            made.append((math.nan, math.nan))
-            continue
-        start = np.datetime64(label, "M") if monthly else np.datetime64(label, "D")
-        low, high = (float((start + step).astype("M8[D]").astype(np.int64)) for step in (0, 1 if monthly else 7))
-        made.append((just_below(low), just_below(high)))
+    """The days of each week, month, quarter or year, closed on the right as ranges are."""
+    months, made = MONTHS_OF.get(str(result["settings"].get("every")), 0), []
+    for day in level_days(tuple(label if label[:1].isdigit() else "" for label in labels), KIND).tolist():
+        start = np.datetime64("NaT" if math.isnan(day) else int(day), "D")
+        end = (start.astype("M8[M]") + months).astype("M8[D]") if months else start + 7
+        made.append((just_below(day), just_below(math.nan if math.isnan(day) else float(end.astype(np.int64)))))
     return made

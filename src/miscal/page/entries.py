@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -139,7 +139,6 @@ class Entry:
 
     table : its columns as they are;  cells : the same read as cells with rates
     column : the column or columns that it is about;  columns : those of a neighbourhood
-    least : the smallest p-value that its simulations can give, if it is that
     """
 
     name: str
@@ -153,10 +152,6 @@ class Entry:
     p_value: float
 
     @property
-    def least(self) -> float:
-        return finite(self.extra.get("p_least"))
-
-    @property
     def columns(self) -> list[str]:
         return [str(name) for name in items(self.settings.get("columns"))]
 
@@ -166,11 +161,6 @@ class Entry:
         named = next((value for value in given if value is not None), None) or self.columns
         named = " × ".join(map(str, named)) if isinstance(named, (list, tuple)) else named
         return ellipsis(named or self.name, LONGEST_NAME)
-
-    @property
-    def along(self) -> Entry:
-        """Bins of the score as the ranges of a column, to be drawn as such."""
-        return replace(self, kind="variable", extra={"column": "Score"})
 
     @property
     def is_date(self) -> bool:
@@ -286,11 +276,6 @@ class Entry:
         planes = [[floats(line) for line in items(given.get(key))] for key in ("gap", "deviations", "rows")]
         fits = all([len(line) for line in plane] == [len(x) - 1] * (len(y) - 1) for plane in planes)
         return Grid(x, y, *map(np.array, planes)) if len(x) > 1 and len(y) > 1 and fits else None
-
-    @property
-    def differences(self) -> Columns:
-        """Each level against the rest of its column."""
-        return Columns(self.extra.get("differences"))
 
 
 def _name(item: object) -> str:

@@ -108,9 +108,13 @@ def means_off(value: object, noun: str = "") -> str:
     off = finite(value)
     if math.isnan(off):
         return NOTHING
-    size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
     less = "fewer" if noun else "less"
-    return f"{size}{f' {noun}' if noun else ''} {less if off >= 0 else 'more'} than predicted"
+    return f"{counted(off)}{f' {noun}' if noun else ''} {less if off >= 0 else 'more'} than predicted"
+
+
+def counted(off: float) -> str:
+    """The size of a sum of events: whole, unless it is small."""
+    return count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
 
 
 def percent(value: object, digits: int = 3) -> str:
@@ -149,7 +153,7 @@ def points(value: object) -> str:
     Examples
     --------
     >>> points(0.0281), points(-0.0004)
-    ('+2.8 points', '−0.04 points')
+    ('+2.8 points', '−0.040 points')
     """
     gap = finite(value)
     if math.isnan(gap):
@@ -242,8 +246,7 @@ def events_off(value: object) -> str:
         return NOTHING
     if means():
         return means_off(off)
-    size = count(abs(off)) if abs(off) >= 10 else number(abs(off), 2)
-    return f"{size} more predicted than happened" if off >= 0 else f"{size} more happened than predicted"
+    return f"{counted(off)} more {'predicted than happened' if off >= 0 else 'happened than predicted'}"
 
 
 def edge(value: float) -> str:

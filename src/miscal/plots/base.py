@@ -53,9 +53,12 @@ class View(ABC):
         self.result = result
 
     def frame(self) -> Table:
-        """Exactly what is drawn: where a view does not say otherwise, its columns of the cells that have rows."""
-        table = self.result.table
-        return Table({name: table[name][table["rows"] > 0] for name in self.columns})
+        """Exactly what is drawn: where a view does not say otherwise, its columns of the rows that it has chosen."""
+        return Table({name: self.result.table[name] for name in self.columns}).take(self.chosen())
+
+    def chosen(self) -> Any:
+        """Which cells are drawn: those that have rows."""
+        return self.result.table["rows"] > 0
 
     @abstractmethod
     def plot(self, ax: Any = None, **style: Any) -> Any:
@@ -77,6 +80,41 @@ class View(ABC):
         self.figure_ = ax.figure
         ax.tick_params(colors=INK, labelsize=9)
         return open_frame(ax)
+
+    def labelled(self, ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "", title: str = "") -> None:
+        """Names of the axes; `percent` says which of x and y are in per cent, `legend` where the legend is."""
+        ax.set_xlabel(x, color=INK)
+        ax.set_ylabel(y, color=INK)
+        for name in percent:
+            self.percent(getattr(ax, f"{name}axis"))
+        if legend:
+            ax.legend(frameon=False, fontsize=9, loc=legend)
+        if title:
+            ax.set_title(title, loc="left", fontsize=10, color=INK)
+
+    def percent(self, axis: Any) -> None:
+        """Ticks in per cent; as the numbers they are of means that are no rates, but for shares of rows."""
+        shares = any(word in axis.get_label_text() for word in ("Rows,", "Share of"))
+        if shares or not self.means:
+            percent_axis(axis)
+
+    def walk(self, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
+        """A running total over the band of its noise, and its highest and lowest point, whose distance is Kuiper's."""
+        ax: Any = self.ax_
+        x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
+        ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
+        ax.axhline(0, color=QUIET, linewidth=0.8)
+        ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | line)
+        top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
+        for level, tint in ((top, OVER), (bottom, UNDER)):
+            ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
+        return top, bottom
+
+    def walk_axes(self, ax: Any, legend: str = "") -> None:
+        """The axes of running totals."""
+        ax.set_xlim(0, 1)
+        words = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
+        self.labelled(ax, *words, percent="xy", legend=legend)
 
 
 class Display:
@@ -203,8 +241,6 @@ class Display:
         """Draw, on new axes or on those given; visual arguments only. Nothing is computed here."""
         self.view.plot(ax, **style)
         self.ax_, self.figure_ = self.view.ax_, self.view.figure_
-        if self.view.means:
-            _plain_axes(self.figure_)
         return self
 
 
@@ -224,33 +260,11 @@ def open_frame(ax: Any) -> Any:
     return ax
 
 
-def labelled(ax: Any, x: str, y: str = "", *, percent: str = "", legend: str = "", title: str = "") -> None:
-    """Names of the axes; `percent` says which of x and y are in per cent, `legend` where the legend is."""
-    ax.set_xlabel(x, color=INK)
-    ax.set_ylabel(y, color=INK)
-    for name in percent:
-        percent_axis(getattr(ax, f"{name}axis"))
-    if legend:
-        ax.legend(frameon=False, fontsize=9, loc=legend)
-    if title:
-        ax.set_title(title, loc="left", fontsize=10, color=INK)
-
-
 def percent_axis(axis: Any) -> None:
     """Ticks in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol="%"))
-
-
-def _plain_axes(figure: Any) -> None:
-    """Ticks as numbers in the place of per cent, but for shares of rows."""
-    from matplotlib.ticker import PercentFormatter, ScalarFormatter
-
-    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
-        shares = any(word in axis.get_label_text() for word in ("Rows,", "Share of"))
-        if isinstance(axis.get_major_formatter(), PercentFormatter) and not shares:
-            axis.set_major_formatter(ScalarFormatter())
 
 
 def colours() -> Any:
@@ -280,22 +294,3 @@ def square(ax: Any, drawn: Table, axes: tuple[str, str], diagonal: str, ends: An
         ax.fill_between(x, *band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band")
     ax.plot(x, y, "o-", **{"markersize": 4, "linewidth": 1.2} | line)
     ax.set(xlim=ends, ylim=ends, aspect="equal")
-
-
-def walk(ax: Any, curve: Mapping[str, Any], **line: Any) -> tuple[float, float]:
-    """A running total over the band of its noise, and its highest and lowest point, whose distance is Kuiper's."""
-    x, y, band = (np.asarray(curve[name]) for name in ("x", "y", "band"))
-    ax.fill_between(x, -band, band, color=BAND, alpha=0.8, linewidth=0, label="95% noise band, pointwise")
-    ax.axhline(0, color=QUIET, linewidth=0.8)
-    ax.plot(x, y, **{"color": INK, "linewidth": 1.4} | line)
-    top, bottom = max(0.0, float(y.max())), min(0.0, float(y.min()))
-    for level, tint in ((top, OVER), (bottom, UNDER)):
-        ax.axhline(level, color=tint, linewidth=0.9, linestyle=DOTS)
-    return top, bottom
-
-
-def walk_axes(ax: Any, legend: str = "") -> None:
-    """The axes of running totals."""
-    ax.set_xlim(0, 1)
-    words = "Rows, from the lowest score to the highest", "Predicted minus happened, so far"
-    labelled(ax, *words, percent="xy", legend=legend)

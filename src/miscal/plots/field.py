@@ -8,20 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import (
-    BAND,
-    DASHES,
-    INK,
-    OVER,
-    QUIET,
-    UNDER,
-    Display,
-    View,
-    colours,
-    labelled,
-    percent_axis,
-    short,
-)
+from miscal.plots.base import BAND, DASHES, INK, OVER, QUIET, UNDER, Display, View, colours, short
 from miscal.results import Result, Table
 
 FEW = 30  # levels that a list can show
@@ -72,8 +59,8 @@ class Funnel(View):
                 ax.scatter(size[real & side], gap[real & side], color=color, label=words, **options | {"s": 22})
         self._name(ax, drawn)
         ax.set_xscale("log")
-        size_words = "Size of the level (rows at the mean rate that would be as noisy)"
-        labelled(ax, size_words, "Predicted minus observed", percent="y", legend="upper right", title=self._title())
+        said = "Size of the level (rows at the mean rate that would be as noisy)", "Predicted minus observed"
+        self.labelled(ax, *said, percent="y", legend="upper right", title=self._title())
         return self
 
     def _limits(self, ax: Any, size: np.ndarray, tests: int) -> None:
@@ -121,17 +108,17 @@ class Caterpillar(View):
     interval. Levels are chosen and ordered by the shrunken gap, so that small ones do not lead by luck.
     """
 
+    columns = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
+
     def __init__(self, result: Result, most: int = 20) -> None:
         super().__init__(result)
         self.most = most
 
-    def frame(self) -> Table:
-        """The levels drawn, the worst first."""
+    def chosen(self) -> Any:
+        """The worst first."""
         table = self.result.table
         size = np.where(table["rows"] > 0, np.abs(np.nan_to_num(table["shrunken"])), -1.0)
-        chosen = np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
-        names = ("label", "rows", "gap", "gap_low", "gap_high", "shrunken", "shrunken_low", "shrunken_high")
-        return Table({name: table[name][chosen] for name in names})
+        return np.argsort(-size, kind="stable")[: min(self.most, int((size >= 0).sum()))]
 
     def plot(self, ax: Any = None, **style: Any) -> Caterpillar:
         """Draw two lines for each level."""
@@ -154,7 +141,7 @@ class Caterpillar(View):
         margin = 0.1 * float(np.ptp(ends))
         if margin > 0:
             ax.set_xlim(ends.min() - margin, ends.max() + margin)
-        labelled(ax, "Predicted minus observed", percent="x")
+        self.labelled(ax, "Predicted minus observed", percent="x")
         ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.3, 1.0), ncols=1)
         return self
 
@@ -202,9 +189,9 @@ class FieldMap(View):
         ax.set_xticks(range(len(across)), [short(name, 14) for name in across], rotation=90 if len(across) > 6 else 0)
         ax.set_yticks(range(len(down)), [short(name) for name in down])
         names = self.result.settings["column"]
-        labelled(ax, str(names[1]), str(names[0]), title=self._left_out(drawn))
+        self.labelled(ax, str(names[1]), str(names[0]), title=self._left_out(drawn))
         bar = self.figure_.colorbar(image, ax=ax, label="Predicted minus observed, shrunken")
-        percent_axis(bar.ax.yaxis)
+        self.percent(bar.ax.yaxis)
         return self
 
     def _left_out(self, drawn: Table) -> str:

@@ -10,24 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import (
-    BAND,
-    DOTS,
-    INK,
-    OVER,
-    QUIET,
-    SERIES,
-    UNDER,
-    Display,
-    View,
-    colours,
-    labelled,
-    open_frame,
-    percent_axis,
-    pyplot,
-    walk,
-    walk_axes,
-)  # fmt: skip
+from miscal.plots.base import BAND, DOTS, INK, OVER, QUIET, SERIES, UNDER, Display, View, colours, open_frame, pyplot
 from miscal.results import Result, Table, p_text
 
 FEWEST = 20  # rows of a bin that is drawn
@@ -100,7 +83,7 @@ class LocalMap(View):
             self._distribution(axes[i, 1], drawn, which)
         bar = figure.colorbar(points[0], ax=axes[:, 0], shrink=0.6, aspect=40, location="bottom", pad=0.01)
         bar.set_label("Predicted minus observed around a row", color=INK)
-        percent_axis(bar.ax.xaxis)
+        self.percent(bar.ax.xaxis)
         bar.outline.set_visible(False)
         return self
 
@@ -124,7 +107,7 @@ class LocalMap(View):
         first, second = self.features
         names = self.result.settings["columns"]
         plain = len(names) == self.local.features.shape[1] and self.result.settings["reduce"] is None
-        labelled(ax, *(names[k] if plain else f"Feature {k + 1}" for k in (first, second)), title=title)
+        self.labelled(ax, *(names[k] if plain else f"Feature {k + 1}" for k in (first, second)), title=title)
         ax.tick_params(colors=INK, labelsize=9)
         open_frame(ax)
         return points
@@ -138,7 +121,7 @@ class LocalMap(View):
             ax.axvline(at, color=tint, linewidth=1.2, linestyle=(0, dashes), label=f"{what} {self.said(at, '.1%')}")
         ax.set(xlim=(0, None), ylim=(0, 1.02))
         words = "Local calibration error at most", "Share of the bin's rows"
-        labelled(open_frame(ax), *words, percent="xy", legend="lower right")
+        self.labelled(open_frame(ax), *words, percent="xy", legend="lower right")
 
 
 class WorstNeighbourhoods(View):
@@ -162,7 +145,7 @@ class WorstNeighbourhoods(View):
             for label, low, high, rows in zip(*columns, strict=True)
         ]
         ax.set_yticks(place, words, fontsize=8)
-        labelled(ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", percent="x")
+        self.labelled(ax, "Predicted minus observed\n95% interval, simultaneous; filled: beyond noise", percent="x")
         ax.spines["left"].set_visible(False)
         ax.tick_params(axis="y", length=0)
         return self
@@ -203,7 +186,7 @@ class Cumulative(View):
             for curve, color in zip(curves, SERIES, strict=False):
                 ax.plot(curve["x"], curve["y"], color=color, linewidth=1.3, label=_cut(curve["label"], 40), **style)
             ax.axhline(0, color=QUIET, linewidth=0.8)
-            walk_axes(ax, "best")
+            self.walk_axes(ax, "best")
             return self
         wide = min(len(curves), 2)
         high = -(-len(curves) // wide)
@@ -216,8 +199,8 @@ class Cumulative(View):
         return self
 
     def _panel(self, ax: Any, curve: dict[str, Any], style: dict[str, Any]) -> None:
-        top, bottom = walk(ax, curve, **style)
-        walk_axes(ax)
+        top, bottom = self.walk(curve, **style)
+        self.walk_axes(ax)
         found = self.result.table
         row = int(np.flatnonzero(found["label"] == curve["label"])[0])
         ax.set_title(fill(_cut(curve["label"], 90), 46), fontsize=10, color=INK, loc="left")
@@ -233,15 +216,15 @@ class Cumulative(View):
 class WorstSubpopulations(View):
     """The worst subpopulations in rank, in standard deviations, beside what the largest of all would be by chance."""
 
+    columns = ("label", "rows", "deviations", "gap", "interval_off", "p_adjusted")
+
     def __init__(self, result: Result, count: int = 10) -> None:
         super().__init__(result)
         self.count = count
 
-    def frame(self) -> Table:
-        """Label, rows, deviations, gap and adjusted p-value of the worst."""
-        names = ("label", "rows", "deviations", "gap", "interval_off", "p_adjusted")
-        table = self.result.table
-        return Table({name: table[name][: self.count] for name in names})
+    def chosen(self) -> Any:
+        """The first, which are the worst."""
+        return slice(self.count)
 
     def plot(self, ax: Any = None, **style: Any) -> WorstSubpopulations:
         """Draw a line a subpopulation."""

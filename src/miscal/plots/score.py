@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, labelled, square, walk, walk_axes
+from miscal.plots.base import BAND, INK, QUIET, SERIES, UNDER, Display, View, square
 from miscal.results import Table
 
 WORDS = {"variation_ratio": "variation ratio", "qualitative_variation": "qualitative variation"}
@@ -43,7 +43,7 @@ class Reliability(View):
         percent = "" if logit else "xy"
         names = "Mean predicted probability", "Fraction of events"
         names = ("Mean predicted", "Mean observed") if self.means else names
-        labelled(ax, *names, percent=percent, legend="upper left")
+        self.labelled(ax, *names, percent=percent, legend="upper left")
         return self
 
     def _ends(self, drawn: Table) -> tuple[float, float]:
@@ -77,10 +77,10 @@ class Cumulative(View):
     def plot(self, ax: Any = None, **style: Any) -> Cumulative:
         """Draw the walk, its band and its range."""
         ax = self._start(ax, (6.4, 4.2))
-        top, bottom = walk(ax, self.frame(), **style)
+        top, bottom = self.walk(self.frame(), **style)
         ax.annotate("", xy=(1.02, top), xytext=(1.02, bottom), arrowprops={"arrowstyle": "<->", "color": INK})
         ax.text(1.035, (top + bottom) / 2, f"Kuiper\n{self.said(top - bottom)}", va="center", fontsize=9, color=INK)
-        walk_axes(ax, "best")
+        self.walk_axes(ax, "best")
         ax.set(xlim=(0, 1.16), xticks=np.linspace(0, 1, 6))
         return self
 
@@ -126,7 +126,7 @@ class Variation(View):
             ax.vlines(drawn[self.axes[0]], drawn["band_low"], drawn["band_high"], color=QUIET, linewidth=4, alpha=0.5)
         line = {"color": color, "label": name or f"Observed, error {self.error():.2g}"} | style
         square(ax, drawn, self.axes, "Predicted = observed", **line)
-        labelled(ax, *self.words(), legend="upper left")
+        self.labelled(ax, *self.words(), legend="upper left")
         return self
 
 
@@ -180,7 +180,7 @@ class Ranks(View):
         ax.bar(at + 0.2, drawn["observed"][:shown], 0.36, color=SERIES[0], label="Observed", **style)
         ax.set_xticks(at, [str(rank + 1) for rank in at])
         more = f" (of {drawn.rows})" if drawn.rows > shown else ""
-        labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
+        self.labelled(ax, f"Rank of the class that occurred{more}", "Share of rows", percent="y", legend="best")
         if cell is not None:
             ax.set_title(f"{_measure(self)} in {self.result.table['label'][cell]}", fontsize=9, color=INK)
         return self

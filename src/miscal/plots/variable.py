@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miscal.data.errors import refusal
-from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, labelled, short
+from miscal.plots.base import BAND, INK, OVER, QUIET, UNDER, Display, View, short
 from miscal.results import Result, Table
 
 WIDE = 40  # characters of names that stand beside one another under the axis
@@ -59,7 +59,7 @@ class Curve(View):
         self._worst(ax, value)
         self._density(ax)
         column = str(self.result.settings["column"])
-        labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best", title=name or "")
+        self.labelled(ax, column, f"{word.capitalize()}, with 95% bands", percent="y", legend="best", title=name or "")
         return self
 
     def _worst(self, ax: Any, value: np.ndarray) -> None:
@@ -114,7 +114,7 @@ class OverRanges(View):
         words = [short(label, 99) for label in drawn["label"]]
         ax.set_xticks(at, words, rotation=90 if sum(map(len, words)) > WIDE else 0, fontsize=8)
         column = str(self.result.settings["column"])
-        labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best", title=name or "")
+        self.labelled(ax, column, "Rate, with simultaneous 95% intervals", percent="y", legend="best", title=name or "")
         return self
 
 
@@ -143,11 +143,11 @@ class VariableDisplay(Display):
 class Classes(View):
     """Error of each class, the largest first, with its noise floor; beyond noise in colour."""
 
-    def frame(self) -> Table:
-        """The classes drawn: at most 25, the most significant and then the largest errors first."""
-        table = self.result.table
-        order = np.lexsort((-table["error"], table["p_adjusted"]))[:MOST_CLASSES]
-        return Table({name: table[name] for name in ("class", "error", "noise_floor", "p_adjusted")}).take(order)
+    columns = ("class", "error", "noise_floor", "p_adjusted")
+
+    def chosen(self) -> Any:
+        """At most 25, the most significant and then the largest errors first."""
+        return np.lexsort((-self.result.table["error"], self.result.table["p_adjusted"]))[:MOST_CLASSES]
 
     def plot(self, ax: Any = None, *, level: float = 0.05, **style: Any) -> Classes:
         """Draw a line a class from its noise floor to its error."""
@@ -162,7 +162,7 @@ class Classes(View):
         ax.set_xlim(left=0)
         more = self.result.table.rows - drawn.rows
         title = f"{more} more classes are not shown" if more > 0 else ""
-        labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
+        self.labelled(ax, "Calibration error of the class against the rest", legend="lower right", title=title)
         return self
 
 
@@ -203,5 +203,5 @@ class Periods(View):
                         ha="center", fontsize=8, color=INK)  # fmt: skip
         some = place[:: max(1, -(-drawn.rows // NAMED))]
         ax.set_xticks(some, [str(drawn["label"][i]) for i in some])
-        labelled(ax, "", "Predicted minus observed", percent="y", legend="best", title=self.result.name)
+        self.labelled(ax, "", "Predicted minus observed", percent="y", legend="best", title=self.result.name)
         return self

@@ -202,6 +202,16 @@ def suspicion(result: Result, group: Group) -> float:
     return min(1.0, cell, group.suspect, 1.0 if math.isnan(result.p_value) else result.p_value)
 
 
+def judge(looks: Sequence[Looked], level: float) -> Multiplicity:
+    """Test everything that was looked at; searches are of the first target alone."""
+    tests = Multiplicity(level)
+    for looked in looks:
+        judge_columns(looked, tests)
+    judge_searches(looks[0], tests)
+    tests.adjust()
+    return tests
+
+
 def judge_columns(looked: Looked, tests: Multiplicity) -> None:
     """Test the score and every column."""
     family = "columns"

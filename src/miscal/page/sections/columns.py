@@ -105,7 +105,7 @@ def column_list(every: list[Entry], links: Sequence[str] = ()) -> list[Column]:
         Column("Column", [e.column for e in every], kind="name", links=links),
         Column("Looked at", [_KINDS[e.kind] for e in every], kind="words"),
         *columns_of(every, "value", "noise_floor"),
-        Column("p-value", [e.p_value for e in every], least=[e.least for e in every]),
+        Column("p-value", [e.p_value for e in every], least=[e.extra.get("p_least") for e in every]),
         Column("Worst place", [e.worst[0] for e in every], kind="words"),
         Column("Gap there", [e.worst[1] for e in every], words.points),
     ]
@@ -210,11 +210,10 @@ def _worst(row: dict[str, object]) -> tuple[bool, float]:
 
 def groups(document: Document) -> Safe:
     """Differences between groups: each level of a field against the rest."""
-    rows = [
-        {"column": text(result.settings.get("column")), **dict(zip(result.differences, values, strict=True))}
-        for result in (*document.of("field"), *document.of("variable"))
-        for values in zip(*result.differences.values(), strict=True)
-    ]
+    rows = []
+    for result in (*document.of("field"), *document.of("variable")):
+        column, table = text(result.settings.get("column")), Columns(result.extra.get("differences"))
+        rows += [{"column": column, **dict(zip(table, row, strict=True))} for row in zip(*table.values(), strict=True)]
     rows.sort(key=_worst)
     many, rows = len(rows), rows[:MOST_GROUPS]
     names = ("column", "level", "rows", "gap", "gap_rest", "difference", "low", "high", "note")
