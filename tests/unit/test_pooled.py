@@ -57,7 +57,7 @@ def test_aggregated_rows_are_judged_like_the_rows_they_stand_for():
     unfolded = pair(Predictions(labels, np.repeat(score, trials)))
     edges = [0.0, 0.07, 0.15, 0.3, 0.6, 1.0]
     one, two = (pooled(given, score_bins(given, edges, "uniform")) for given in (folded, unfolded))
-    assert one.table["p_value"].tolist() == two.table["p_value"].tolist()
+    assert one.columns["p_value"].tolist() == two.columns["p_value"].tolist()
     assert one.summary.p_value == two.summary.p_value
     kuiper, again = (
         walk_summary(given, None, noise=choose_null(given, "bernoulli"))[1] for given in (folded, unfolded)
@@ -90,8 +90,8 @@ def test_real_responses_are_judged_by_their_residuals():
     share = np.clip(score + rng.normal(0, 0.001, 600), 0, 1)
     given = pair(Predictions(np.zeros(600, int) + (np.arange(600) == 0), score), "positive", share)
     found = pooled(given, score_bins(given, 5, "quantile"))
-    assert set(found.table["method"]) == {"residuals"}  # few events are no reason: these are not events
-    assert np.isfinite(found.table["p_value"]).all()
+    assert set(found.columns["method"]) == {"residuals"}  # few events are no reason: these are not events
+    assert np.isfinite(found.columns["p_value"]).all()
     assert found.noise.null == "residual"
 
 
@@ -108,11 +108,11 @@ def test_a_range_of_one_value_is_called_by_that_value(values, labels):
     score = np.full(300, 0.5)
     outcome, x = np.arange(300) % 2, np.tile(values, 300 // len(values))
     found = by_variable(Predictions(outcome, score, columns={"x": x}), "x")
-    assert list(found.table["label"]) == labels
+    assert list(found.columns["label"]) == labels
 
 
 def test_a_common_lowest_value_is_called_by_that_value(rng):
     x = np.where(rng.random(4000) < 0.9, 0.0, rng.random(4000))
     found = by_variable(Predictions(rng.random(4000) < 0.5, np.full(4000, 0.5), columns={"x": x}), "x")
-    assert found.table["label"][0] == "[0, 0]"
-    assert not any("e-3" in label for label in found.table["label"])
+    assert found.columns["label"][0] == "[0, 0]"
+    assert not any("e-3" in label for label in found.columns["label"])

@@ -44,7 +44,9 @@ def look_at_tally(path: Path, wanted: Wanted, options: Mapping[str, Any]) -> See
     _check(summary, path.name, options)
     weight = np.ones(1) if summary.grid.weighted else None
     one = Pair(np.array([0.5]), np.array([0], np.uint8), weight=weight)  # stands in for the rows
-    rows = Rows(one, one, from_sums.noise_of_sums(outcome_weights=summary.outcome_weights), scale=math.nan)
+    rows = Rows(
+        one, one, from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights), scale=math.nan
+    )
     constant = [name for name, each in summary.fields.items() if each.tally.cells.count <= 1]
     several = {name: each for name, each in summary.fields.items() if name not in constant}
     ordered = {name: found for name, each in several.items() if (found := in_order(name, each)) is not None}

@@ -139,6 +139,7 @@ def cell_p_values(
     null: Null = "bernoulli",
     rows: CellRows | None = None,
     outcome_weights: bool = False,
+    usual: bool = False,
     response: Literal["binary", "real"] = "binary",
     draws: int = CELL_DRAWS,
     random_state: int | np.random.Generator | None = 0,
@@ -158,6 +159,8 @@ def cell_p_values(
         The rows, sorted by cell; sharper where cells are small, and needed for clusters.
     outcome_weights
         With null="residual": whether weights depend on the outcome, so that Σw²p(1-p) is not the noise.
+    usual
+        Whether `sums` have the variance that is usual for their predictions all the same (`Noise.sums`).
     response
         With null="residual": "real" when outcomes are not 0/1; `sums` then have the variance of their `Spread`.
     draws, random_state
@@ -185,7 +188,10 @@ def cell_p_values(
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"
-        found = residual_p_values(sums, rows, binary=binary, model_variance=not outcome_weights, draws=draws, seed=seed)
+        found = residual_p_values(
+            sums, rows, binary=binary, outcome_weights=outcome_weights, model_variance=usual or not outcome_weights,
+            draws=draws, seed=seed,
+        )  # fmt: skip
         made.p_value[filled], made.method[filled] = (part[filled] for part in found)
         return made
     equal = filled if not weighted else filled & equal_weights(sums)

@@ -28,7 +28,7 @@ from miscal.inference.aggregates import (
 from miscal.inference.beyond import rates_as_happened
 from miscal.inference.clusters import ClusterDraws, drawn_by_cluster
 from miscal.inference.nulls import ROW_DRAWS, Steps
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Spread, seed_of
+from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, KeptInPart, Spread, seed_of
 from miscal.kernels.subpopulation import HIGH, LOW, PREDICTED, TOTAL, VARIANCE, WEIGHT, WEIGHT2
 from miscal.kernels.subpopulation_draws import bernoulli_events, event_maxima, simulated_maxima
 from miscal.kernels.threads import over_blocks, thread_count
@@ -93,7 +93,7 @@ def scaled_errors(stats: np.ndarray, statistic: str = "range", *, normalise: boo
     return np.asarray(values)
 
 
-def no_quieter(rows: Ordered, found: Search, spread: Spread) -> tuple[np.ndarray, np.ndarray]:
+def no_quieter(rows: Ordered, found: Search, spread: Spread | KeptInPart) -> tuple[np.ndarray, np.ndarray]:
     """Statistics of outcomes that are no events, whose variance is that of their residuals or what is usual.
 
     Also by how much each is quieter than is usual, as standard deviations, at least 1: draws of flipped signs are.

@@ -5,7 +5,7 @@ It is the noise of clusters, of outcomes that are not 0 or 1, and where weights 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,18 @@ from miscal.carriers.summary import PREDICTED, PRODUCT, SQUARE, TRIALS, WEIGHT, 
 from miscal.carriers.tally import Tally
 from miscal.data.checks import one_of
 from miscal.data.responses import Units
-from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, Null, Spread, Sums, effective_events
+from miscal.inference.sums import (
+    EFFECTIVE_EVENTS,
+    CellRows,
+    Floats,
+    Integers,
+    KeptInPart,
+    Null,
+    Spread,
+    Sums,
+    effective_events,
+    floored,
+)
 from miscal.kernels.simulate import flipped_cell_exceedances
 from miscal.pairs import Pair
 
@@ -67,6 +78,7 @@ def residual_p_values(
     rows: CellRows | None,
     *,
     binary: bool,
+    outcome_weights: bool,
     model_variance: bool,
     draws: int,
     seed: np.uint64,
@@ -74,10 +86,9 @@ def residual_p_values(
     """Give p-values of cells under sign flips, and in words how they were found.
 
     The sum of residuals over ``sqrt(Σ D²)``, D a cluster's sum (a row's without clusters), as Student's t on one less
-    degree of freedom than clusters; flips of the signs themselves below 25 clusters. Where Σw²p(1-p) is a floor
-    of the noise (0/1 outcomes, weights that do not depend on them) the larger of it and ΣD² is used: a cell with few
-    events shows residuals too small. Fewer than 25 effective events on a side: too small to judge, because
-    rare events are not symmetric.
+    degree of freedom than clusters; flips of the signs themselves below 25 clusters. With `model_variance` the larger
+    of ``sums.variance`` and ΣD² is used: a cell with few events shows residuals too small. Fewer than 25 effective
+    events on a side: too small to judge, because rare events are not symmetric.
     """
     total = sums.observed - sums.predicted
     blocks = None if rows is None else cluster_blocks(rows)
@@ -89,7 +100,7 @@ def residual_p_values(
     small = (number < 2.0) | (few & ~at_hand)
     if binary:
         events = effective_events(sums)
-        if rows is not None and not model_variance:
+        if rows is not None and outcome_weights:
             # Weights that depend on the outcome say nothing of how many events there are: count them.
             events = np.where(at_hand, rows.rarer_events(), events)
         small |= events < EFFECTIVE_EVENTS
@@ -186,13 +197,13 @@ class Noise:
     null: Null
     reason: str
     outcome_weights: bool = False
-    spread: Spread | None = None
+    spread: Spread | KeptInPart | None = None
     binary: bool = True
     units: Units = Units()  # noqa: RUF009  # frozen
 
     def sums(self, made: Tally) -> Sums:
         """Sums as inference reads them."""
-        return Sums.of(made) if self.spread is None else self.spread.sums(made)
+        return Sums.of(made) if self.spread is None else floored(made, self.spread)
 
 
 OUTCOME_WEIGHTS = Noise("residual", "Sign-flip null, because the weights depend on the outcome.", outcome_weights=True)
@@ -209,12 +220,26 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
         reason = "because the observed values are not 0 and 1" if pair.cluster is None else "one sign a cluster"
         return Noise("residual", f"Sign-flip null, {reason}.", spread=Spread.of(pair), binary=False, units=pair.units)
     if outcome_weights(pair, classes):
-        return OUTCOME_WEIGHTS
+        return OUTCOME_WEIGHTS if classes is not None else by_kept_outcomes(_sums_of_rows(pair))
     if pair.cluster is not None:
         return Noise("residual", "Noise of whole clusters, because their rows go together.")
     if null == "residual":
         return Noise("residual", "Sign-flip null.")
     return BY_THE_MODEL
+
+
+def by_kept_outcomes(sums: Sums) -> Noise:
+    """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
+    return replace(OUTCOME_WEIGHTS, spread=KeptInPart.of(sums))
+
+
+def _sums_of_rows(pair: Pair) -> Sums:
+    """Every row as a cell."""
+    one = np.ones(pair.rows)
+    first, second = (one if each is None else each for each in (pair.first, pair.second))
+    residual2 = second * (pair.observed - pair.predicted) ** 2
+    trials = one if pair.count is None else pair.count.astype(np.float64)
+    return Sums(trials, first, second, first * pair.predicted, first * pair.observed, residual2, residual2)
 
 
 def outcome_weights(pair: Pair, classes: np.ndarray | None) -> bool:

@@ -18,7 +18,7 @@ from miscal.data.predictions import Predictions
 from miscal.engines.adding import SCORE, LevelCells, RangeCells, add_up
 from miscal.engines.walks import Walk
 from miscal.inference.aggregates import NullSummary
-from miscal.inference.residual import BY_THE_MODEL, OUTCOME_WEIGHTS, Noise, choose_null, sums_depend_on_outcome
+from miscal.inference.residual import BY_THE_MODEL, Noise, by_kept_outcomes, choose_null, sums_depend_on_outcome
 from miscal.inference.sums import Sums, effective_events
 from miscal.metrics.field import field_result
 from miscal.metrics.losses import isotonic_rates
@@ -33,11 +33,14 @@ from miscal.results import Result
 FITTED = ("slope", "intercept", "in_the_large", "ratio")
 
 
-def noise_of_sums(*, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
-    """Which null sums call for, and why in words; of outcomes that are no events a sample tells the usual noise."""
+def noise_of_sums(cells: Tally, *, outcome_weights: bool, sampled: Noise | None = None) -> Noise:
+    """Which null sums call for, and why in words; of outcomes that are no events a sample tells the usual noise.
+
+    cells : sums of narrow cells of the score
+    """
     if sampled is not None and not sampled.binary:
         return sampled
-    return OUTCOME_WEIGHTS if outcome_weights else BY_THE_MODEL
+    return by_kept_outcomes(Sums.of(cells)) if outcome_weights else BY_THE_MODEL
 
 
 def recalibrated_scores(grid: Tally) -> np.ndarray:
@@ -167,15 +170,18 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
     if isinstance(cells, Ranges):
         of = SCORE if made.kind == "score" else name
         requests = [RangeCells(of, cells.edges), RangeCells(of, _grid(cells, predictions, of))]
+    if roles.weight is not None:
+        requests.append(RangeCells(SCORE, GRID))
     added = add_up(source, roles, settings["target"], requests)
-    first = added.tallies[0]
+    first, last = added.tallies[0], added.tallies[-1]
     assert first is not None
+    assert last is not None
     sampled = None if binary else choose_null(pair(predictions), "residual")
-    noise = noise_of_sums(outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
+    noise = noise_of_sums(last, outcome_weights=sums_depend_on_outcome(added.weights), sampled=sampled)
     common: Any = {"target": settings["target"], "random_state": settings["random_state"]}
     if made.kind == "field":
         return field_from_sums(name, first, noise, **common)
-    grid = added.tallies[1] if len(requests) > 1 else None
+    grid = added.tallies[1] if isinstance(cells, Ranges) else None
     if made.kind == "score":
         assert grid is not None
         return score_from_sums(first, grid, noise, **common)

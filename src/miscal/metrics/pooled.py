@@ -73,7 +73,7 @@ class Pooled:
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
             sums, weighted=weighted, tests=judged, level=self.level, null=self.noise.null, rows=self.rows,
-            model_variance=bool(self.drawn["model_variance"]) or not self.noise.binary,
+            model_variance=bool(self.drawn["model_variance"]) or self.noise.spread is not None,
         )  # fmt: skip
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
         error, band_low, band_high = consistency_band(sums, **self.drawn)
@@ -177,10 +177,11 @@ def pooled_of(
     sums = noise.sums(made)
     common: Any = {"weighted": made.weighted, "null": noise.null, "rows": rows, "random_state": random_state}
     response: Any = "binary" if noise.binary else "real"
-    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, response=response, **common)
+    usual = noise.spread is not None
+    tests = cell_p_values(sums, outcome_weights=noise.outcome_weights, usual=usual, response=response, **common)
     adjusted = holm(tests.p_value)
     drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
-    drawn["stretch"] = None if noise.binary else stretch_of(sums, rows)
+    drawn["stretch"] = stretch_of(sums, rows) if usual else None
     summary = aggregate_null(sums, error, draws=draws, **drawn)
     return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
 
@@ -283,7 +284,7 @@ def levels_tested(found: Pooled, draws: int = DRAWS) -> Omnibus:
     """Of cells that have no order."""
     exact = found.noise.null == "bernoulli" and np.isfinite(found.adjusted).any()
     known = [float(np.nanmin(found.adjusted))] if exact else []
-    tests = of_levels(found.sums, found.error, binary=found.noise.binary)
+    tests = of_levels(found.sums, found.error, binary=found.noise.spread is None)
     return omnibus(found.sums, tests, draws=draws, known=known, **found.drawn)
 
 
@@ -299,7 +300,7 @@ def along_tested(
 
     Clusters, flipped signs and weights need the rows and their values. No piece of the grid goes across an edge.
     """
-    cells, fine, binary = found.tally.cells, grid.cells, found.noise.binary
+    cells, fine, usual = found.tally.cells, grid.cells, found.noise.spread is not None
     assert isinstance(cells, Ranges)
     assert isinstance(fine, Ranges)
     cell = np.searchsorted(cells.edges[1:-1], fine.edges[1:], side="left")
@@ -307,9 +308,9 @@ def along_tested(
     filled = np.flatnonzero(grid.weight > 0)
     pieces = Pieces.of(found.noise.sums(grid).map(lambda values: values[filled]), cell[filled])
     if scored:
-        tests = of_score(pieces, found.error, binary=binary)
+        tests = of_score(pieces, found.error, binary=found.noise.binary)
     else:
-        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=binary)
+        tests = of_variable(pieces, missing=bool(fine.missing and grid.counts[-1]), binary=not usual)
     drawn = {**found.drawn, "rows": None}
     if rows is not None and (found.noise.null == "residual" or rows[0].weight is not None):
         pair, values = rows
@@ -317,7 +318,7 @@ def along_tested(
         piece[filled] = pieces.piece
         codes = piece[BinPooling(values, fine).codes(0, values.size)]
         drawn["rows"] = _sorted_rows(pair, codes, pieces.sums.rows.size)
-    if not binary:  # judged by whole cells: pieces of a few rows are quiet by luck
+    if usual:  # judged by whole cells: pieces of a few rows are quiet by luck
         size = np.diff(np.append(pieces.starts, pieces.sums.rows.size))
         drawn["stretch"] = np.repeat(found.drawn["stretch"][found.sums.weight > 0.0], size)
     known = []

@@ -99,7 +99,9 @@ def _extras(compared: Pair, noise: Noise, along: tuple[Walk, NullSummary], rando
     second = weight
     if compared.second is not None and compared.weight is not None:
         second = np.bincount(np.searchsorted(scores, compared.predicted), compared.second, scores.size)
-    variance = second * scores * (1.0 - scores) if noise.spread is None else noise.spread.at(scores, weight, second)
+    variance = second * scores * (1.0 - scores)
+    if not noise.binary and noise.spread is not None:
+        variance = noise.spread.at(scores, weight, second)
     made = _of_events(compared, noise, (scores, weight, events), random_state) if noise.binary else {}
     ratio = _numbers(losses.ratio_of(compared)) if units.low == 0.0 else {}
     # Of the walk's end: by the model, or as wide as the sign flips (of clusters) found it.

@@ -16,7 +16,7 @@ from miscal.engines.memory import tally
 from miscal.inference.cells import cell_p_values
 from miscal.inference.intervals import cell_gap_intervals
 from miscal.inference.residual import Noise
-from miscal.inference.sums import Floats, Sums
+from miscal.inference.sums import Floats, Sums, floored
 from miscal.pairs import Pair
 from miscal.pooling.cells import LevelPooling, Levels
 from miscal.pooling.condition import Conjunction
@@ -94,6 +94,7 @@ class Rows:
             weighted=self.raw.weight is not None,
             null=noise.null,
             outcome_weights=noise.outcome_weights,
+            usual=noise.spread is not None,
             response="binary" if noise.binary else "real",
         )
         return found.p_value
@@ -111,14 +112,14 @@ class Rows:
         """Interval of the gap of one cell, simultaneous over so many tests."""
         low, high = cell_gap_intervals(
             self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
-            null=self.noise.null, model_variance=not self.noise.binary,
+            null=self.noise.null, model_variance=self.noise.spread is not None,
         )  # fmt: skip
         return float(low[0]), float(high[0])
 
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
         if self.noise.spread is not None:
-            sums = self.noise.spread.sums(sums)
+            sums = floored(sums, self.noise.spread)
             sums = replace(sums, variance=sums.variance * self.spread)
         return sums if self.spread == 1.0 else replace(sums, residual2=sums.residual2 * self.spread)
 

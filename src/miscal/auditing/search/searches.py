@@ -95,7 +95,7 @@ class _Seen:
     def __init__(self, predictions: Predictions, looked: Looked, names: list[str], result: Result) -> None:
         self.rows, self.columns = ordered(looked.rows.raw), predictions.columns
         seed, spread = int(result.settings["random_state"]), looked.rows.noise.spread
-        least, information = judged_from(LEAST, INFORMATION, binary=spread is None)
+        least, information = judged_from(LEAST, INFORMATION, binary=looked.rows.noise.binary)
         asked = Asked(predictions.columns, names, Kept(predictions.rows), None, least, information, seed, naming=True)
         self.found, self.units = asked.search(self.rows, Conjunctions(DEPTH, HALVES)), looked.rows.noise.units
         stats = self.found.stats if spread is None else no_quieter(self.rows, self.found, spread)[0]
