@@ -24,7 +24,7 @@ def clustered_rows(clusters=4000, size=5, seed=1):
 def test_clusters_widen_the_band_by_the_root_of_their_size():
     outcome, score, cluster = clustered_rows()
     alone, together = (
-        pooled(given, score_bins(given, 4, "uniform")).table
+        pooled(given, score_bins(given, 4, "uniform")).columns
         for given in (
             pair(Predictions(outcome, score)),
             pair(Predictions(outcome, score, cluster=cluster)),
@@ -108,11 +108,11 @@ def test_a_range_of_one_value_is_called_by_that_value(values, labels):
     score = np.full(300, 0.5)
     outcome, x = np.arange(300) % 2, np.tile(values, 300 // len(values))
     found = by_variable(Predictions(outcome, score, columns={"x": x}), "x")
-    assert list(found.columns["label"]) == labels
+    assert list(found.table["label"]) == labels
 
 
 def test_a_common_lowest_value_is_called_by_that_value(rng):
     x = np.where(rng.random(4000) < 0.9, 0.0, rng.random(4000))
     found = by_variable(Predictions(rng.random(4000) < 0.5, np.full(4000, 0.5), columns={"x": x}), "x")
-    assert found.columns["label"][0] == "[0, 0]"
-    assert not any("e-3" in label for label in found.columns["label"])
+    assert found.table["label"][0] == "[0, 0]"
+    assert not any("e-3" in label for label in found.table["label"])
