@@ -262,3 +262,16 @@ def test_simulated_neighbourhoods_are_as_wide_as_they_are_judged() -> None:
     found = miscal.by_neighbourhood(p, ["group"], kernel="group", simulations=999, random_state=0)
     # The larger of two normals is beyond 2.24 in 5%; where one of them hardly moved it was 1.96.
     assert found.extra["critical"] > 2.12
+
+
+def test_a_mean_is_measured_on_all_rows_of_a_table_that_does_not_fit(tmp_path, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.lognormal(2.0, 0.5, 20_000)
+    table = pa.table({"y": p * rng.lognormal(-0.125, 0.5, p.size), "p": p})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=5_000)
+    named = {"outcome": "y", "prediction": "p", "response": "real"}
+    (whole,) = miscal.measure(tmp_path / "t.parquet", miscal.Score(), **named)
+    monkeypatch.setattr("miscal.engines.gathering.rows_that_fit", lambda *_: 2_000)
+    (parts,) = miscal.measure(tmp_path / "t.parquet", miscal.Score(), **named)
+    assert parts.table["rows"].sum() == whole.table["rows"].sum() == 20_000
+    assert parts.extra["predicted"] == pytest.approx(whole.extra["predicted"], rel=1e-9)

@@ -172,7 +172,7 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
         requests = [RangeCells(of, cells.edges), RangeCells(of, _grid(cells, predictions, of))]
     if roles.weight is not None:
         requests.append(RangeCells(SCORE, GRID))
-    added = add_up(source, roles, settings["target"], requests)
+    added = add_up(source, roles, settings["target"] if binary else "auto", requests)
     first, last = added.tallies[0], added.tallies[-1]
     assert first is not None
     assert last is not None
