@@ -184,19 +184,19 @@ def cell_p_values(
     [0.0041]
     """
     made = CellPValues(np.full(sums.rows.size, np.nan), np.full(sums.rows.size, "empty", dtype=object))
-    seed = seed_of(random_state)
     filled = sums.weight > 0.0
     if null == "residual":
         binary = response == "binary"
         found = residual_p_values(
             sums, rows, binary=binary, outcome_weights=outcome_weights, model_variance=usual or not outcome_weights,
-            draws=draws, seed=seed,
+            draws=draws, seed=seed_of(random_state),
         )  # fmt: skip
         made.p_value[filled], made.method[filled] = (part[filled] for part in found)
         return made
     equal = filled if not weighted else filled & equal_weights(sums)
     _unweighted(sums, np.flatnonzero(equal), rows, made)
-    _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed, made)
+    if not equal[filled].all():
+        _weighted(sums, np.flatnonzero(filled & ~equal), rows, draws, seed_of(random_state), made)
     return made
 
 

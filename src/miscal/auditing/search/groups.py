@@ -220,11 +220,13 @@ class Group:
 
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
+        return self.as_one(self.raw, box), self.as_one(self.beyond, box)
+
+    def as_one(self, sums: Sums, box: Box) -> Sums:
+        """Some sums of the group's cells, those of a box as one cell."""
         if all(first == last for first, last in box):
-            cell = int(np.ravel_multi_index([first for first, _ in box], self.shape))
-            return self.raw.cell(cell), self.beyond.cell(cell)
-        raw, beyond = (sums.map(lambda each: self.summed(each, box).reshape(1)) for sums in (self.raw, self.beyond))
-        return raw, beyond
+            return sums.cell(int(np.ravel_multi_index([first for first, _ in box], self.shape)))
+        return sums.map(lambda each: self.summed(each, box).reshape(1))
 
 
 def family_of(parts: Sequence[Part]) -> str:
