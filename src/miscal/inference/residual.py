@@ -230,7 +230,8 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    return replace(OUTCOME_WEIGHTS, spread=KeptInPart.of(sums))
+    reason = OUTCOME_WEIGHTS.reason[:-1] + "; no cell is taken for quieter than is usual for its predictions."
+    return replace(OUTCOME_WEIGHTS, reason=reason, spread=KeptInPart.of(sums))
 
 
 def _sums_of_rows(pair: Pair) -> Sums:
