@@ -113,11 +113,13 @@ def reason_aside(column: Column) -> str | None:
     low, high = known.min(), known.max()
     if low == high and known.size == len(column):
         return "constant"
-    consecutive = high - low + 1 == known.size
-    many = column.integer and known.size > FEW and high - low + 1 >= known.size
-    if many and (consecutive or NAMED.search(column.name)) and np.unique(known).size == known.size:
+    if not column.integer:
+        return None
+    span = high - low + 1
+    named = span == known.size or NAMED.search(column.name)
+    if FEW < known.size <= span and named and np.unique(known).size == known.size:
         return "an identifier: whole numbers that all differ"
-    return "an index that pandas wrote" if column.integer and PANDAS.fullmatch(column.name) else None
+    return "an index that pandas wrote" if PANDAS.fullmatch(column.name) else None
 
 
 class Copies:
