@@ -230,7 +230,10 @@ def choose_null(pair: Pair, null: str, classes: np.ndarray | None = None) -> Noi
 
 def by_kept_outcomes(sums: Sums) -> Noise:
     """The noise where weights depend on the outcome, as narrow cells of the score show it, or rows."""
-    reason = OUTCOME_WEIGHTS.reason[:-1] + "; no cell is taken for quieter than is usual for its predictions."
+    reason = (
+        "Sign-flip null, because the weights depend on the outcome; no cell is taken for quieter than is usual for its "
+        "predictions."
+    )
     return replace(OUTCOME_WEIGHTS, reason=reason, spread=KeptInPart.of(sums))
 
 

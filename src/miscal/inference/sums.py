@@ -195,8 +195,7 @@ class Spread:
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.nan_to_num(sums.predicted / sums.weight)
+        mean = _mean_predicted(sums)
         return self.at(mean, sums.weight, sums.weight2) * (1.0 if narrow else self.mixed)
 
     def of_rows(self, pair: Pair) -> Floats:
@@ -224,8 +223,7 @@ class KeptInPart:
     @classmethod
     def of(cls, sums: Sums) -> KeptInPart:
         """As narrow cells of the score show it, or rows."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.nan_to_num(sums.predicted / sums.weight)
+        mean = _mean_predicted(sums)
         known, every = float(np.sum(sums.rows * mean * (1.0 - mean))), float(np.average(mean, weights=sums.rows))
         alike = float(np.sum(sums.rows)) * every * (1.0 - every)
         return cls(float(sums.residual2.sum()) / max(known, 1e-300), min(known / max(alike, 1e-300), 1.0))
@@ -237,14 +235,19 @@ class KeptInPart:
 
     def floor(self, sums: Sums, *, narrow: bool = False) -> Floats:
         """Variance of the sum of residuals of each cell; `narrow` ones hold predictions that are much the same."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.nan_to_num(sums.predicted / sums.weight)
+        mean = _mean_predicted(sums)
         return np.asarray(self.scale * sums.rows * mean * (1.0 - mean) * (1.0 if narrow else self.mixed))
 
     def of_rows(self, pair: Pair) -> Floats:
         """Variance of each row's weighted residual."""
         trials = np.ones(pair.rows) if pair.count is None else pair.count
         return np.asarray(self.scale * trials * pair.predicted * (1.0 - pair.predicted))
+
+
+def _mean_predicted(sums: Sums) -> Floats:
+    """The mean prediction of each cell, 0 where it is empty."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.nan_to_num(sums.predicted / sums.weight))
 
 
 def floored(made: Sums | Tally, spread: Spread | KeptInPart) -> Sums:

@@ -235,19 +235,18 @@ def _local_gaps(problem: Neighbourhoods, chosen: Noise, least: float) -> LocalGa
     noise = times * (problem.residual() ** 2 if flips else compared.predicted * (1.0 - compared.predicted))
     sums = problem.sums((weight, weight * problem.residual())).values[0]
     squares = _squared(problem).sums((noise * own**2,)).values[0, :, 0]
+    usual = stretch = None
     if chosen.spread is not None:
         usual = chosen.spread.of_rows(compared) / problem.scale() ** 2
         usual = np.maximum(squares, _squared(problem).sums((usual,)).values[0, :, 0])
-        # Outcomes that are no events inform as events at a rate of one half would.
-        even = (noise if compared.binary else 0.25) * np.asarray(own) ** 2 * np.ones(compared.rows)
-        fourth = noise * own**4 if compared.binary else 4.0 * even**2
-        masses = _squared(problem).sums((even,)).values[0, :, 0]
-        powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
-        made = LocalGaps.of(sums, masses, powers, least)
         stretch = np.sqrt(usual / np.where(squares > 0.0, squares, 1.0))
-        return replace(made, deviation=np.sqrt(usual), stretch=stretch)
-    powers = _squared(_squared(problem)).sums((noise * own**4,)).values[0, :, 0]
-    return LocalGaps.of(sums, squares, powers, least)
+    fourth, masses = noise * own**4, squares
+    if not compared.binary:  # outcomes that are no events inform as events at a rate of one half would
+        even = 0.25 * np.asarray(own) ** 2 * np.ones(compared.rows)
+        fourth, masses = 4.0 * even**2, _squared(problem).sums((even,)).values[0, :, 0]
+    powers = _squared(_squared(problem)).sums((fourth,)).values[0, :, 0]
+    made = LocalGaps.of(sums, masses, powers, least)
+    return made if usual is None else replace(made, deviation=np.sqrt(usual), stretch=stretch)
 
 
 def _squared(problem: Neighbourhoods) -> Neighbourhoods:
