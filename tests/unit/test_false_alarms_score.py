@@ -19,7 +19,15 @@ def test_the_limits_are_the_binomials():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["plain", "scores rounded to .1", "lognormal weights", "clusters of five", "three classes, top label"]
+    "kind",
+    [
+        "plain",
+        "scores rounded to .1",
+        "lognormal weights",
+        "clusters of five",
+        "three classes, top label",
+        "two hundred rows",
+    ],
 )
 def test_calibrated_data_seldom_alarm(kind):
     (row,) = study.calibrated_rows(SETS, [kind])

@@ -119,6 +119,18 @@ def test_interval_of_a_seminorm_covers():
     assert covered >= binom.ppf(1e-6, sets, 0.95)
 
 
+def test_an_interval_that_leaves_out_0_is_an_error_beyond_its_noise():
+    """Where few events happened, the noise of what happened is too small: no cell of none is known to be quiet."""
+    generator = np.random.default_rng(38)
+    rows, cells, rate = 400, 15, 0.002
+    expected = np.full(cells, rows * rate)
+    for _ in range(200):
+        events = generator.binomial(rows, rate, cells)
+        sums = unweighted(np.full(cells, rows), expected, expected * (1.0 - rate), events)
+        found = aggregate_null(sums, PooledError(1.0), weighted=False, draws=199)
+        assert found.interval[0] == 0.0 or found.value > found.quantile
+
+
 # ------------------------------------------------------------------------------------------------------ walks
 def test_brownian_range_is_used_where_it_may_be():
     sd = math.sqrt(100.0) / 1000

@@ -31,9 +31,9 @@ BLOCK_VALUES = 1 << 22  # numbers held at a time: 32 MiB, and as much again by t
 class NullSummary:
     """A statistic against its distribution under calibration.
 
-    `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the 95%
-    point of the noise that the data have; all NaN when they cannot be given. `exceedances` of `draws` reached the
-    value.
+    `noise_floor` is the null's mean, `quantile` its 95% point, `interval` is ``[max(0, v - q), v + q]``, q the larger
+    95% point of the noise, the null's or that of what happened; all NaN when they cannot be given. `exceedances` of
+    `draws` reached the value.
     """
 
     value: float
@@ -176,8 +176,8 @@ def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: A
     Returns
     -------
     NullSummary
-        The interval supposes a seminorm of y - p, and has the noise of what happened (`as_happened`); for another
-        metric leave it unused.
+        The interval supposes a seminorm of y - p, and has the larger of the null's noise and that of what happened
+        (`as_happened`); for another metric leave it unused.
 
     Examples
     --------
@@ -194,10 +194,11 @@ def aggregate_null(sums: Sums, metric: Metric, *, draws: int = DRAWS, **drawn: A
     found = summary_of_draws(actual, values, method=stream.words)
     if drawn.get("null") == "residual" or math.isnan(actual) or draws < FLOOR_DRAWS:
         return found  # flipped residuals are what happened
-    # Draws from p would be too quiet where far more happens than was predicted: the interval has the data's own noise.
+    # Draws from p would be too quiet where far more happens than was predicted, and draws from what happened where no
+    # event happened in many cells by luck: the interval has the larger noise.
     happened, again = as_happened(sums, weighted=drawn["weighted"]), {**drawn, "rows": None}
     own = _values(cell_draws(happened, draws=FLOOR_DRAWS, **again), metric, happened, FLOOR_DRAWS)
-    return replace(found, interval=seminorm_interval(actual, upper_quantile(own)))
+    return replace(found, interval=seminorm_interval(actual, max(found.quantile, upper_quantile(own))))
 
 
 def _values(stream: Draws | ClusterDraws, metric: Metric, sums: Sums, draws: int) -> Floats:

@@ -159,8 +159,8 @@ def subpopulation_noise(
     summary = max_statistic_p(float(values.max()), simulate, draws, block=block)
     if not flips:
         happened = Steps.of(replace(pair, predicted=rates_as_happened(pair)), rows.order, flips, seed)
-        reach = upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
-        summary = replace(summary, interval=seminorm_interval(summary.value, reach))
+        own = upper_quantile(walked(happened.block, 0, OWN_DRAWS)) * _wider(found.stats, values)
+        summary = replace(summary, interval=seminorm_interval(summary.value, max(summary.quantile, own)))
     words = "signs of residuals flipped" if flips else "outcomes drawn from the predictions"
     words += ", one sign a cluster" if flips and pair.cluster is not None else ""
     words = ClusterDraws.words if clustered else words
