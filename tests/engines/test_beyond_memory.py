@@ -102,6 +102,24 @@ def test_calibrated_rows_beyond_memory_are_quiet(tmp_path, monkeypatch):
     assert alarms <= 3  # P(more than 3 of 12 at 5%) is 0.2%
 
 
+def test_amounts_beyond_memory_of_which_one_is_far_out(tmp_path, monkeypatch):
+    """Predictions that are nearly the same beside one outcome of a million still have fifteen ranges."""
+    rng = np.random.default_rng(5)
+    p = rng.uniform(100.0, 102.0, 20_000)
+    y = rng.gamma(2.0, 0.5 * np.where(p > 101.0, 2.0 * p, p))
+    y[17] = 1e6
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"y": y, "p": p, "x": rng.normal(size=p.size)}), path, row_group_size=3_000)
+    options = {"outcome": "y", "probability": "p", "response": "real"}
+    whole = miscal.by_score(miscal.read(path, **options))
+    _held(monkeypatch, 5_000)
+    found = next(result for result in miscal.audit(path, effort="quick", **options).results if result.kind == "score")
+    assert found.table["rows"].size == whole.table["rows"].size == 15
+    assert found.table["rows"].sum() == p.size
+    assert found.extra["kuiper"] == pytest.approx(whole.extra["kuiper"], rel=0.01)
+    assert np.all(np.asarray(found.extra["tests"]["p_value"]) <= 0.2)  # signs of sums, not of rows: larger than 0.001
+
+
 def test_the_sample_does_not_depend_on_how_the_table_is_stored(path, tmp_path, monkeypatch):
     _held(monkeypatch)
     options = {"outcome": "y", "probability": "p", "weight": "w"}

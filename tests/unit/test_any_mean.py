@@ -98,6 +98,16 @@ def test_an_amount_of_a_million_makes_no_finding_and_is_said():
     assert any("1,000,000 happened) makes more than half of the noise" in note for note in found.document["notes"])
 
 
+def test_a_range_beside_an_amount_of_a_million_is_not_off_because_the_score_was_put_right():
+    rng = np.random.default_rng(5)
+    p = rng.uniform(100.0, 102.0, 100_000)
+    y = rng.gamma(2.0, p / 2.0)
+    y[17] = 1e6
+    columns = {"x": rng.normal(size=p.size), "f": rng.choice(list("abcdef"), p.size), "z": rng.normal(size=p.size)}
+    found = miscal.audit(miscal.Predictions(y, p, response="real", columns=columns), effort="quick")
+    assert not [one for one in found.findings if one.real]
+
+
 def test_parts_say_what_memory_says(tmp_path, monkeypatch):
     """The same finding and levels beyond memory, the largest row found by a pass of its own."""
     from miscal.auditing import audit as auditing

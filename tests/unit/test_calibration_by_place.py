@@ -74,6 +74,16 @@ def test_a_model_too_extreme_everywhere_is_one_general_finding() -> None:
     assert len(found.score_ranges) == 2
 
 
+def test_what_is_right_in_a_model_that_is_too_extreme_elsewhere_is_no_finding() -> None:
+    """Once the score was put right it is too timid; as predicted it is right."""
+    rng = np.random.default_rng(0)
+    p, x = rng.beta(2, 2, 60_000), rng.uniform(size=60_000)
+    truth = np.where(x > 0.75, p, 1.0 / (1.0 + ((1.0 - p) / p) ** 0.6))
+    found = audit({"y": (rng.random(p.size) < truth).astype(int), "p": p, "x": x}, outcome="y", probability="p")
+    assert {place.form for place in found.findings} == {"too extreme"}
+    assert not any(place.where.startswith("x above 0.7") for place in flat(found.findings))
+
+
 def test_a_shift_everywhere_is_one_finding_and_no_place_is_the_whole_table() -> None:
     (found,) = audited(where="everywhere", slope=1.0, shift=-0.4).findings
     assert (found.where, found.form) == ("the whole table", "too high")

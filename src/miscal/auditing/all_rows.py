@@ -31,6 +31,7 @@ from miscal.inference.residual import sums_depend_on_outcome
 from miscal.inference.shape import LEAST_EVENTS
 from miscal.inference.sums import Sums
 from miscal.metrics import from_sums
+from miscal.metrics.pooled import grid_edges
 from miscal.pooling.bins import bin_index, grid_quantiles, shared_edges
 from miscal.pooling.cells import Levels, Product, Ranges
 from miscal.results import Result
@@ -90,9 +91,17 @@ class AllRows:
     like: Tally | None = None
 
     def add(
-        self, score_edges: np.ndarray, cuts: Sequence[Cuts], further: Sequence[adding.Request] = ()
+        self,
+        score_edges: np.ndarray,
+        cuts: Sequence[Cuts],
+        further: Sequence[adding.Request] = (),
+        ranks: np.ndarray | None = None,
     ) -> tuple[Summary, adding.Added]:
-        """Add all rows up: the score, the columns and, in the end of what was added, `further` cells."""
+        """Add all rows up: the score, the columns and, in the end of what was added, `further` cells.
+
+        ranks : a fine grid of predicted means, with their edges; one of probabilities would hold all of them in a few
+            cells where one outcome is far out
+        """
         scores = self.gathered.scores
         assert scores is not None
         known = scores if self.like is None else self.like
@@ -102,10 +111,13 @@ class AllRows:
             adding.LevelCells(one.name, self.max_levels) if one.grid is None else adding.RangeCells(one.name, one.grid)
             for one in cuts
         ]
-        requests = [adding.RangeCells(adding.SCORE, score_edges), *looked_at, *further]
+        fine = score_edges if ranks is None else ranks
+        requests = [adding.RangeCells(adding.SCORE, fine), *looked_at, *further]
         added = adding.add_up(self.source, self.roles, self.target, requests, recalibration)
         score = added.tallies[0]
         assert score is not None
+        if ranks is not None:
+            scores, score = score, coarsened(score, score_edges)
         unread = (left_out(name, added.rows, reason) for name, reason in added.aside)
         variables, fields = {}, {}
         for one, tally, beyond in zip(cuts, added.tallies[1:], added.recalibrated[1:], strict=False):
@@ -147,7 +159,9 @@ def measured_on_all(
     along = score_cells(groups, grid, scale)
     conditions = adding.ConditionCells(tuple(place.conjunction for place in places))
     chosen = [*crossed, conditions, *(cells for cells in along if cells is not None), *further]
-    summary, added = every.add(looked.score.extra["tally"].cells.edges, cuts, chosen)
+    edges, compared = looked.score.extra["tally"].cells.edges, looked.rows.raw
+    ranks = None if compared.binary else grid_edges(compared.predicted, edges)
+    summary, added = every.add(edges, cuts, chosen, ranks)
     noise = from_sums.noise_of_sums(summary.grid, outcome_weights=summary.outcome_weights, sampled=looked.rows.noise)
     rows = replace(looked.rows, noise=noise, scale=scale, lookup=partial(largest_rows, every.source, every.roles))
     made = look_at_sums(summary, rows, random_state, looked)

@@ -190,6 +190,8 @@ def of_all_rows(made: Result, predictions: Predictions, source: Any, roles: Any)
 
 def _grid(cells: Ranges, predictions: Predictions, name: str) -> np.ndarray:
     """A fine grid that has the edges of the cells."""
-    if name == SCORE:
-        return np.unique(np.append(GRID, cells.edges))
-    return grid_edges(predictions.columns[name].values, cells.edges)
+    if name != SCORE:
+        return grid_edges(predictions.columns[name].values, cells.edges)
+    if predictions.response != "binary":
+        return grid_edges(pair(predictions).predicted, cells.edges)
+    return np.unique(np.append(GRID, cells.edges))

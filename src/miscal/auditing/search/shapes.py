@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from miscal.auditing.search.along import along_of, alongs, clustered_p, testable, tested, tested_boxes
-from miscal.auditing.search.groups import WHOLE, Box, Group, Rows, axes_of, partial_boxes, picked
+from miscal.auditing.search.along import Along, along_of, alongs, clustered_p, testable, tested, tested_boxes
+from miscal.auditing.search.groups import WHOLE, Best, Box, Group, Rows, axes_of, partial_boxes, picked
 from miscal.auditing.search.places import Family, Make, Multiplicity, Place, deviation_beyond, noise_left, plain_chance
 from miscal.inference.sums import Sums
 from miscal.pooling.bins import bin_index
@@ -58,19 +58,31 @@ def _cells(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
 
 
 def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
-    """Test the best stretches and boxes, as predicted and beyond the score."""
+    """Test the best stretches and boxes, as predicted; also those that are best beyond the score."""
     ordered = [part.ordered for part in group.parts]
     axes = axes_of(ordered, group.shape)
     places: list[Place] = []
     if any(axis.first.size == 0 for axis in axes):
         return places
     possible = partial_boxes(axes, ordered)
-    for beyond, along in enumerate(alongs(group, rows)):
+    both = alongs(group, rows)
+    for beyond, along in enumerate(both):
         found = tested_boxes(along, rows, group.shape, [axis.inside for axis in axes]).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         best = picked(sizes, axes, ordered)
-        places += held.add_boxes(group, best, [math.exp(-item.z) for item in best], make, beyond=bool(beyond))
+        # What is furthest off once the score was put right may be right as predicted: that is what is judged.
+        chances = _chances(group, best, both.raw, rows) if beyond else [math.exp(-item.z) for item in best]
+        places += held.add_boxes(group, best, chances, make, beyond=bool(beyond))
     return places
+
+
+def _chances(group: Group, best: Sequence[Best], raw: Along, rows: Rows) -> list[float]:
+    """P-values of several boxes of a group along the score, as predicted."""
+    if not best:
+        return []
+    own = raw.map(lambda values: np.stack([group.summed(values, item.box) for item in best]))
+    chances: list[float] = np.nan_to_num(tested(own, rows).p_value, nan=1.0).tolist()
+    return chances
 
 
 def shape_place(group: Group, box: Box, p_value: float, searched: int, rows: Rows, family: str) -> Place:
