@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _SPECS = ("Score", "Variable", "Field", "Subpopulation", "Variation", "Neighbourhood")
 # Where the names live; a module is imported when one of its names is first used, so that this import costs nothing.

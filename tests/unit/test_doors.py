@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,14 @@ def test_the_version_stands_in_one_place() -> None:
     assert found.strip() == miscal.__version__
     for path in ("pyproject.toml", "meson.build"):
         assert f"'{miscal.__version__}'" not in (ROOT / path).read_text(encoding="utf-8").replace('"', "'")
+
+
+def test_the_conda_recipe_has_the_version_and_the_dependencies() -> None:
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert recipe["context"]["version"] == miscal.__version__
+    wanted = {f"python{project['requires-python']}", *project["dependencies"]}
+    assert {needed.replace(" ", "") for needed in recipe["requirements"]["run"]} == wanted
 
 
 def test_the_page_of_commands_has_every_command() -> None:
