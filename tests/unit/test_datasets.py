@@ -295,6 +295,7 @@ BAD = [
     ("weighted", dict(spread=-1.0), "'spread'"),
     ("planted", dict(place="feild"), "did you mean 'field'"),
     ("planted", dict(place=None), "'place'"),
+    ("planted", dict(place=[1]), "'place'"),
     ("planted", dict(gap=0.9), "'gap'"),
     ("planted", dict(gap=-0.9), "'gap'"),
     ("planted", dict(gap="much"), "'gap'"),

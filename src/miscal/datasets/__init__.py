@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import Floats, whole
-from miscal.data.errors import nearest, refusal
+from miscal.data.checks import Floats, one_of, whole
+from miscal.data.errors import refusal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -486,8 +486,7 @@ def planted(
     """
     n, random = whole("n", n, 1), generator(random_state)
     gap = number("gap", gap, -1.0, 1.0)
-    if place not in PLACES:
-        raise refusal("must name a kind of place", where="'place'", got=f"got {place!r}", hint=nearest(place, PLACES))
+    one_of("place", place, tuple(PLACES))
     columns = draw_columns(n, random)
     y_prob = draw_scores(n, shape, random)
     words, find = PLACES[place]
