@@ -3,8 +3,9 @@
     python -m studies.period_changes [--quick]
 
 Calibrated tables of twelve months (twenty weeks where the days are clusters) are made the ways that make it hard: rare
-events, unequal weights, people who come again and again, days that err together. A claim is any step that is called
-better, worse or moved. The planted change moves the true rate from one month on so that the step is expected so many
+events, unequal weights, people who come again and again, days that err together, and days whose common error lasts
+into the next ones (shocks to the logit, AR(.7), no clusters named). A claim is any step that is called better,
+worse or moved. The planted change moves the true rate from one month on so that the step is expected so many
 standard errors off; it counts as named if that step and no other is called worse.
 """
 
@@ -25,7 +26,10 @@ from miscal.results import Table
 
 RESULTS = Path(__file__).parent / "results"
 CLAIMS = ("better", "worse", "moved")
-ROWS = {"plain": 2000, "rare events": 6000, "weights": 4000, "people in clusters": 2000, "days in clusters": 3000}
+ROWS = {
+    "plain": 2000, "rare events": 6000, "weights": 4000, "people in clusters": 2000, "days in clusters": 3000,
+    "days with lasting shocks": 36_000,
+}  # fmt: skip
 PLANTED = 4  # month of six from which on the rate is another
 
 
@@ -44,8 +48,19 @@ def calibrated(seed: int, kind: str) -> tuple[Pair, np.ndarray]:
         luck = rng.random(140)
         y = np.where(rng.random(n) < 0.3, luck[days.astype(int)] < p, rng.random(n) < p)
         return Pair(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
+    if kind == "days with lasting shocks":
+        odds = np.log(p / (1 - p)) + 0.3 * lasting(rng, 360)[days.astype(int)]
+        return Pair(p, (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(np.uint8)), days
     weight = rng.lognormal(0, 0.6, n) if kind == "weights" else None
     return Pair(p, (rng.random(n) < p).astype(np.uint8), weight), days
+
+
+def lasting(rng: np.random.Generator, days: int) -> np.ndarray:
+    """A shock to each day, of variance 1, of which .7 lasts into the next."""
+    shock = rng.normal(size=days)
+    for day in range(1, days):
+        shock[day] = 0.7 * shock[day - 1] + np.sqrt(1 - 0.7**2) * shock[day]
+    return shock
 
 
 def judged(seed: int, kind: str) -> tuple[bool, bool]:
