@@ -8,11 +8,13 @@ shares at least half of their joint rows, and its form is "too extreme". Beside 
 find anything, and how much of an audit's time the second test takes at a million rows.
 
     python -m studies.calibration_by_place [--quick]
+    python -m studies.calibration_by_place --cost      # measure the time alone again, on a machine at rest
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -143,7 +145,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 tables; nothing is written")
     parser.add_argument("--tables", type=int, default=100)
+    parser.add_argument("--cost", action="store_true", help="only the time, written beside the other results")
     options = parser.parse_args()
+    if options.cost:
+        known = json.loads((harness.RESULTS / "calibration_by_place.json").read_text(encoding="utf-8"))
+        save({**known, "cost": cost(1_000_000)}, quick=False)
+        return
     quick, wanted = options.quick, 10 if options.quick else options.tables
     results: dict[str, Any] = {"cost": cost(100_000 if quick else 1_000_000), "tables": {}}
     print("cost", results["cost"], flush=True)
