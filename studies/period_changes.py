@@ -2,7 +2,7 @@
 
     python -m studies.period_changes [--quick]
 
-Calibrated tables of twelve months (twenty weeks where the days are clusters) are made the ways that make it hard: rare
+Calibrated tables of twelve months (twenty weeks for two kinds) are made the ways that make it hard: rare
 events, unequal weights, people who come again and again, days that err together, and days whose common error lasts
 into the next ones (shocks to the logit, AR(.7), no clusters named). A claim is any step that is called better,
 worse or moved. The planted change moves the true rate from one month on so that the step is expected so many
@@ -28,7 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 CLAIMS = ("better", "worse", "moved")
 ROWS = {
     "plain": 2000, "rare events": 6000, "weights": 4000, "people in clusters": 2000, "days in clusters": 3000,
-    "days with lasting shocks": 36_000,
+    "days with lasting shocks": 36_000, "days with lasting shocks, by week": 14_000,
 }  # fmt: skip
 PLANTED = 4  # month of six from which on the rate is another
 
@@ -37,7 +37,8 @@ def calibrated(seed: int, kind: str) -> tuple[Pair, np.ndarray]:
     """Calibrated rows and their days."""
     rng = np.random.default_rng([7, seed])
     n = ROWS[kind]
-    days = rng.integers(0, 140 if kind == "days in clusters" else 360, n).astype(float)
+    span = 140 if every(kind) == "week" else 360
+    days = rng.integers(0, span, n).astype(float)
     p = rng.beta(0.6, 60, n) if kind == "rare events" else rng.beta(2, 6, n)
     if kind == "people in clusters":  # half of a person's outcomes are one draw, the rates stay right
         person = rng.integers(0, n // 5, n)
@@ -48,11 +49,23 @@ def calibrated(seed: int, kind: str) -> tuple[Pair, np.ndarray]:
         luck = rng.random(140)
         y = np.where(rng.random(n) < 0.3, luck[days.astype(int)] < p, rng.random(n) < p)
         return Pair(p, y.astype(np.uint8), cluster=days.astype(np.int64)), days
-    if kind == "days with lasting shocks":
-        odds = np.log(p / (1 - p)) + 0.3 * lasting(rng, 360)[days.astype(int)]
-        return Pair(p, (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(np.uint8)), days
+    if kind.startswith("days with lasting shocks"):
+        rate = shocked(p, lasting(rng, span)[days.astype(int)])
+        nodes, weights = np.polynomial.hermite_e.hermegauss(15)  # predicted is the mean over all shocks
+        mean = sum(w * shocked(p, node) for node, w in zip(nodes, weights / weights.sum(), strict=True))
+        return Pair(np.asarray(mean), (rng.random(n) < rate).astype(np.uint8)), days
     weight = rng.lognormal(0, 0.6, n) if kind == "weights" else None
     return Pair(p, (rng.random(n) < p).astype(np.uint8), weight), days
+
+
+def every(kind: str) -> str:
+    """The periods that tables of a kind are shown by."""
+    return "week" if kind in ("days in clusters", "days with lasting shocks, by week") else "month"
+
+
+def shocked(p: np.ndarray, shock: np.ndarray | float) -> np.ndarray:
+    """The rate of rows whose logit a shock moves."""
+    return np.asarray(1 / (1 + (1 - p) / p * np.exp(-0.3 * shock)))
 
 
 def lasting(rng: np.random.Generator, days: int) -> np.ndarray:
@@ -66,8 +79,7 @@ def lasting(rng: np.random.Generator, days: int) -> np.ndarray:
 def judged(seed: int, kind: str) -> tuple[bool, bool]:
     """Whether a calibrated table claims a change, and whether it has a period beyond noise."""
     compared, days = calibrated(seed, kind)
-    every = "week" if kind == "days in clusters" else "month"
-    table = by_period(compared, column("when", days.astype("M8[D]")), every=every).table
+    table = by_period(compared, column("when", days.astype("M8[D]")), every=every(kind)).table
     off = float(np.nanmin(table["p_adjusted"], initial=1.0)) <= 0.05
     return any(verdict in CLAIMS for verdict in table["verdict"]), off
 

@@ -19,8 +19,11 @@ from miscal.inference.sums import EFFECTIVE_EVENTS, CellRows, Floats, Integers, 
 PLAIN_EVENTS = 5.0  # on the rarer side of two cells of equal weights; below it nobody could tell
 LEAST_CLUSTERS = 5  # of a cell, from which Student's t over their sums is trusted
 LEAST_DAYS = 20  # beyond one a period, from which days tell their noise
-BEYOND = 3.1  # standard deviations of chance: once in a thousand
-STEPS = 50
+BEYOND = 2.33  # standard deviations of chance: once in a hundred; days that are missed make false alarms
+LEAST_BLOCK = 28  # days whose own mean is taken off where it is asked how long an error lasts
+LAGS = 6  # days apart that are compared
+DECAYS = np.linspace(0.0, 0.95, 39)  # of the covariance from one day to the next
+STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -164,12 +167,12 @@ class DayNoise:
 
 
 def day_noise(days: Sums, period: Integers) -> DayNoise | None:
-    """How days vary within their periods; None where it is no more than independent rows would.
+    """How days vary around the mean of their periods; None where it is no more than independent rows would.
 
     Each day's ``u = (Σw(y - p) - its share of the period's)/sqrt(Σw²p(1-p))`` has the variance γ₀, 1 for independent
-    rows, and the covariance γ₁, γ₁ρ, γ₁ρ², ... with the days after it. Taking off the period's own mean lowers all of
-    them by the variance of that mean, which is added again (by iteration, since it is made of them). What is left of a
-    model's error that is the same all through a period does not count as noise.
+    rows, and the covariance γ₁, γ₁ρ, γ₁ρ², ... with the days after it. What is left of a model's error that is the same
+    all through a period does not count as noise. Once days are known to vary together, how far is read off at least
+    four weeks at a time: a week's own mean would take most of what lasts for days with it.
 
     Examples
     --------
@@ -182,32 +185,71 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
     """
     kept = np.flatnonzero(days.variance > 0.0)
     code = np.unique(period[kept], return_inverse=True)[1]
-    size = np.bincount(code)
-    many = float(kept.size - size.size)
+    periods = int(code.max(initial=-1)) + 1
+    many = float(kept.size - periods)
     if many < LEAST_DAYS:
         return None
-    weight, residual = days.weight[kept], -days.off[kept]
-    whole = {name: np.bincount(code, values[kept]) for name, values in vars(days).items()}
-    gap = (whole["observed"] - whole["predicted"]) / whole["weight"]
-    # Rows whose rate is not the predicted one have another variance, in all days of the period alike.
-    own = np.maximum((whole["residual2"] - gap**2 * whole["weight2"]) / whole["variance"], 1.0)
-    spread = np.sqrt(days.variance[kept] * own[code])
-    unit = (residual - gap[code] * weight) / spread
-    lags = [_lagged(unit, code, lag) for lag in (0, 1, 2, 3)]
-    length = kept.size / size.size
+    days = days.map(lambda values: values[kept])
+    length = kept.size / periods
+    unit = _units(days, code)
+    lags = [_products(unit, code, lag).mean() for lag in (0, 1)]
     # Of independent days the period's mean takes 1/n of the variance off all of these.
     chance, plain = math.sqrt(1.0 / many), lags[0] * kept.size / many
     if plain - 1.0 < BEYOND * math.sqrt(2.0) * chance and lags[1] + plain / length < BEYOND * plain * chance:
         return None
+    return _lasting_noise(days, code // max(math.ceil(LEAST_BLOCK / length), 1), length)
+
+
+def _units(days: Sums, code: Integers) -> Floats:
+    """What is off of each day around the mean of its group, a day of independent rows varying by 1."""
+    whole = days.map(lambda values: np.bincount(code, values))
+    gap = -whole.off / whole.weight
+    # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
+    own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
+    return np.asarray((-days.off - gap[code] * days.weight) / np.sqrt(days.variance * own[code]))
+
+
+def _products(unit: Floats, code: Integers, lag: int) -> Floats:
+    """Products of days so many apart; those of two groups are left out."""
+    end = unit.size - lag
+    return (unit[lag:] * unit[:end])[code[lag:] == code[:end]] if end > 0 else np.zeros(0)
+
+
+def _lasting_noise(days: Sums, block: Integers, length: float) -> DayNoise:
+    """Variance and covariances of days, and how well they are known, by leaving out a part of the days at a time."""
+    unit = _units(days, block)
+    part = np.arange(unit.size) * max(4, min(20, unit.size // LEAST_BLOCK)) // unit.size
+    parts = int(part[-1]) + 1
+    sums, pairs = np.zeros((parts, LAGS + 1)), np.zeros((parts, LAGS + 1))
+    for lag in range(LAGS + 1):
+        inside = np.flatnonzero(block[lag:] == block[: block.size - lag])
+        sums[:, lag] = np.bincount(part[inside], unit[inside + lag] * unit[inside], parts)
+        pairs[:, lag] = np.bincount(part[inside], minlength=parts)
+    taken = unit.size / (int(block[-1]) + 1)
+    first, second, decay = _fitted(sums.sum(0), pairs.sum(0), taken)
+    without = [_fitted(sums.sum(0) - sums[k], pairs.sum(0) - pairs[k], taken) for k in range(parts)]
+    spread = np.log([max(1.0, _long(*each, length)) for each in without])
+    known = (parts - 1) / parts * float(np.sum((spread - spread.mean()) ** 2))  # variance of the logarithm
+    independent = (unit.size - int(block[-1]) - 1) * first / max(_long(first, second, decay, length), first)
+    return DayNoise(first, second, decay, max(min(independent, 2.0 / max(known, 1e-9)), 2.0))
+
+
+def _fitted(sums: Floats, pairs: Floats, length: float) -> tuple[float, float, float]:
+    """γ₀, γ₁ and ρ from sums of products of days 0, 1, 2, ... apart, by least squares over the days apart.
+
+    Taking off the mean of so many days lowers all of them by the variance of that mean, which is added again (by
+    iteration, since it is made of them).
+    """
+    lags, weight = sums / np.maximum(pairs, 1.0), pairs[1:]
+    powers = DECAYS[:, None] ** np.arange(weight.size)
+    scale = np.maximum((powers**2 * weight).sum(1), 1e-9)
     first, second, decay, mean = 1.0, 0.0, 0.0, 0.0
     for _ in range(STEPS):
-        level = [lag + mean for lag in lags]
-        first, second = level[0], max(level[1], 0.0)
-        decay = min(max((level[2] + level[3]) / max(level[1] + level[2], 1e-9), 0.0), 0.95) if second > 0.0 else 0.0
+        agrees = (powers * (weight * (lags[1:] + mean))).sum(1)
+        best = int(np.argmax(np.maximum(agrees, 0.0) ** 2 / scale))
+        first, second, decay = float(lags[0] + mean), max(float(agrees[best] / scale[best]), 0.0), float(DECAYS[best])
         mean = _long(first, second, decay, length) / length
-    # Days that vary together tell less: as many as independent ones of the same long-run variance would.
-    effective = many * first / max(_long(first, second, decay, length), first)
-    return DayNoise(first, second, decay, max(effective, 4.0))
+    return first, second, decay
 
 
 def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> dict[str, Any]:
@@ -228,14 +270,6 @@ def judged_by_days(sums: Sums, wider: Floats, freedom: float, level: float) -> d
         "band_low": np.clip(mean - band, 0.0, 1.0), "band_high": np.clip(mean + band, 0.0, 1.0),
         "method": ["noise of days"] * gap.size,
     }  # fmt: skip
-
-
-def _lagged(unit: Floats, code: Integers, lag: int) -> float:
-    """Mean product of days so many apart, within a period."""
-    if lag == 0:
-        return float(np.mean(unit * unit))
-    same = code[lag:] == code[:-lag]
-    return float(np.mean((unit[lag:] * unit[:-lag])[same])) if same.any() else 0.0
 
 
 def _long(first: float, second: float, decay: float, days: float) -> float:
