@@ -202,7 +202,7 @@ def day_noise(days: Sums, period: Integers) -> DayNoise | None:
 
 def _units(days: Sums, code: Integers) -> Floats:
     """What is off of each day around the mean of its group, a day of independent rows varying by 1."""
-    whole = days.map(lambda values: np.bincount(code, values))
+    whole = days.map(lambda values: np.asarray(np.bincount(code, values), np.float64))
     gap = -whole.off / whole.weight
     # Rows whose rate is not the predicted one have another variance, in all days of the group alike.
     own = np.maximum((whole.residual2 - gap**2 * whole.weight2) / whole.variance, 1.0)
