@@ -285,11 +285,10 @@ class Best(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """The stretches of a column's cells: first and last cell of each, and which cells it holds, None for one."""
+    """The stretches of a column's cells: first and last cell of each."""
 
     first: np.ndarray
     last: np.ndarray
-    inside: np.ndarray | None = None
 
 
 def stretches(cells: int) -> int:
@@ -299,9 +298,7 @@ def stretches(cells: int) -> int:
 
 @lru_cache(maxsize=64)
 def _stretches(cells: int) -> _Axis:
-    first, last = np.triu_indices(cells)
-    place = np.arange(cells)
-    return _Axis(first, last, ((place >= first[:, None]) & (place <= last[:, None])).astype(np.float64))
+    return _Axis(*np.triu_indices(cells))
 
 
 def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
@@ -315,7 +312,7 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
     axes = axes_of(ordered, off.shape)
     if any(axis.first.size == 0 for axis in axes) or total <= 0:
         return []
-    moved, spread = (over_stretches(values, [axis.inside for axis in axes]) for values in (off, variance))
+    moved, spread = (over_stretches(values, ordered) for values in (off, variance))
     possible = (spread > 0) & partial_boxes(axes, ordered)
     if beyond:
         possible &= spread < WHOLE * total
