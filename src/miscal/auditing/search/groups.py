@@ -169,13 +169,19 @@ class Group:
     def ordered(self) -> int:
         return self.parts[0].ordered if len(self.parts) == 1 else 0
 
-    @property
+    @cached_property
     def count(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
-    @property
+    @cached_property
     def shape(self) -> list[int]:
         return [part.count for part in self.parts]
+
+    @cached_property
+    def stacked(self) -> tuple[Floats, Floats]:
+        """All sums in one array, (sums, *shape), as predicted and beyond the score."""
+        raw, beyond = (np.stack(tuple(vars(sums).values())) for sums in (self.raw, self.beyond))
+        return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
 
     @property
     def some(self) -> bool:
@@ -220,13 +226,14 @@ class Group:
 
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
-        return self.as_one(self.raw, box), self.as_one(self.beyond, box)
+        return self.as_one([box]), self.as_one([box], beyond=True)
 
-    def as_one(self, sums: Sums, box: Box) -> Sums:
-        """Some sums of the group's cells, those of a box as one cell."""
-        if all(first == last for first, last in box):
-            return sums.cell(int(np.ravel_multi_index([first for first, _ in box], self.shape)))
-        return sums.map(lambda each: self.summed(each, box).reshape(1))
+    def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
+        """The sums of boxes, those of each as one cell."""
+        every = self.stacked[beyond]
+        cuts = [every[:, *(slice(first, last + 1) for first, last in box)] for box in boxes]
+        axes = tuple(range(1, every.ndim))
+        return Sums(*np.stack([cut.sum(axis=axes) for cut in cuts], axis=1))
 
 
 def family_of(parts: Sequence[Part]) -> str:
