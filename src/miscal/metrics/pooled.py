@@ -51,7 +51,7 @@ MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told a
 class Pooled:
     """Cells, their sums as inference reads them, the rows of small ones, their tests, and the error with its noise.
 
-    drawn : how draws of the cells are made
+    drawn, draws : how draws of the cells are made, and how many
     level : of the intervals
     """
 
@@ -61,14 +61,23 @@ class Pooled:
     rows: CellRows | None
     tests: CellPValues
     adjusted: np.ndarray
-    summary: NullSummary
     drawn: Mapping[str, Any]
+    draws: int
     level: float
     error: PooledError
 
     @cached_property
+    def summary(self) -> NullSummary:
+        """The error with its noise."""
+        return aggregate_null(self.sums, self.error, draws=self.draws, **self.drawn)
+
+    @cached_property
     def columns(self) -> Mapping[str, Any]:
         """Everything said of the cells, by name."""
+        return self.cells(band=True)
+
+    def cells(self, *, band: bool) -> Mapping[str, Any]:
+        """What is said of the cells, by name; where rates of calibrated cells fall, their `band`, is simulated."""
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
@@ -76,7 +85,7 @@ class Pooled:
             model_variance=bool(self.drawn["model_variance"]) or self.noise.spread is not None,
         )  # fmt: skip
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
-        error, band_low, band_high = consistency_band(sums, **self.drawn)
+        error, band_low, band_high = consistency_band(sums, **self.drawn) if band else np.full((3, low.size), np.nan)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed
@@ -182,8 +191,7 @@ def pooled_of(
     adjusted = holm(tests.p_value)
     drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
     drawn["stretch"] = stretch_of(sums, rows) if usual else None
-    summary = aggregate_null(sums, error, draws=draws, **drawn)
-    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
+    return Pooled(made, sums, noise, rows, tests, adjusted, drawn, draws, level, error)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:

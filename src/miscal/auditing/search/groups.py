@@ -108,13 +108,12 @@ class Rows:
         total, variance = cluster_sums(pair, rows)
         return float(2.0 * ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
 
-    def gap_interval(self, sums: Sums, tests: int, level: float) -> tuple[float, float]:
-        """Interval of the gap of one cell, simultaneous over so many tests."""
-        low, high = cell_gap_intervals(
+    def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
+        """Intervals of the gaps of cells, simultaneous over so many tests."""
+        return cell_gap_intervals(
             self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
             null=self.noise.null, model_variance=self.noise.spread is not None,
         )  # fmt: skip
-        return float(low[0]), float(high[0])
 
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""

@@ -6,6 +6,7 @@ The rows of each finding along the score show a reader which of its scores are o
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,16 +34,17 @@ TRIED = 65  # sums of a cell that are tested at once, to find the least that is 
 
 def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
     """Places as findings."""
-    sizes = _shrunken(looked.rows, tests, places)
-    return [_finding(looked, tests, place, size) for place, size in zip(places, sizes, strict=True)]
+    sizes, intervals = _shrunken(looked.rows, tests, places), _intervals(looked.rows, tests, places).tolist()
+    return [_finding(looked, tests, *one) for one in zip(places, sizes, intervals, strict=True)]
 
 
-def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float) -> Finding:
+def _finding(
+    looked: Looked, tests: Multiplicity, place: Place, shrunken: float, interval: tuple[float, float]
+) -> Finding:
     raw, rows, group = place.raw, looked.rows, place.group
-    number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = place.off / weight
-    interval, units = _interval(rows, place, number, tests.level), rows.noise.units
+    units = rows.noise.units
     own_class = bool(looked.name) and group.kind != "score"
     real = _real(tests, place)
     form, ranges = form_and_ranges(place, looked)
@@ -75,14 +77,22 @@ def _finding(looked: Looked, tests: Multiplicity, place: Place, shrunken: float)
     )
 
 
-def _interval(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
-    """Interval of a place's gap, simultaneous over so many tests."""
-    if rows.raw.cluster is None:
-        return rows.gap_interval(place.raw, number, level)
-    weight = float(place.raw.weight[0])
-    gap = place.off / weight
-    reach = adjusted_z(number, level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-    return gap - reach, gap + reach
+def _intervals(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
+    """Intervals of the gaps of places, (places, 2), each simultaneous over the tests among which it was picked."""
+    made, alike = np.empty((len(places), 2)), defaultdict(list)
+    for i, place in enumerate(places):
+        number = tests.severity(place)
+        if rows.raw.cluster is not None:
+            weight = float(place.raw.weight[0])
+            gap = place.off / weight
+            reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+            made[i] = gap - reach, gap + reach
+        else:  # weights of one cell must not decide how another one is read
+            alike[number, 0 if rows.raw.weight is None else i].append(i)
+    for (number, _), some in alike.items():
+        sums = Sums.joined([places[i].raw for i in some])
+        made[some] = np.transpose(rows.gap_intervals(sums, number, tests.level))
+    return made
 
 
 def _real(tests: Multiplicity, place: Place) -> bool:
@@ -201,6 +211,6 @@ def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]
     bins = max(min(BINS, own.rows // LEAST), 1)
     null = str(looked.score.settings.get("null", "bernoulli"))
     edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-    cells = pooled(own, BinPooling(own.predicted, Ranges(edges, name="score")), null=null, draws=99).columns
+    cells = pooled(own, BinPooling(own.predicted, Ranges(edges, name="score")), null=null).cells(band=False)
     table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
     return {"where": finding.where, "of": own.rows, "table": table}
