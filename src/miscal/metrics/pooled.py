@@ -51,7 +51,7 @@ MOST_TRIALS = 2_000_000  # trials of aggregated rows up to which they are told a
 class Pooled:
     """Cells, their sums as inference reads them, the rows of small ones, their tests, and the error with its noise.
 
-    drawn, draws : how draws of the cells are made, and how many
+    drawn : how draws of the cells are made
     level : of the intervals
     """
 
@@ -61,15 +61,10 @@ class Pooled:
     rows: CellRows | None
     tests: CellPValues
     adjusted: np.ndarray
+    summary: NullSummary
     drawn: Mapping[str, Any]
-    draws: int
     level: float
     error: PooledError
-
-    @cached_property
-    def summary(self) -> NullSummary:
-        """The error with its noise."""
-        return aggregate_null(self.sums, self.error, draws=self.draws, **self.drawn)
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -191,7 +186,8 @@ def pooled_of(
     adjusted = holm(tests.p_value)
     drawn = {**common, "model_variance": noise.binary and not noise.outcome_weights}
     drawn["stretch"] = stretch_of(sums, rows) if usual else None
-    return Pooled(made, sums, noise, rows, tests, adjusted, drawn, draws, level, error)
+    summary = aggregate_null(sums, error, draws=draws, **drawn)
+    return Pooled(made, sums, noise, rows, tests, adjusted, summary, drawn, level, error)
 
 
 def _rows_if_needed(pair: Pair, pooling: Pooling, sums: Tally, noise: Noise) -> CellRows | None:

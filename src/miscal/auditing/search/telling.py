@@ -211,6 +211,7 @@ def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]
     bins = max(min(BINS, own.rows // LEAST), 1)
     null = str(looked.score.settings.get("null", "bernoulli"))
     edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-    cells = pooled(own, BinPooling(own.predicted, Ranges(edges, name="score")), null=null).cells(band=False)
+    pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
+    cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
     table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
     return {"where": finding.where, "of": own.rows, "table": table}
