@@ -20,7 +20,9 @@ from miscal.engines.requests import LevelCells, LevelCoder
 from miscal.engines.sums import CellSums, EdgeIndex, _lines
 from miscal.inference.aggregates import RANGE_QUANTILE, PooledError, brownian_range_isf
 from miscal.inference.nulls import cell_draws
+from miscal.inference.shape import bridge
 from miscal.inference.sums import Sums
+from miscal.kernels.order import add_stretches, walk_shapes
 from miscal.kernels.sums import full_real, losses
 from miscal.kernels.threads import one_of_many, over_blocks
 from miscal.metrics.losses import isotonic_rates
@@ -239,3 +241,35 @@ def test_a_thread_among_many_works_alone(monkeypatch):
             over_blocks(10, lambda i, j: 1 // 0, 3)
         assert over_blocks(10, work, 3) == [(own, 3), (own, 3), (own, 3), (own, 1)]
     assert {thread for thread, _ in over_blocks(10, work, 3)} != {own}
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 4, 2), (2, 10, 32), (1, 7, 1)])
+def test_stretches_are_added_from_their_first_cell_on(shape):
+    values = np.random.default_rng(3).normal(size=shape)
+    first, last = np.triu_indices(shape[1])
+    out = np.empty((shape[0], first.size, shape[2]))
+    add_stretches(values, out)
+    plain = [np.cumsum(values[:, low : high + 1], axis=1)[:, -1] for low, high in zip(first, last, strict=True)]
+    assert np.array_equal(out, np.stack(plain, axis=1))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 7, 8, 9, 31, 32, 128])
+def test_walks_along_the_score_are_those_of_numpy(cells):
+    rng = np.random.default_rng(cells)
+    off, variance = rng.normal(size=(60, cells)), rng.gamma(1.0, size=(60, cells)) * (rng.random((60, cells)) < 0.8)
+    variance[0], variance[1] = 0.0, np.eye(cells)[0]  # certain rows, and all in one cell: nothing to walk along
+    size, moment = np.empty(60), np.empty(60)
+    walk_shapes(off, variance, size, moment)
+    total = variance.sum(axis=1, keepdims=True)
+    noise = np.where(total > 0.0, total, 1.0)
+    walk = bridge(off, variance)
+    ranges = (np.maximum(walk.max(axis=1), 0.0) - np.minimum(walk.min(axis=1), 0.0)) / np.sqrt(noise[:, 0])
+    lever = np.cumsum(variance, axis=1) / noise - 0.5 * variance / noise - 0.5
+    spread = np.sum(variance * lever * lever, axis=1)
+    known = (total[:, 0] > 0.0) & (spread > 0.01 * noise[:, 0] / 12.0)
+    ranges = ranges + np.sqrt(np.sum((variance / noise) ** 2, axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tilt = np.sum(off * lever, axis=1) / np.sqrt(spread)
+    assert np.array_equal(size, np.where(known, ranges, -1.0))
+    assert np.array_equal(moment, np.where(known, tilt, 0.0))
+    assert known.any() == (cells > 1)

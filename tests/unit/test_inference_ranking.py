@@ -60,9 +60,9 @@ def test_sizes_of_rare_events_that_were_under_predicted_are_right_on_average(exp
     while len(said) < 150:
         rows, place = place_of(p, random.random(n) < times * p)
         gap = place.off / n
-        error, least = luck(rows, place, tests, 0.05)
+        error, least = luck(rows, [place], np.array([tests]), 0.05)
         if gap < 0 and rows.p_values(place.raw)[0] <= 0.05 / tests:
-            said.append(float(shrunken_gap(gap, error, least)))
+            said.append(shrunken_gap(gap, error, least)[0])
             raw.append(gap)
     true = expected * (1 - times) / n
     assert np.mean(raw) / true > 1.15
@@ -77,7 +77,7 @@ def test_sizes_of_few_clusters_are_right_on_average():
         y = random.random(p.size) < np.clip(0.42 + 0.09 * random.normal(size=20), 0, 1)[cluster]
         rows, place = place_of(p, y, cluster)
         if rows.exact_p(rows.raw, place.rows, 0.0) <= 0.05 / 30:
-            said.append(float(shrunken_gap(place.off / p.size, *luck(rows, place, 30, 0.05))))
+            said.append(shrunken_gap(place.off / p.size, *luck(rows, [place], np.array([30]), 0.05))[0])
     assert 60 < len(said) < 295
     assert np.mean(said) == pytest.approx(-0.12, rel=0.15)
 

@@ -236,7 +236,7 @@ def _judged(rows: Rows, inside: np.ndarray, tests: int, level: float) -> dict[st
         "observed": units.back(float(sums.observed[0]) / weight),
         "gap": float(sums.off[0]) / weight * units.scale,
         "p_value": min(1.0, p_value * tests),
-        "interval": [end * units.scale for end in rows.gap_interval(sums, tests, level)],
+        "interval": [float(end[0]) * units.scale for end in rows.gap_intervals(sums, tests, level)],
     }
 
 

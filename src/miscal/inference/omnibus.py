@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from miscal.inference.aggregates import BLOCK_VALUES, PooledError, walk_spans
+from miscal.inference.aggregates import BLOCK_VALUES, PooledError, few_at_a_time, walk_spans
 from miscal.inference.nulls import cell_draws
 from miscal.inference.sums import Floats, Integers, Sums
 
@@ -77,8 +77,10 @@ def omnibus(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # beside next to no variance
         values[-1] = [float(test(-sums.off[np.newaxis])[0]) for test in tests.values()]
         for first in range(0, draws, step):
-            residual = stream.block(first, min(step, draws - first)) - sums.predicted
-            values[first : first + len(residual)] = np.stack([test(residual) for test in tests.values()], axis=1)
+            made = stream.block(first, min(step, draws - first))
+            for some in few_at_a_time(made):
+                residual = made[some] - sums.predicted
+                values[first:][some] = np.stack([test(residual) for test in tests.values()], axis=1)
     values = np.minimum(values, OUT_OF_REACH)
     alone = np.column_stack([_reached(column) for column in values.T]) / (draws + 1.0)
     shares = np.array([SHARES.get(name, 1.0) for name in tests])
@@ -104,7 +106,7 @@ def _reached(values: Floats) -> Floats:
 # ---- tests -----------------------------------------------------------------------------------------------------------
 def of_levels(sums: Sums, error: PooledError, *, binary: bool = True) -> dict[str, Statistic]:
     """Tests of cells without an order: their average error, their deviance, the largest of them, and all together."""
-    scale = _scale(sums, binary=binary)
+    scale = _once(_scale(sums, binary=binary))
     return {
         "average error": lambda residual: error(0.0 * sums.weight, residual, sums.weight),
         "chi-square": lambda residual: scale(residual).sum(axis=1),
@@ -172,6 +174,18 @@ class Quadratic:
         from scipy.special import chdtrc
 
         return float(chdtrc(self.basis.shape[1], self(-sums.off[np.newaxis])[0]))
+
+
+def _once(statistic: Statistic) -> Statistic:
+    """The same, worked out once for the tests that read it off the same residuals."""
+    last: list[Floats] = []
+
+    def kept(residual: Floats) -> Floats:
+        if not last or last[0] is not residual:
+            last[:] = residual, statistic(residual)
+        return last[1]
+
+    return kept
 
 
 def _scale(sums: Sums, *, binary: bool) -> Statistic:

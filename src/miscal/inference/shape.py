@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from miscal.inference.sums import Floats
+from miscal.kernels.order import walk_shapes
 
 LEAST_EVENTS = 25.0  # expected of the rarer side: below, sums are not normal in their tails
 TERMS = 12
@@ -55,19 +56,12 @@ def shape_test(off: Floats, variance: Floats) -> Shape:
     """
     from scipy.special import ndtr
 
-    total = variance.sum(axis=-1)
-    noise = np.where(total > 0, total, 1.0)
-    passed = np.cumsum(variance, axis=-1) / noise[..., None]
-    walk = bridge(off, variance)
-    size = (np.maximum(walk.max(axis=-1), 0.0) - np.minimum(walk.min(axis=-1), 0.0)) / np.sqrt(noise)
-    # Seen at few points a walk's range is smaller: by about 1.17 over the root of their number.
-    size = size + np.sqrt(np.sum((variance / noise[..., None]) ** 2, axis=-1))
-    lever = passed - 0.5 * variance / noise[..., None] - 0.5
-    spread = np.sum(variance * lever * lever, axis=-1)
-    usable = (total > 0) & (spread > 0.01 * noise / 12.0)  # all in one cell of the score: nothing to walk along
-    moment = np.where(usable, np.sum(off * lever, axis=-1) / np.sqrt(np.where(usable, spread, 1.0)), 0.0)
+    cells = off.shape[-1]
+    size, moment = np.empty(off.shape[:-1]), np.empty(off.shape[:-1])
+    rows = (np.ascontiguousarray(values, dtype=np.float64).reshape(-1, cells) for values in (off, variance))
+    walk_shapes(*rows, size.reshape(-1), moment.reshape(-1))
     p_value = 2.0 * np.minimum(2.0 * ndtr(-np.abs(moment)), kuiper_bridge_p(size))
-    return Shape(np.where(usable, np.minimum(p_value, 1.0), np.nan), moment)
+    return Shape(np.where(size >= 0.0, np.minimum(p_value, 1.0), np.nan), moment)
 
 
 def normal_z(p_value: Floats) -> Floats:

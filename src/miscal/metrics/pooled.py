@@ -69,6 +69,10 @@ class Pooled:
     @cached_property
     def columns(self) -> Mapping[str, Any]:
         """Everything said of the cells, by name."""
+        return self.cells(band=True)
+
+    def cells(self, *, band: bool) -> Mapping[str, Any]:
+        """What is said of the cells, by name; where rates of calibrated cells fall, their `band`, is simulated."""
         sums, judged = self.sums, max(int(np.count_nonzero(~np.isnan(self.tests.p_value))), 1)
         weighted = self.tally.weighted
         low, high = cell_gap_intervals(
@@ -76,7 +80,7 @@ class Pooled:
             model_variance=bool(self.drawn["model_variance"]) or self.noise.spread is not None,
         )  # fmt: skip
         low, high = agreeing(low, high, self.tally.gap, self.adjusted, self.level)
-        error, band_low, band_high = consistency_band(sums, **self.drawn)
+        error, band_low, band_high = consistency_band(sums, **self.drawn) if band else np.full((3, low.size), np.nan)
         detectable = minimum_detectable_gap(error, judged, self.level)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = sums.predicted / sums.observed

@@ -5,6 +5,7 @@ The sums add, so that they are the same in memory, in parts and on a cluster.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from miscal.carriers.tally import Tally
 from miscal.engines.memory import mean_tally, tally
 from miscal.inference.shape import LEAST_EVENTS, Shape, shape_test
 from miscal.inference.sums import Floats, Sums
+from miscal.kernels.order import add_stretches
 from miscal.pairs import Pair
 from miscal.pooling.bins import bin_index
 from miscal.pooling.cells import LevelPooling, Numbered
@@ -146,11 +148,11 @@ def tested(along: Along, rows: Rows) -> Shape:
     return _with_enough(along.test, rows, *(values.sum(axis=-1) for values in _totals(along)))
 
 
-def tested_boxes(along: Along, rows: Rows, shape: Sequence[int], insides: Sequence[np.ndarray | None]) -> Shape:
+def tested_boxes(along: Along, rows: Rows, shape: Sequence[int], ordered: Sequence[int]) -> Shape:
     """The test of every box of the cells of a group: of its sums only those that the test reads are added up."""
 
     def boxes(values: Floats) -> Floats:
-        return over_stretches(values.reshape(*shape, *values.shape[1:]), insides)
+        return over_stretches(values.reshape(*shape, *values.shape[1:]), ordered)
 
     variance = boxes(along.noise)
     if along.usual.any():
@@ -169,12 +171,16 @@ def _with_enough(found: Shape, rows: Rows, count: Floats, weight: Floats, predic
     return Shape(np.where(enough, found.p_value, np.nan), found.moment)
 
 
-def over_stretches(values: Floats, insides: Sequence[np.ndarray | None]) -> Floats:
-    """Sums over the stretches of each of the first axes: `insides` says which cells each stretch holds, None: one."""
-    for axis, inside in enumerate(insides):
-        if inside is not None:
-            known = values[(slice(None),) * axis + (slice(0, inside.shape[1]),)]
-            values = np.moveaxis(np.tensordot(inside, known, axes=(1, axis)), 0, axis)
+def over_stretches(values: Floats, cells: Sequence[int]) -> Floats:
+    """Sums over the stretches of each of the first axes: `cells` says how many cells are joined, 0: none."""
+    for axis, size in enumerate(cells):
+        if size:
+            before, after = values.shape[:axis], values.shape[axis + 1 :]
+            known = np.ascontiguousarray(values[(slice(None),) * axis + (slice(0, size),)])
+            made = np.empty((*before, size * (size + 1) // 2, *after))
+            flat = math.prod(before), -1, math.prod(after)
+            add_stretches(known.reshape(flat), made.reshape(flat))
+            values = made
     return values
 
 

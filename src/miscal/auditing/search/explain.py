@@ -18,7 +18,7 @@ from miscal.auditing.search.groups import Group, Rows, best_boxes, cluster_sums
 from miscal.auditing.search.looking import Looked, real_places
 from miscal.auditing.search.places import Multiplicity, Overlap, Place, box_place, deviation_beyond, effects, noise_left
 from miscal.auditing.search.shapes import mark_decided, mark_whole, see_along
-from miscal.auditing.search.telling import finding
+from miscal.auditing.search.telling import findings
 from miscal.inference.adjust import adjusted_z
 from miscal.inference.shape import form_of, normal_z, shape_test
 
@@ -277,7 +277,7 @@ def findings_of(looked: Looked, tests: Multiplicity) -> Ordered:
     looked.left = specific.left + general.left
     ordered = [(place.certain, _head(looked, tests, place)) for place in taken]
     _add_extremes(looked, tests, taken, ordered)
-    return ordered + [(-1.0, finding(looked, tests, place)) for place in _decided(looked, taken)]
+    return ordered + [(-1.0, made) for made in findings(looked, tests, _decided(looked, taken))]
 
 
 def _own_off(place: Place) -> np.ndarray:
@@ -304,12 +304,10 @@ def _decided(looked: Looked, taken: list[Place]) -> list[Place]:
 
 def _add_extremes(looked: Looked, tests: Multiplicity, taken: list[Place], ordered: Ordered) -> None:
     """List the ends of the scale: certain rows by themselves, the others under what they are a part of."""
-    for place in looked.extremes:
-        if not place.adjusted <= tests.level:
-            continue
-        made = finding(looked, tests, place)
-        low, high = made.interval  # by clusters it may reach over 0, though the test by clusters does not
-        made = replace(made, interval=(max(low, 0.0), high) if made.gap > 0 else (low, min(high, 0.0)))
+    ends = [place for place in looked.extremes if place.adjusted <= tests.level]
+    for place, found in zip(ends, findings(looked, tests, ends), strict=True):
+        low, high = found.interval  # by clusters it may reach over 0, though the test by clusters does not
+        made = replace(found, interval=(max(low, 0.0), high) if found.gap > 0 else (low, min(high, 0.0)))
         home = _home(looked, place, taken) if place.searched > 1 else None
         if home is None:
             ordered.append((made.at_least, made))
@@ -348,9 +346,8 @@ def _whole(looked: Looked, tests: Multiplicity) -> list[Place]:
 
 def _head(looked: Looked, tests: Multiplicity, place: Place) -> Finding:
     """A finding with the places that it explains, each once, the most significant first."""
-    head = finding(looked, tests, place)
+    head, *others = findings(looked, tests, [place, *sorted(place.explains, key=lambda p: p.adjusted)])
     under = {head.where: head}
-    for other in sorted(place.explains, key=lambda p: p.adjusted):
-        child = finding(looked, tests, other, head.where)
-        under.setdefault(child.where, child)
+    for child in others:
+        under.setdefault(child.where, replace(child, parent=head.where))
     return replace(head, explained=tuple(under.values())[1:])

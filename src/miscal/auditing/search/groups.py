@@ -108,13 +108,12 @@ class Rows:
         total, variance = cluster_sums(pair, rows)
         return float(2.0 * ndtr(-abs(total) / np.sqrt(variance))) if variance > 0 else 1.0
 
-    def gap_interval(self, sums: Sums, tests: int, level: float) -> tuple[float, float]:
-        """Interval of the gap of one cell, simultaneous over so many tests."""
-        low, high = cell_gap_intervals(
+    def gap_intervals(self, sums: Sums, tests: int, level: float) -> tuple[Floats, Floats]:
+        """Intervals of the gaps of cells, simultaneous over so many tests."""
+        return cell_gap_intervals(
             self._spread_out(sums), weighted=self.raw.weight is not None, tests=tests, level=level,
             null=self.noise.null, model_variance=self.noise.spread is not None,
         )  # fmt: skip
-        return float(low[0]), float(high[0])
 
     def _spread_out(self, sums: Sums) -> Sums:
         """Sums whose squared residuals are as large as clusters make them, with the noise that is usual."""
@@ -169,13 +168,19 @@ class Group:
     def ordered(self) -> int:
         return self.parts[0].ordered if len(self.parts) == 1 else 0
 
-    @property
+    @cached_property
     def count(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
-    @property
+    @cached_property
     def shape(self) -> list[int]:
         return [part.count for part in self.parts]
+
+    @cached_property
+    def stacked(self) -> tuple[Floats, Floats]:
+        """All sums in one array, (sums, *shape), as predicted and beyond the score."""
+        raw, beyond = (np.stack(tuple(vars(sums).values())) for sums in (self.raw, self.beyond))
+        return raw.reshape(-1, *self.shape), beyond.reshape(-1, *self.shape)
 
     @property
     def some(self) -> bool:
@@ -220,13 +225,14 @@ class Group:
 
     def joined(self, box: Box) -> tuple[Sums, Sums]:
         """The sums of a box as one cell, as predicted and beyond the score."""
-        return self.as_one(self.raw, box), self.as_one(self.beyond, box)
+        return self.as_one([box]), self.as_one([box], beyond=True)
 
-    def as_one(self, sums: Sums, box: Box) -> Sums:
-        """Some sums of the group's cells, those of a box as one cell."""
-        if all(first == last for first, last in box):
-            return sums.cell(int(np.ravel_multi_index([first for first, _ in box], self.shape)))
-        return sums.map(lambda each: self.summed(each, box).reshape(1))
+    def as_one(self, boxes: Sequence[Box], *, beyond: bool = False) -> Sums:
+        """The sums of boxes, those of each as one cell."""
+        every = self.stacked[beyond]
+        cuts = [every[:, *(slice(first, last + 1) for first, last in box)] for box in boxes]
+        axes = tuple(range(1, every.ndim))
+        return Sums(*np.stack([cut.sum(axis=axes) for cut in cuts], axis=1))
 
 
 def family_of(parts: Sequence[Part]) -> str:
@@ -285,11 +291,10 @@ class Best(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """The stretches of a column's cells: first and last cell of each, and which cells it holds, None for one."""
+    """The stretches of a column's cells: first and last cell of each."""
 
     first: np.ndarray
     last: np.ndarray
-    inside: np.ndarray | None = None
 
 
 def stretches(cells: int) -> int:
@@ -299,9 +304,7 @@ def stretches(cells: int) -> int:
 
 @lru_cache(maxsize=64)
 def _stretches(cells: int) -> _Axis:
-    first, last = np.triu_indices(cells)
-    place = np.arange(cells)
-    return _Axis(first, last, ((place >= first[:, None]) & (place <= last[:, None])).astype(np.float64))
+    return _Axis(*np.triu_indices(cells))
 
 
 def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: float, *, beyond: bool) -> list[Best]:
@@ -315,7 +318,7 @@ def best_boxes(off: Floats, variance: Floats, ordered: Sequence[int], total: flo
     axes = axes_of(ordered, off.shape)
     if any(axis.first.size == 0 for axis in axes) or total <= 0:
         return []
-    moved, spread = (over_stretches(values, [axis.inside for axis in axes]) for values in (off, variance))
+    moved, spread = (over_stretches(values, ordered) for values in (off, variance))
     possible = (spread > 0) & partial_boxes(axes, ordered)
     if beyond:
         possible &= spread < WHOLE * total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,12 @@ class Part:
     def name(self) -> str:
         return self.column.name
 
-    @property
+    @cached_property
     def known(self) -> int:
         """Cells that are not the missing values'."""
         return len(self.labels) if self.edges is None else len(self.edges) - 1
 
-    @property
+    @cached_property
     def count(self) -> int:
         return self.known + self.missing
 

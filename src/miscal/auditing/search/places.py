@@ -303,7 +303,7 @@ def _chances(group: Group, best: Sequence[Best], rows: Rows) -> list[float]:
     """P-values of several boxes of a group at once, from their sums."""
     if not best:
         return []
-    sums = Sums.joined([group.as_one(group.raw, item.box) for item in best])
+    sums = group.as_one([item.box for item in best])
     chances: list[float] = np.nan_to_num(rows.p_values(sums), nan=1.0).tolist()
     return chances
 

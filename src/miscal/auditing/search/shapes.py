@@ -67,7 +67,7 @@ def _boxes(held: Family, group: Group, rows: Rows, make: Make) -> list[Place]:
     possible = partial_boxes(axes, ordered)
     both = alongs(group, rows)
     for beyond, along in enumerate(both):
-        found = tested_boxes(along, rows, group.shape, [axis.inside for axis in axes]).p_value
+        found = tested_boxes(along, rows, group.shape, ordered).p_value
         sizes = np.where(possible & ~np.isnan(found), -np.log(np.maximum(found, LEAST)), -1.0)
         best = picked(sizes, axes, ordered)
         # What is furthest off once the score was put right may be right as predicted: that is what is judged.

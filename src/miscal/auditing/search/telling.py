@@ -6,6 +6,7 @@ The rows of each finding along the score show a reader which of its scores are o
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ from miscal.auditing.search.places import Multiplicity, Own, Place
 from miscal.data.columns import Columns
 from miscal.inference.adjust import adjusted_z, shrunken_gap
 from miscal.inference.shape import form_of
-from miscal.inference.sums import Sums
+from miscal.inference.sums import Floats, Sums
 from miscal.metrics.pooled import pooled
 from miscal.metrics.score_errors import MEANS
 from miscal.pairs import Pair
@@ -31,15 +32,21 @@ from miscal.pooling.condition import Conjunction
 TRIED = 65  # sums of a cell that are tested at once, to find the least that is beyond noise
 
 
-def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | None = None) -> Finding:
-    """One place as a finding."""
+def findings(looked: Looked, tests: Multiplicity, places: Sequence[Place]) -> list[Finding]:
+    """Places as findings."""
+    sizes, intervals = _shrunken(looked.rows, tests, places), _intervals(looked.rows, tests, places).tolist()
+    return [_finding(looked, tests, *one) for one in zip(places, sizes, intervals, strict=True)]
+
+
+def _finding(
+    looked: Looked, tests: Multiplicity, place: Place, shrunken: float, interval: tuple[float, float]
+) -> Finding:
     raw, rows, group = place.raw, looked.rows, place.group
-    number = tests.severity(place)
     weight = float(raw.weight[0])
     gap = place.off / weight
-    interval, units = _interval(rows, place, number, tests.level), rows.noise.units
+    units = rows.noise.units
     own_class = bool(looked.name) and group.kind != "score"
-    real = bool(place.adjusted <= tests.level) and place.deciding is None
+    real = _real(tests, place)
     form, ranges = form_and_ranges(place, looked)
     searched = group.kind == "neighbourhood" or (isinstance(group, Own) and group.condition is not None)
     return Finding(
@@ -60,8 +67,7 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | Non
         bound=place.bound,
         real=real,
         specific=place.specific and real,
-        parent=parent,
-        shrunken=(float(shrunken_gap(gap, *luck(rows, place, number, tests.level))) if real else gap) * units.scale,
+        shrunken=shrunken * units.scale,
         form=form,
         score_ranges=ranges,
         condition=tuple(place.conjunction.to_dict()),
@@ -71,48 +77,74 @@ def finding(looked: Looked, tests: Multiplicity, place: Place, parent: str | Non
     )
 
 
-def _interval(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
-    """Interval of a place's gap, simultaneous over so many tests."""
-    if rows.raw.cluster is None:
-        return rows.gap_interval(place.raw, number, level)
-    weight = float(place.raw.weight[0])
-    gap = place.off / weight
-    reach = adjusted_z(number, level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
-    return gap - reach, gap + reach
+def _intervals(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> Floats:
+    """Intervals of the gaps of places, (places, 2), each simultaneous over the tests among which it was picked."""
+    made, alike = np.empty((len(places), 2)), defaultdict(list)
+    for i, place in enumerate(places):
+        number = tests.severity(place)
+        if rows.raw.cluster is not None:
+            weight = float(place.raw.weight[0])
+            gap = place.off / weight
+            reach = adjusted_z(number, tests.level) * math.sqrt(cluster_sums(rows.raw, place.rows)[1]) / weight
+            made[i] = gap - reach, gap + reach
+        else:  # weights of one cell must not decide how another one is read
+            alike[number, 0 if rows.raw.weight is None else i].append(i)
+    for (number, _), some in alike.items():
+        sums = Sums.joined([places[i].raw for i in some])
+        made[some] = np.transpose(rows.gap_intervals(sums, number, tests.level))
+    return made
 
 
-def luck(rows: Rows, place: Place, number: int, level: float) -> tuple[float, float]:
+def _real(tests: Multiplicity, place: Place) -> bool:
+    return bool(place.adjusted <= tests.level) and place.deciding is None
+
+
+def _shrunken(rows: Rows, tests: Multiplicity, places: Sequence[Place]) -> list[float]:
+    """The gap of each place; of those beyond noise less the luck of having been picked."""
+    gaps = np.array([place.off / float(place.raw.weight[0]) for place in places])
+    real = np.flatnonzero([_real(tests, place) for place in places])
+    if real.size:
+        picked = [places[i] for i in real]
+        numbers = np.array([tests.severity(place) for place in picked])
+        gaps[real] = shrunken_gap(gaps[real], *luck(rows, picked, numbers, tests.level))
+    listed: list[float] = gaps.tolist()
+    return listed
+
+
+def luck(rows: Rows, places: Sequence[Place], numbers: np.ndarray, level: float) -> tuple[Floats, Floats]:
     """The standard error that a place's gap has as it happened, and the least gap with which it would be beyond noise.
 
     The noise is not the model's, which is off there: of rare events that were under-predicted it is far larger. Nor are
     clusters' sums squared, which hold the error itself.
     """
-    raw, reach = place.raw, adjusted_z(number, level)
-    weight = float(raw.weight[0])
+    reach = np.array([adjusted_z(number, level) for number in numbers.tolist()])
     if rows.raw.cluster is not None:
-        return _by_cluster(rows.raw, place.rows, reach)
-    noise = math.sqrt(float(rows.variance(raw)[0])) / weight
+        made = [_by_cluster(rows.raw, place.rows, each) for place, each in zip(places, reach.tolist(), strict=True)]
+        errors, least = np.array(made).T
+        return errors, least
+    raw = Sums.joined([place.raw for place in places])
+    noise = np.sqrt(rows.variance(raw)) / raw.weight
     if rows.noise.null == "residual":
         return noise, reach * noise
-    half = 0.5 * float(raw.weight2[0]) / weight  # an event, so that no rate is 0
-    predicted, happened = (
-        (float(events[0]) + half) / (weight + 2.0 * half) for events in (raw.predicted, raw.observed)
-    )
+    half = 0.5 * raw.weight2 / raw.weight  # an event, so that no rate is 0
+    predicted, happened = ((events + half) / (raw.weight + 2.0 * half) for events in (raw.predicted, raw.observed))
     wider = happened * (1.0 - happened) / (predicted * (1.0 - predicted))
-    return noise * math.sqrt(wider), _least_gap(rows, raw, level / number)
+    return noise * np.sqrt(wider), _least_gaps(rows, raw, level / numbers)
 
 
-def _least_gap(rows: Rows, raw: Sums, chance: float) -> float:
-    """The smallest gap, on the side on which a cell is off, whose p-value is as small."""
-    start, end = float(raw.predicted[0]), float(raw.observed[0])
+def _least_gaps(rows: Rows, raw: Sums, chances: Floats) -> Floats:
+    """The smallest gap of each cell, on the side on which it is off, whose p-value is as small, infinite if none."""
+    start, end = raw.predicted, raw.observed
+    every, none = np.arange(start.size), np.zeros(start.size, bool)
+    repeated = raw.map(lambda values: np.repeat(values, TRIED))
     for _ in range(2):
-        tried = np.linspace(start, end, TRIED)
-        p_values = rows.p_values(replace(raw.map(lambda values: np.repeat(values, TRIED)), observed=tried))
-        passing = np.flatnonzero(p_values <= chance)
-        if not passing.size:
-            return math.inf
-        start, end = tried[max(passing[0] - 1, 0)], tried[passing[0]]
-    return abs(end - float(raw.predicted[0])) / float(raw.weight[0])
+        tried = np.linspace(start, end, TRIED, axis=1)
+        p_values = rows.p_values(replace(repeated, observed=tried.ravel())).reshape(tried.shape)
+        passing = p_values <= chances[:, np.newaxis]
+        none |= ~passing.any(axis=1)
+        first = np.argmax(passing, axis=1)
+        start, end = tried[every, np.maximum(first - 1, 0)], tried[every, first]
+    return np.where(none, np.inf, np.abs(end - raw.predicted) / raw.weight)
 
 
 def _by_cluster(pair: Pair, members: np.ndarray, reach: float) -> tuple[float, float]:
@@ -179,6 +211,7 @@ def _curve(finding: Finding, looked: Looked, rows: np.ndarray) -> dict[str, Any]
     bins = max(min(BINS, own.rows // LEAST), 1)
     null = str(looked.score.settings.get("null", "bernoulli"))
     edges = quantile_edges(own.predicted, bins, own.weight, own.count)
-    cells = pooled(own, BinPooling(own.predicted, Ranges(edges, name="score")), null=null, draws=99).columns
+    pooling = BinPooling(own.predicted, Ranges(edges, name="score"))
+    cells = pooled(own, pooling, null=null, draws=99).cells(band=False)
     table = {name: np.asarray(cells[name]).tolist() for name in KEPT}
     return {"where": finding.where, "of": own.rows, "table": table}
