@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+
+# A worker has one processor. A second thread of BLAS or OpenMP beside it would wait in a loop: scikit-learn's
+# checks take four times the processor time with it. Said before numpy is loaded, and to processes that tests start.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
