@@ -130,7 +130,7 @@ def places(value, path=()):
 
 
 def faults(document):
-    """Places with wrong values: every value at the first place of each field, one after the other at the further ones."""
+    """Places and wrong values: every value at the first place of a field, one or another at its further places."""
     seen = set()
     for number, path in enumerate(list(places(document))[1:]):
         field = tuple("each" if isinstance(step, int) else step for step in path)
