@@ -42,7 +42,7 @@ def table(found: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_calibrated_tables_rarely_claim_a_change(kind: str) -> None:
-    tables = 120
+    tables = 60
     claimed, off = (sum(column) for column in zip(*(judged(seed, kind) for seed in range(tables)), strict=True))
     assert claimed <= limit(tables)  # more would happen once in a thousand at 5%
     assert off <= limit(tables)
