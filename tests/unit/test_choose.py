@@ -166,8 +166,9 @@ def test_the_blend_is_taken_where_it_helps_and_can_be_shipped(
     assert "%" in found.reason
     again = Recalibrator.from_json(found.to_json())
     np.testing.assert_array_equal(again.predict_proba(p, X), found.predict_proba(p, X))
-    same = choose(p, y, X, by=["race"])
-    np.testing.assert_array_equal(same.predict_proba(p, X), found.predict_proba(p, X))
+    few = slice(0, 1000)
+    one, two = (choose(p[few], y[few], {name: values[few] for name, values in X.items()}) for _ in range(2))
+    assert one.to_json() == two.to_json()
 
 
 def test_the_p_value_holds_for_right_probabilities_and_is_small_for_wrong_ones() -> None:
