@@ -153,6 +153,12 @@ FAULTS = [
         "tests/laws/test_score_laws.py",
     ),
     (
+        "inference/nulls.py",
+        "if not model_variance or not sparse.any():",
+        "if True:",
+        "tests/unit/test_field_false_alarms.py",
+    ),
+    (
         "inference/adjust.py",
         "0.4 * gaps + 0.6 * np.sign(gaps)",
         "0.8 * gaps + 0.2 * np.sign(gaps)",
@@ -165,9 +171,9 @@ FAULTS = [
         "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
     ),
     (
-        "auditing/suppress.py",
-        "max(enough, 2, np.count_nonzero(hidden))",
-        "np.count_nonzero(hidden)",
+        "auditing/disclosure.py",
+        "if full is not None and self._small(full - self.alone.get(key, 0)):",
+        "if False:",
         "tests/unit/test_suppression.py",
     ),
     (

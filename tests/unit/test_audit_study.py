@@ -22,11 +22,11 @@ def test_a_planted_error_is_the_first_finding(place: str) -> None:
 @pytest.mark.slow
 def test_a_planted_region_is_the_first_finding_of_a_deep_audit() -> None:
     made = study.counted(
-        [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(SEEDS)]
+        [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(4)]
     )
-    # Some of the places come out below 6 standard errors; of the rest at most 2 are missed, as above.
-    assert len(made) >= SEEDS // 2
-    assert sum(not item["right"] for item in made) <= 2, made
+    # Some of the places come out below 6 standard errors; at a true rate of 95% two of 4 are missed in 1 run of 100.
+    assert len(made) >= 3
+    assert sum(not item["right"] for item in made) <= 1, made
 
 
 @pytest.mark.slow
@@ -37,10 +37,10 @@ def test_calibrated_data_are_quiet() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("total_right", [False, True])
-def test_a_score_wrong_everywhere_is_one_finding(total_right: bool) -> None:
-    made = [study.one_general(ROWS, 500 + seed, total_right=total_right) for seed in range(SEEDS)]
-    assert sum(not item["right"] for item in made) <= 2, [item for item in made if not item["right"]]
+def test_a_score_wrong_everywhere_is_one_finding() -> None:
+    """The total right in every other table."""
+    made = [study.one_general(ROWS, 500 + seed, total_right=seed % 2 == 1) for seed in range(2 * SEEDS)]
+    assert sum(not item["right"] for item in made) <= 4, [item for item in made if not item["right"]]
 
 
 @pytest.mark.slow
