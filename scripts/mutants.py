@@ -185,7 +185,7 @@ FAULTS = [
     (
         "auditing/search/extremes.py",
         "return min(1.0, 2.0 * float(binomial_tail(",
-        "return min(1.0, 0.1 * float(binomial_tail(",
+        "return min(1.0, 0.02 * float(binomial_tail(",
         "tests/unit/test_certain_rows.py",
     ),
     (
