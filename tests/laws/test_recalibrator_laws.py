@@ -84,7 +84,7 @@ def picked(X, rows):
 
 
 @keeping_law("repetition")
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(samples())
 def test_a_whole_weight_is_repetition(made, sample):
     p, y, X, weight, _ = taken(made, sample)
@@ -104,7 +104,7 @@ def test_for_isotonic_and_histogram_repetition_is_bit_for_bit(sample):
 
 
 @keeping_law("order")
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(samples())
 def test_the_order_of_rows_does_not_matter(made, sample):
     p, y, X, _, rng = taken(made, sample)
@@ -125,7 +125,7 @@ def assert_ranking_is_kept(fitted, p, X, rng):
 
 
 @EACH
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(samples())
 def test_answers_are_probabilities_row_by_row_in_the_ranking_that_is_promised_and_survive_json(made, sample):
     """A row's answer does not depend on the rows beside it. One fit for all four laws: fitting is what takes long."""

@@ -13,9 +13,10 @@ SEEDS, ROWS = 10, 4000
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["field", "variable", "pair", "subpopulation"])
 def test_a_planted_error_is_the_first_finding(place: str) -> None:
-    made = study.counted([study.planted_first(place, ROWS, seed) for seed in range(SEEDS + 2)])[:SEEDS]
+    made = study.counted([study.planted_first(place, ROWS, seed) for seed in range(8)])
+    assert len(made) >= 6
     missed = [item for item in made if not item["right"]]
-    # At a true rate of 95% at least 8 of 10 are right in 99 runs of 100.
+    # At a true rate of 95% at most 2 of 8 are missed in 99 runs of 100.
     assert len(missed) <= 2, missed
 
 
