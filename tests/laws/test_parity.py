@@ -147,7 +147,7 @@ def test_every_source_gives_the_same_document(name, whole, expected, tmp_path, m
     assert differences(expected("plain", "quick"), found) == []
 
 
-EFFORT = {"plain": "normal", "weighted": "quick", "count": "normal", "clusters": "quick", "time": "quick"}
+EFFORT = {"plain": "normal", "weighted": "quick", "count": "quick", "clusters": "quick", "time": "quick"}
 
 
 # In parts with every option; from sources that give columns of other types, with those options that read such columns.

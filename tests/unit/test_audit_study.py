@@ -23,10 +23,10 @@ def test_a_planted_error_is_the_first_finding(place: str) -> None:
 @pytest.mark.slow
 def test_a_planted_region_is_the_first_finding_of_a_deep_audit() -> None:
     made = study.counted(
-        [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(4)]
+        [study.planted_first(study.REGION, study.REGION_ROWS, seed, effort="deep") for seed in range(3)]
     )
-    # Some of the places come out below 6 standard errors; at a true rate of 95% two of 4 are missed in 1 run of 100.
-    assert len(made) >= 3
+    # Some places come out below 6 standard errors; at a true rate of 95% two of 3 are missed in 7 runs of 1,000.
+    assert len(made) >= 2
     assert sum(not item["right"] for item in made) <= 1, made
 
 
