@@ -24,6 +24,8 @@ setup: $(STAMPS)/dev $(STAMPS)/torch ## build .venv with every extra that the te
 demo: $(STAMPS)/demo ## audit the bundled flights and leave miscal-demo/report.html
 	$(BIN)/miscal demo
 
+# The tests start many processes; without compiled modules each would compile every library again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup system ## run every test, the doctests included
 	$(BIN)/python -m pytest -n $(WORKERS)
 

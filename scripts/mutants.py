@@ -1,4 +1,4 @@
-"""Plant twenty faults, one at a time, in a copy of the library, and see that the tests named with each catch it.
+"""Plant faults, one at a time, in a copy of the library, and see that the tests named with each catch it.
 
 python scripts/mutants.py            all of them; exits with 1 if one is not caught
 python scripts/mutants.py 3 7        some of them, by number
@@ -128,6 +128,85 @@ FAULTS = [
         "SUM_TOLERANCE = 1e-1",
         "tests/unit/test_predictions.py tests/unit/test_malformed.py",
     ),
+    (
+        "recalibrate/declared.py",
+        "if expected is not None and found != expected:",
+        "if expected is not None and found < expected:",
+        "tests/unit/test_recalibrate_json.py",
+    ),
+    (
+        "recalibrate/choosing.py",
+        "mean < 0 and each.p_value <= level)",
+        "mean < 0)",
+        "tests/unit/test_choose.py",
+    ),
+    (
+        "recalibrate/export/formula.py",
+        "return self.missing",
+        "return 0.0",
+        "tests/unit/test_one_row.py",
+    ),
+    (
+        "metrics/losses.py",
+        "others * predicted**2).sum() / weight.sum())",
+        "others * predicted**2).sum() / weight.size)",
+        "tests/laws/test_score_laws.py",
+    ),
+    (
+        "inference/nulls.py",
+        "return ClusterDraws.of(rows, sums.predicted, int(seed))",
+        "return _flips(sums, cluster_blocks(rows), draws, seed)",
+        "tests/unit/test_field_false_alarms.py",
+    ),
+    (
+        "inference/adjust.py",
+        "0.4 * gaps + 0.6 * np.sign(gaps)",
+        "0.8 * gaps + 0.2 * np.sign(gaps)",
+        "tests/unit/test_inference_ranking.py",
+    ),
+    (
+        "auditing/periods.py",
+        '"same": ~(columns["change_p_adjusted"] <= level),',
+        '"same": ~(columns["change_p_value"] <= level),',
+        "tests/unit/test_audit_periods.py::test_calibrated_tables_rarely_claim_a_change",
+    ),
+    (
+        "auditing/disclosure.py",
+        "return 0 < rows < self.below",
+        "return 0 < rows < self.below / 5",
+        "tests/unit/test_suppression.py",
+    ),
+    (
+        "auditing/gates.py",
+        "return abs(one[0] - two[0]) < CHANGED * math.hypot(one[1], two[1])",
+        "return False",
+        "tests/unit/test_explained_by.py::test_an_unchanged_quarter_passes_and_a_changed_one_fails",
+    ),
+    (
+        "auditing/search/extremes.py",
+        "return min(1.0, 2.0 * float(binomial_tail(",
+        "return min(1.0, 0.02 * float(binomial_tail(",
+        "tests/unit/test_certain_rows.py",
+    ),
+    (
+        "auditing/search/pairs.py",
+        "SUSPECT_LEVELS, SUSPECT_LEVEL = 1 / 3, 0.05",
+        "SUSPECT_LEVELS, SUSPECT_LEVEL = 0.0, 0.05",
+        "tests/unit/test_search_limits.py",
+    ),
+    (
+        "engines/readers.py",
+        "item.name.lower().endswith(ENDINGS))",
+        "item.name.lower().endswith(ENDINGS))[::-1]",
+        "tests/laws/test_parity.py",
+    ),
+    ("cli/__init__.py", "    _drop(1)\n", "    pass\n", "tests/unit/test_streams.py"),
+    (
+        "page/page.js",
+        """.test(value) ? "'" + value : String(value)""",
+        ".test(value) ? value : String(value)",
+        "tests/browser/test_page.py::test_a_cell_is_never_a_formula",
+    ),
 ]
 
 
@@ -187,7 +266,8 @@ def main() -> None:
         found = caught(FAULTS[number])
         missed += not found
         print(f"{number:2} {file}: {'caught' if found else 'NOT CAUGHT'}", flush=True)
-        lines.append(f"| `{file}` | `{old}` becomes `{new}` | {'yes' if found else '**no**'} |")
+        shown = " becomes ".join(f"`{text.strip()}`".replace("|", "\\|") for text in (old, new))
+        lines.append(f"| `{file}` | {shown} | {'yes' if found else '**no**'} |")
     if len(chosen) == len(FAULTS):
         (ROOT / "studies" / "results" / "mutants.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     sys.exit(1 if missed else 0)

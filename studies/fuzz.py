@@ -2,7 +2,7 @@
 
     python -m studies.fuzz --cases 5000 --audits 200
 
-The cases are those of `tests/unit/fuzz_cases.py`, of which the tests run 2,000.
+The cases are those of `tests/unit/fuzz_cases.py`, of which the tests run 600.
 """
 
 from __future__ import annotations

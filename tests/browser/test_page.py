@@ -157,29 +157,31 @@ def test_the_rows_of_a_finding_are_beside_it_and_in_the_csv_as_sql(show: Any, sa
     assert [block[:5] for block in blocks[1]] == ['("day', "(strf"]
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+cmd", "-2", "@SUM(A1)", "\t=1", ' "quoted", two\nlines', "ünï 🦊", "|x"])
-def test_a_cell_is_never_a_formula(show: Any, sample: dict[str, Any], name: str) -> None:
+@pytest.mark.parametrize(
+    "levels", [("=1+1", "+cmd", "-2"), ("@SUM(A1)", "\t=1", "|x"), (' "quoted", two\nlines', "ünï 🦊", "=")]
+)
+def test_a_cell_is_never_a_formula(show: Any, sample: dict[str, Any], levels: tuple[str, ...]) -> None:
     document = copy.deepcopy(sample)
     field = document["sections"]["field"][1]
-    field["table"]["level"] = [name, *field["table"]["level"][1:]]
+    field["table"]["level"] = list(levels)
     view = show(document)
     figure = view.page.locator("figure", has=view.page.locator("h4", has_text="origin"))
     cells = [row[0] for row in saved(view, figure.locator("button.csv").first)]
-    shown = " ".join(name.split())
-    assert cells[1] == (f"'{shown}" if shown[0] in "=+-@|" else shown)
+    shown = [" ".join(level.split()) for level in levels]
+    assert cells[1:] == [f"'{level}" if level[0] in "=+-@|" else level for level in shown]
     assert not [cell for cell in cells if re.match(r"\s*[=+\-@|]", cell)]
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_nothing_scrolls_sideways(show: Any, sample: dict[str, Any], width: int) -> None:
+def test_nothing_scrolls_sideways(show: Any, sample: dict[str, Any]) -> None:
     document = copy.deepcopy(sample)
     document["findings"][0]["where"] = "x" * 400
     document["sections"]["variable"][0]["settings"] = {"variable": "y" * 400}
     document["data"]["outcome"] = "z" * 400
     page = show(document).page
-    page.set_viewport_size({"width": width, "height": 760})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(RIGHTMOST) <= width + 1
+    for width in (1280, 768, 360):
+        page.set_viewport_size({"width": width, "height": 760})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(RIGHTMOST) <= width + 1
 
 
 def test_text_of_the_figures_is_readable_on_a_phone(show: Any, sample: dict[str, Any]) -> None:

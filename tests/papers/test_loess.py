@@ -161,9 +161,9 @@ def test_constant_errors_are_those_of_skmisc(rng, kind, span, degree, iterations
 
 @pytest.mark.slow
 @pytest.mark.parametrize("iterations", [0, 4])
-def test_values_of_5000_rows_are_those_of_skmisc(rng, iterations):
+def test_values_of_3000_rows_are_those_of_skmisc(rng, iterations):
     """Its exact statistics take minutes at this size; the shape of the error does not depend on them."""
-    n = 5000
+    n = 3000
     x = rng.random(n) * 60 + 18
     y = (rng.random(n) < 0.3) * 1.0 if not iterations else np.sin(x / 9) + rng.standard_normal(n)
     grid = np.linspace(20, 75, 30)
@@ -205,11 +205,11 @@ def test_weights_are_those_of_skmisc(rng):
 def test_the_band_covers_a_calibrated_gap(rng):
     """0/1 outcomes drawn from their probabilities: the true gap is 0 everywhere and there is no bias.
 
-    Pointwise at the middle of the grid and simultaneously, 300 data sets of 400 rows: 95% cover; a binomial count of
-    300 at .95 lies in 270..297 with probability above .9995.
+    Pointwise at the middle of the grid and simultaneously, 150 data sets of 400 rows: 95% cover; a binomial count of
+    150 at .95 lies in 133..149 with probability .999.
     """
     covered = np.zeros(2, int)
-    for seed in range(300):
+    for seed in range(150):
         x = rng.random(400)
         p = 0.2 + 0.5 * x
         gap = p - (rng.random(400) < p)
@@ -217,5 +217,5 @@ def test_the_band_covers_a_calibrated_gap(rng):
             curve = smooth(x, gap, grid=25, band=band, random_state=seed)
             inside = (curve.low[:, 0] <= 0) & (curve.high[:, 0] >= 0)
             covered[k] += inside[12] if k == 0 else inside.all()
-    assert (covered >= 270).all()
-    assert (covered <= 297).all()
+    assert (covered >= 133).all()
+    assert (covered <= 149).all()

@@ -1,6 +1,6 @@
 """Generated calls: scores x outcomes x weights x columns x rows x containers x seeds x functions, every pair tried.
 
-The test runs 2,000 of them; `python -m studies.fuzz` runs as many as it is told and records what happened.
+The test runs 600 of them; `python -m studies.fuzz` runs as many as it is told and records what happened.
 """
 
 from __future__ import annotations

@@ -114,9 +114,9 @@ def test_parts_say_what_memory_says(tmp_path, monkeypatch):
 
     path = tmp_path / "claims.parquet"
     pq.write_table(table(30_000), path, row_group_size=5_000)
-    whole = miscal.audit(path, **CLAIMS)
+    whole = miscal.audit(path, effort="quick", **CLAIMS)
     monkeypatch.setattr(auditing, "rows_that_fit", lambda *_: 12_000)
-    parts = miscal.audit(path, memory="1GB", **CLAIMS)
+    parts = miscal.audit(path, memory="1GB", effort="quick", **CLAIMS)
     assert parts.document["settings"]["sample"]["of"] == 30_000
     one, two = whole.findings[0], parts.findings[0]
     assert (one.where, one.rows, one.real) == (two.where, two.rows, two.real)
@@ -208,9 +208,9 @@ def test_periods_and_comparisons_are_in_units():
     days = np.datetime64("2024-01-01") + rng.integers(0, 180, 8_000)
     late = np.asarray(days >= np.datetime64("2024-04-01"))
     more = np.asarray(data["claims"]) + rng.poisson(np.asarray(data["rate"]) * np.asarray(data["years"]) * 1.5 * late)
-    before = miscal.audit(data.append_column("day", pa.array(days)), time="day", **CLAIMS)
+    before = miscal.audit(data.append_column("day", pa.array(days)), time="day", effort="quick", **CLAIMS)
     worse = data.set_column(0, "claims", pa.array(more)).append_column("day", pa.array(days))
-    after = miscal.audit(worse, time="day", **CLAIMS)
+    after = miscal.audit(worse, time="day", effort="quick", **CLAIMS)
     periods = next(result for result in after.results if result.kind == "period")
     step = list(periods.table["label"]).index("2024-04")
     assert periods.table["verdict"][step] == "worse"

@@ -166,8 +166,9 @@ def test_the_blend_is_taken_where_it_helps_and_can_be_shipped(
     assert "%" in found.reason
     again = Recalibrator.from_json(found.to_json())
     np.testing.assert_array_equal(again.predict_proba(p, X), found.predict_proba(p, X))
-    same = choose(p, y, X, by=["race"])
-    np.testing.assert_array_equal(same.predict_proba(p, X), found.predict_proba(p, X))
+    few = slice(0, 1000)
+    one, two = (choose(p[few], y[few], {name: values[few] for name, values in X.items()}) for _ in range(2))
+    assert one.to_json() == two.to_json()
 
 
 def test_the_p_value_holds_for_right_probabilities_and_is_small_for_wrong_ones() -> None:
@@ -209,9 +210,9 @@ def test_several_classes_are_blended(rng: np.random.Generator) -> None:
 
 @pytest.mark.slow
 def test_calibrated_probabilities_are_left_alone_by_all_candidates_and_their_blend() -> None:
-    """At most 5% of calibrated data sets are touched: 4 or more of 12 would have a chance of 0.2%."""
+    """At most 5% of calibrated data sets are touched: 4 or more of 8 would have a chance of 0.04%."""
     touched = 0
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng([seed, 77])
         p = rng.beta(1.5, 3, 500)
         X = {"age": rng.integers(20, 80, 500).astype(float), "group": rng.choice(list("abcd"), 500)}

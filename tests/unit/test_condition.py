@@ -58,7 +58,7 @@ def conjunctions(draw: Any) -> tuple[Conjunction, dict[str, str]]:
 
 
 @given(conjunctions())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_words_and_json_are_read_back(made: tuple[Conjunction, dict[str, str]]) -> None:
     conjunction, kinds = made
     assert parse(conjunction.words(), kinds) == conjunction
@@ -81,7 +81,7 @@ def values_near(conjunction: Conjunction, name: str, kind: str) -> Any:
 
 
 @given(conjunctions())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rows_are_those_of_the_sql(made: tuple[Conjunction, dict[str, str]]) -> None:
     conjunction, kinds = made
     arrays = {name: values_near(conjunction, name, kind) for name, kind in kinds.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,7 @@ def rows(found: Audit, finding: Finding, data: dict[str, Any]) -> np.ndarray:
     return found.rows_of(finding, {name: data[name] for name in finding.columns}) if finding.columns else np.ones(0)
 
 
-@pytest.mark.parametrize("effort", ["quick", "normal", "deep"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("effort", "seed"), [("quick", 0), ("normal", 1), ("deep", 2), ("normal", 3)])
 def test_a_level_wrong_in_every_season_is_the_head(effort: str, seed: int) -> None:
     found = audited(seed=seed, effort=effort, nba=0.6)
     assert [finding.where for finding in found.findings] == ["sport nba"]
@@ -91,11 +91,11 @@ def test_the_sign_of_a_mean_within_noise_does_not_make_two_findings() -> None:
 @pytest.mark.slow
 def test_an_unchanged_quarter_passes_and_a_changed_one_fails() -> None:
     off = {"nba": 0.35, "c": -0.3, "slope": 0.9}
+    quarters = [audited(6_000, 100 + seed, **off) for seed in range(13)]
     failed = 0
-    for seed in range(20):
-        before, after = (audited(6_000, 100 + 2 * seed + k, **off) for k in (0, 1))
+    for before, after in pairwise(quarters):
         failed += not all(outcome.passed for outcome in judge(after.document, Gates(), before.document))
-    assert failed <= 3  # at a true rate of 5% in 98 runs of 100
+    assert failed <= 2  # at a true rate of 5% in 98 runs of 100
     changed = audited(6_000, 300, **off, a=0.9)
     lines = [outcome.line for outcome in judge(changed.document, Gates(), before.document) if not outcome.passed]
     assert any("ountry a" in line for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -49,24 +50,29 @@ def table(size: int, seed: int, states: list[Any], floors: int) -> dict[str, Any
     }
 
 
-@pytest.fixture(scope="module", params=BESIDE)
+@pytest.fixture(params=BESIDE)
 def fitted(request: pytest.FixtureRequest) -> Recalibrator:
+    return fitted_once(request.param)
+
+
+@cache
+def fitted_once(name: str) -> Recalibrator:
     rng = np.random.default_rng(3)
     p = rng.beta(1, 3, 3000)
     X = table(3000, 1, ["a", "it's", "c", None], 4)
     X["floor"][rng.random(3000) < 0.05] = np.nan
     y = (rng.random(3000) < np.where(X["member"], p**1.5, p)).astype(int)
-    return clone(BESIDE[request.param]).fit(p, np.ones(3000, int) if request.param == "one class" else y, X)
+    return clone(BESIDE[name]).fit(p, np.ones(3000, int) if name == "one class" else y, X)
 
 
 @pytest.fixture(scope="module")
 def asked() -> tuple[np.ndarray, dict[str, Any]]:
     """Missing, unseen and extreme values, certain scores."""
     rng = np.random.default_rng(5)
-    X = table(1500, 2, ["a", "it's", "c", "never seen", None], 6)
+    X = table(600, 2, ["a", "it's", "c", "never seen", None], 6)
     X["age"][:6] = [-1e9, 1e9, 20.0, 80.0, np.nan, 50.0]
-    X["floor"][rng.random(1500) < 0.1] = np.nan
-    return np.concatenate([[0.0, 1.0, 0.5, 1e-13, 1e-9], rng.random(1495)]), X
+    X["floor"][rng.random(600) < 0.1] = np.nan
+    return np.concatenate([[0.0, 1.0, 0.5, 1e-13, 1e-9], rng.random(595)]), X
 
 
 def refused(fitted: Recalibrator, X: dict[str, Any]) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 
 from studies import false_alarms_score as study
 
-SETS = 60
+SETS = 40
 
 
 def test_the_limits_are_the_binomials():
@@ -31,7 +31,7 @@ def test_the_limits_are_the_binomials():
 )
 def test_calibrated_data_seldom_alarm(kind):
     (row,) = study.calibrated_rows(SETS, [kind])
-    assert row["limit"] == 9  # the 99.9% point of Binomial(60, .05)
+    assert row["limit"] == 7  # the 99.9% point of Binomial(40, .05)
     assert row["kept"], row
 
 

@@ -23,12 +23,10 @@ def test_a_result_by_field_raises_no_false_alarms():
         assert alarms <= limit(40)
 
 
-@pytest.mark.parametrize(
-    ("shape", "levels"), [((1.0, 8.0), 700), ((1.0, 60.0), 700), ((2.0, 3.0), 700), ((1.0, 8.0), 60)]
-)
+@pytest.mark.parametrize(("shape", "levels"), [((1.0, 8.0), 700), ((1.0, 60.0), 700), ((2.0, 3.0), 60)])
 def test_many_small_levels_of_clustered_rows_are_no_alarm(shape: tuple[float, float], levels: int) -> None:
     """Rare events are not symmetric, so flipping signs alone took the noise of small levels for too little."""
-    alarms, tables, rows, people = 0, 60, 3000, 600
+    alarms, tables, rows, people = 0, 20, 3000, 600
     values, floors = [], []
     for seed in range(tables):
         rng = np.random.default_rng([23, seed])
@@ -41,7 +39,7 @@ def test_many_small_levels_of_clustered_rows_are_no_alarm(shape: tuple[float, fl
         alarms += found.p_value <= 0.05
         values.append(found.value)
         floors.append(found.noise_floor)
-    assert alarms <= stats.binom.isf(0.001, tables, 0.05)  # 10 of 60
+    assert alarms <= stats.binom.isf(0.001, tables, 0.05)  # 5 of 20
     assert np.mean(floors) == pytest.approx(np.mean(values), rel=0.08)  # the floor is what calibrated rows show
 
 

@@ -6,14 +6,14 @@ from itertools import combinations, product
 
 from tests.unit.fuzz_cases import AUDIT, FACTORS, cases, counted, pairs
 
-CASES = cases(2000)
+CASES = cases(600)  # the first 224 hold every pair
 
 
-def test_two_thousand_calls_end_in_an_answer_or_a_refusal() -> None:
+def test_six_hundred_calls_end_in_an_answer_or_a_refusal() -> None:
     ends, bad = counted(CASES)
     assert bad == []
-    assert ends["answered"] > 300
-    assert ends["refused"] > 300
+    assert ends["answered"] > 90
+    assert ends["refused"] > 90
 
 
 def test_the_calls_try_every_pair() -> None:

@@ -398,7 +398,7 @@ RICH = rich_document()
 PLACES = places_of(RICH)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(GARBAGE)), min_size=1, max_size=4))
 def test_a_damaged_document_makes_a_page_or_is_refused(damages: list[tuple[tuple[Any, ...], Any]]) -> None:
     document = copy.deepcopy(RICH)

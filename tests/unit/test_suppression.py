@@ -110,8 +110,7 @@ def given_away(frame: pd.DataFrame, full: dict[str, Any], shown: dict[str, Any])
     return [(rows, low, high) for rows, low, high in found if high - low < 1]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("effort", ["quick", "normal"])
+@pytest.mark.parametrize(("seed", "effort"), [(0, "quick"), (1, "normal"), (2, "quick"), (3, "normal")])
 def test_no_small_cell_follows_from_what_is_shown(seed: int, effort: str) -> None:
     frame = small_table(seed)
     found = miscal.audit(frame, outcome="y", probability="p", time="when", every="month", effort=effort)
