@@ -39,9 +39,9 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     by `state`: it is a dataclass, and `__init__`, the checks and JSON come from there. It writes `_fit`, and `_map`
     (or, with `uses_columns`, `_map_beside`), none of which may change it but `_fit`. One more line, in
     `recalibrate/__init__.py`, and it can be read from JSON, its laws are tested and its line stands in the docs; what
-    it may write besides: `_formula` (SQL, ONNX and one row quickly), `_candidates` (of `choose`), `_examples` (for the
-    laws). Where only one class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator
-    then leaves probabilities as they are.
+    it may write besides: `_formula` (SQL, ONNX and one row quickly) and `_candidates` (of `choose`). Where only one
+    class occurs among the rows to fit on nothing can be learned: with a warning, the recalibrator then leaves
+    probabilities as they are.
 
     With ``response="real"`` or ``"count"`` those whose `responses` say so are fitted to means that are no
     probabilities, and `predict` gives means.
@@ -71,11 +71,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
     responses: ClassVar[tuple[str, ...]] = ("binary",)  # kinds of outcome that it can be fitted to
     against_rest: ClassVar[bool] = False  # of several classes: one map of two for each class against the rest
     divided: ClassVar[bool] = True  # whether what these maps give is divided by its sum
-    candidate_for: ClassVar[tuple[float, float]] = (
-        0,
-        0,
-    )  # fewest and most classes for which `choose` tries it as it is
-    broken_laws: ClassVar[Mapping[str, str]] = {}  # which laws of the tests do not hold, and why
+    candidate_for: ClassVar[tuple[float, float]] = 0, 0  # fewest and most classes for which `choose` tries it as it is
     in_blends: ClassVar[bool] = True  # whether `choose` may mix it: a map to certainties spoils a mean
     pulls_in: ClassVar[bool] = True  # whether scores that are certain are moved before they are mapped
 
@@ -286,11 +282,6 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
         """What `choose` tries of this class, by name; a mean has two classes."""
         fewest, most = cls.candidate_for
         return {cls.__name__: cls()} if fewest <= n_classes <= most else {}
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        """Small ones that the laws are tested with."""
-        return [cls()]
 
     def check_parameters(self) -> None:
         """Refuse wrong parameters."""

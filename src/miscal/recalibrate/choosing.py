@@ -339,11 +339,6 @@ class Choose(Recalibrator):
     """
 
     pulls_in: ClassVar[bool] = False  # what is chosen does
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "folds are drawn of rows",
-        "order": "folds are drawn by the rows' places",
-    }
-
     by: Any = parameter(_names, default=None)
     allowed: Any = parameter(_names, default=None)
     candidates: Any = "auto"
@@ -387,12 +382,6 @@ class Choose(Recalibrator):
     def _formula(self) -> nodes.Formula:
         found: nodes.Formula = self.chosen_[0].formula()
         return found
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        from miscal.recalibrate.curves import PlattScaling, TemperatureScaling
-
-        return [cls(candidates=[PlattScaling(), TemperatureScaling()], cv=2)]
 
     def _summary(self) -> str:
         return repr(self.chosen_[0])

@@ -75,8 +75,6 @@ class SamplingCorrection(Recalibrator):
     """
 
     two_classes_only: ClassVar[bool] = True
-    broken_laws: ClassVar[Mapping[str, str]] = {"calibrated": "it learns nothing from the rows"}
-
     pulls_in: ClassVar[bool] = False
 
     rate: float = parameter(number, 0.0, 1.0, above=True, default=1.0)
@@ -93,10 +91,6 @@ class SamplingCorrection(Recalibrator):
 
     def _formula(self) -> nodes.Ratio:
         return nodes.Ratio(nodes.PROBABILITY, float(self.rate))
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(rate=0.5)]
 
 
 class _Curve(Recalibrator):

@@ -368,13 +368,6 @@ class Augmentation(Recalibrator):
     """
 
     uses_columns: ClassVar[bool] = True
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "a classifier of another library may count rows",
-        "order": "a classifier of another library may look at places",
-        "json": "it holds a classifier",
-        "calibrated": "trees of the score are coarse",
-    }
-
     estimator: Any = parameter(such, _classifies, "must be a classifier with predict_proba", A_TREE, default=None)
     rounds: int = parameter(whole, 1, 1000, default=3)
     fresh: bool = parameter(truth, default=False)

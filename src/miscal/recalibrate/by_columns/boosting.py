@@ -256,11 +256,6 @@ class MulticalibrationBoost(CutColumns):
 
     against_rest: ClassVar[bool] = True
     responses: ClassVar[tuple[str, ...]] = RESPONSES
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "min_rows counts rows",
-        "order": "the folds that choose the rounds are drawn by the rows' places",
-    }
-
     rounds: Any = parameter(_check_rounds, default="auto")
     engine: str = parameter(one_of, ("auto", "lightgbm", "sklearn"), default="auto")
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
@@ -396,10 +391,6 @@ class MulticalibrationBoost(CutColumns):
             return {cls.__name__: cls(judges=2)}
         finer: Any = {"leaves": 16, "min_rows": 20, "rescale": False, "judges": 2}
         return {cls.__name__: cls(**finer), f"{cls.__name__}(from the rate)": cls(start="rate", **finer)}
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(rounds=1)]
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and self.rounds_ == 0

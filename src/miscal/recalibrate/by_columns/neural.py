@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, pairs
+from miscal.recalibrate.base import Array, ByColumns, Floats, pairs
 from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
@@ -127,11 +126,6 @@ class NeuralCalibration(ByColumns):
     >>> bool(made.predict_proba([0.4], {"state": ["NY"]})[0, 1] > 0.6)
     True
     """
-
-    broken_laws: ClassVar[Mapping[str, str]] = {
-        "repetition": "batches are drawn of rows",
-        "order": "batches are drawn by the rows' places",
-    }
 
     # ------------------------------------------------------------------------------------------------------- fit
     embedding: int = parameter(whole, 1, 4096, default=16)
@@ -273,10 +267,6 @@ class NeuralCalibration(ByColumns):
         line = nodes.Line(nodes.logit(), tuple(self.knots_.tolist()), tuple(values[0].tolist()), continued=True)
         network = nodes.Network(embedded, numbers, FURTHEST, tuple(layers))
         return nodes.Sigmoid(nodes.Linear(((1.0, line), (1.0, network)), 0.0))
-
-    @classmethod
-    def _examples(cls) -> list[Recalibrator]:
-        return [cls(hidden=[4], epochs=2, progress=False)]
 
     def _inputs(self) -> Inputs:
         return Inputs(self._encodings())
