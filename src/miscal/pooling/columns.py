@@ -12,9 +12,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from miscal.data.checks import check_lengths
+from miscal.data.checks import Integers, check_lengths
 from miscal.data.columns import Column, column
 from miscal.data.errors import MixedTypes, check_named, refusal
 from miscal.data.frames import frame_of, is_table
@@ -23,7 +22,6 @@ from miscal.pooling.bins import edges_for, quantile_edges
 from miscal.pooling.cells import BinPooling, LevelPooling, Levels, Numbered, Pooling, ProductPooling, Ranges
 
 Bins = int | Sequence[float] | np.ndarray
-Integers = npt.NDArray[np.int64]
 SPARE = 4  # codes may leave so many places unused for each row before they are made dense
 LEAST = 1 << 16
 

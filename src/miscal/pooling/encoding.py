@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 UNSEEN = -1  # place of what is not among the levels, where no other is given
 
 

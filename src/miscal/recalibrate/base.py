@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from miscal import recalibrate
 from miscal.data import checks
+from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
@@ -22,9 +22,6 @@ from miscal.recalibrate import declared
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import FAMILIES, Family, Sample, limits, means_like
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 
 
 class NotFitted(MiscalError, NotFittedError):  # type: ignore[misc]

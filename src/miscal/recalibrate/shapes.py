@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Floats, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
-from miscal.recalibrate.base import Floats, Recalibrator, pairs
+from miscal.recalibrate.base import Recalibrator, pairs
 from miscal.recalibrate.declared import bins_or_edges, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, between, fit_curve, residuals

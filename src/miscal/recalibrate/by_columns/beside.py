@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Array, Floats, number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator, as_rows, normalised, pairs
+from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import one_of, whole
+from miscal.data.checks import Floats, Integers, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MissingExtra
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import sigmoid
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Floats, Recalibrator, as_rows, pairs
-from miscal.recalibrate.by_columns.variable_tree import CutColumns, Integers, Tree, coded, cut_columns, cut_numbers
+from miscal.recalibrate.base import Recalibrator, as_rows, pairs
+from miscal.recalibrate.by_columns.variable_tree import CutColumns, Tree, coded, cut_columns, cut_numbers
 from miscal.recalibrate.declared import Field, chosen_names, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Family, Sample

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miscal.data.checks import number, one_of
+from miscal.data.checks import Array, Floats, number, one_of
 from miscal.data.columns import Columns
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, as_rows, pairs
+from miscal.recalibrate.base import ByColumns, as_rows, pairs
 from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export.formula import Formula, no_formula
 from miscal.recalibrate.sample import HALF, Sample, inside, unit_of

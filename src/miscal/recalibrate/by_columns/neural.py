@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from miscal.data.checks import number, one_of, whole
+from miscal.data.checks import Array, Floats, number, one_of, whole
 from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, pairs
+from miscal.recalibrate.base import ByColumns, pairs
 from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.logistic import LOGIT_CLIP, between
@@ -164,10 +164,8 @@ class NeuralCalibration(ByColumns):
             if g is None:
                 g = network.FieldNetwork(inputs, int(self.embedding), tuple(self.hidden), outputs)
             model = network.Calibration(g, network.LinePlot(self.knots_, outputs), outputs)
-            rate, seed = float(self.learning_rate), int(self.random_state)
-            how = network.Training(int(self.epochs), rate, int(self.batch), int(self.patience), device, seed, told)
-            with network.threads(model, how):
-                fitted, checked = network.train(model, rows, self._held(sample.rows), how)
+            with network.threads(model, int(self.batch)):
+                fitted, checked = network.train(model, rows, self._held(sample.rows), self, device, told)
         self.losses_, self.held_losses_ = np.array(fitted), np.array(checked)
         self._keep(model.cpu(), rows)
 

@@ -7,20 +7,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from miscal.data.checks import number, whole
+from miscal.data.checks import Array, Floats, Integers, number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
 from miscal.pooling.encoding import Encoding
-from miscal.recalibrate.base import Array, ByColumns, Floats, Recalibrator
+from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.sample import Sample
 from miscal.recalibrate.softmax import DirichletCalibration
 
-Integers = npt.NDArray[np.int64]
 PRIOR = 10.0  # events (rows, of real numbers) that a factor of 1 counts for in a leaf
 PENALTY = 3.0  # of the leaves' own recalibrator: coefficients are expected within about 0.6 of the identity's
 

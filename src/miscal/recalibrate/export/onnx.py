@@ -319,10 +319,7 @@ def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str
 
 
 def _truth_codes(graph: Graph, name: str, levels: list[bool]) -> str:
-    table = np.full(2, UNSEEN, dtype=np.int64)
-    for i, level in enumerate(levels):
-        table[int(level)] = FIRST + i
-    return graph.add("Gather", [table, graph.add("Cast", [graph.input(name, BOOL)], to=INT64)])
+    return _equal_codes(graph, graph.add("Cast", [graph.input(name, BOOL)], to=INT64), np.array(levels, dtype=np.int64))
 
 
 def _word_codes(graph: Graph, name: str, levels: list[str]) -> str:
