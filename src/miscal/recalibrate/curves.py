@@ -15,7 +15,7 @@ from miscal.data.vectors import sigmoid
 from miscal.recalibrate.base import Recalibrator, as_rows, pairs
 from miscal.recalibrate.declared import parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.logistic import LOGIT_CLIP, Features, fit_curve
+from miscal.recalibrate.logistic import LOGIT_CLIP, Features, State, fit_curve, minimise
 from miscal.recalibrate.sample import HALF, LEAST, Sample, exp_held, unit_of
 from miscal.recalibrate.softmax import power_derivatives, softmax_map
 
@@ -488,18 +488,16 @@ class MeanScaling(Recalibrator):
         log = np.log(np.maximum(mean, self.low_))
         centre = float(np.average(log, weights=weight * np.maximum(mean, self.low_)))
         off, line = log - centre, np.array([np.log(max(factor, 1e-300)) + centre, 1.0])
-        for _ in range(50):
-            expected = weight * exp_held(line[0] + line[1] * off)
-            slope = np.array([np.sum(weight * outcome - expected), off @ (weight * outcome - expected)])
-            bend = np.array([[expected.sum(), off @ expected], [off @ expected, (off * off) @ expected]])
-            if np.linalg.det(bend) <= 1e-12 * bend[0, 0] ** 2:
-                break
-            step = np.linalg.solve(bend, slope)
-            line += step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
-            line[1] = np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER)
-            if np.abs(step).max() < 1e-12:
-                break
-        return float(line[0] - line[1] * centre), float(line[1])
+        features, happened = np.stack([np.ones(len(off)), off]), weight * outcome
+
+        def evaluate(line: Floats) -> State:
+            expected = weight * exp_held(line @ features)
+            loss = float(expected.sum() - happened @ (line @ features))
+            return loss, features @ (expected - happened), (features * expected) @ features.T
+
+        line, _ = minimise(evaluate, line, np.zeros(2), factor * sample.total, np.ones(2, bool))
+        slope = float(np.clip(line[1], -STEEPEST_POWER, STEEPEST_POWER))
+        return float(line[0] - slope * centre), slope
 
     def _map(self, probability: Floats) -> Floats:
         if self.form != "power":

@@ -212,11 +212,8 @@ def _plain_schema(schema: Any) -> Any:
     """Text as text: batches have dictionaries of their own."""
     import pyarrow as pa
 
-    fields = [
-        pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
-        for field in schema
-    ]
-    return pa.schema(fields)
+    kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema)
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 def _writer(path: Path, suffix: str, schema: Any) -> Any:

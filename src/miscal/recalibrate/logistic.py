@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -239,15 +238,3 @@ def fit_curve(
         warn(SEPARATED)
     coefficients = theta[1:] * fit.scale
     return coefficients, float(theta[0] - coefficients @ fit.centre)
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
-
-    return ThreadpoolController()
-
-
-def one_thread() -> Any:
-    """A context in which products of matrices take one thread: a fit of 50 columns takes a tenth of the time."""
-    return _controller().limit(limits=1, user_api="blas")

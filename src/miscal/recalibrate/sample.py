@@ -74,16 +74,11 @@ def exp_held(link: Floats) -> Floats:
     return np.asarray(np.exp(np.clip(link, -nodes.FARTHEST, nodes.FARTHEST)))
 
 
-def log_losses(link: Floats, outcome: Floats) -> Floats:
-    """Log loss of each row."""
-    return np.asarray(np.logaddexp(0.0, link) - outcome * link)
-
-
 FAMILIES = {
     "binary": Family(
         link=lambda mean: logit(mean, EDGE),
         mean=sigmoid,
-        losses=log_losses,
+        losses=lambda link, outcome: np.asarray(np.logaddexp(0.0, link) - outcome * link),
         bend=lambda mean: mean * (1.0 - mean),
         ratio=False,
         objective="binary",

@@ -407,21 +407,19 @@ class LineFit:
 
     def evaluate(self, theta: Floats) -> State:
         """Penalised loss, gradient and Hessian in the first value and the increments."""
-        values, rows, weight = np.cumsum(theta), self.rows, self.rows.weights
+        values, size, rows, weight = np.cumsum(theta), len(theta), self.rows, self.rows.weights
 
         def work(i: int, j: int) -> Floats:
             at, t = self.place[i:j], self.part[i:j]
             x = values[at] + t * (values[at + 1] - values[at])
             loss, off, bend = residuals(x, rows.outcome[i:j], weight[i:j])
 
-            def both(own: Floats, next_one: Floats) -> Floats:
-                return np.asarray(
-                    np.bincount(at, own, len(theta)) + np.bincount(at + 1, next_one, len(theta)), np.float64
-                )
+            def both(own: Floats, next_one: Floats) -> Any:
+                return np.bincount(at, own, size) + np.bincount(at + 1, next_one, size)
 
             u = 1.0 - t
-            side = np.bincount(at, bend * u * t, len(theta))
-            total = np.full(len(theta), weight[i:j] @ loss)
+            side = np.bincount(at, bend * u * t, size)
+            total = np.full(size, weight[i:j] @ loss)
             return np.stack([total, both(off * u, off * t), both(bend * u * u, bend * t * t), side])
 
         loss, gradient, diagonal, side = np.sum(over_blocks(rows.rows, work), axis=0)
