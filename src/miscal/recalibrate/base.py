@@ -409,7 +409,9 @@ dataclass(eq=False, repr=False)(Recalibrator)  # as `__init_subclass__` does to 
 
 
 def pairs(probability: Floats) -> Floats:
-    """(n,) = P(class 1) as (n, 2)."""
+    """(n,) = P(class 1) as (n, 2); what has a column a class stays as it is."""
+    if probability.ndim == 2:
+        return probability
     out = np.empty((len(probability), 2))
     np.subtract(1.0, probability, out=out[:, 0])
     out[:, 1] = probability

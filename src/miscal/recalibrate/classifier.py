@@ -10,13 +10,12 @@ from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_feature_names,
     _check_method_params,
-    _check_n_features,
     _check_sample_weight,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
+    validate_data,
 )
 
 from miscal.data.errors import refusal, warn
@@ -196,8 +195,7 @@ def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
             f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
         )
         raise refusal(what, where="'X'")
-    _check_feature_names(owner, X, reset=reset)
-    _check_n_features(owner, X, reset=reset)
+    validate_data(owner, X, reset=reset, skip_check_array=True)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:

@@ -259,17 +259,16 @@ class TemperatureScaling(Recalibrator):
         return True
 
     def _formula(self) -> nodes.Formula:
-        power = float(self.inverse_temperature_)
-        return nodes.powers(power, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [power], 0.0)
+        return nodes.powers(float(self.inverse_temperature_), self.n_classes_)
 
     def _summary(self) -> str:
         return f"temperature {self.temperature_:.3g}"
 
 
-def powered(probability: Floats, power: float) -> Floats:
+def powered(probability: Floats, power: float, shift: float = 0.0) -> Floats:
     """Probabilities (n, K) to a power, rows divided by their sums; of binary ones by the curve of the logit."""
     if probability.ndim == 1:
-        return LOGIT.map(probability, np.array([power]), 0.0)
+        return LOGIT.map(probability, np.array([power]), shift)
     classes = probability.shape[1]
     return softmax_map(probability, np.full(classes, power), np.zeros(classes))
 
@@ -343,16 +342,14 @@ class KernelCalibration(Recalibrator):
         self.coefficients_ = np.array([found])
 
     def _map(self, probability: Floats) -> Floats:
-        if probability.ndim == 2:
-            return powered(probability, float(self.coefficients_[0, 0]))
-        return LOGIT.map(probability, self.coefficients_[0, :1], float(self.coefficients_[0, 1]))
+        return powered(probability, *self.coefficients_[0].tolist())
 
     def _keeps_ranking(self) -> bool:
         return not self.against_rest or (self.is_fitted() and bool(self.coefficients_[0, 0] >= 0))
 
     def _formula(self) -> nodes.Formula:
-        slope, start = self.coefficients_[0].tolist()
-        return nodes.powers(slope, self.n_classes_) if self.n_classes_ > 2 else nodes.curve(LOGIT, [slope], start)
+        slope, shift = self.coefficients_[0].tolist()
+        return nodes.powers(slope, self.n_classes_, shift)
 
     def _summary(self) -> str:
         if self.base == "temperature":

@@ -55,7 +55,7 @@ def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:
 
 def softmax_map(probability: Floats, slopes: Floats, shifts: Floats, power: float | None = None) -> Floats:
     """P = softmax(slopes ln p + shifts), slopes (K,) or (K, K); with `power`, ln p less ln(sum p^power) / power."""
-    matrix = pairs(probability) if probability.ndim == 1 else probability
+    matrix = pairs(probability)
     out = np.empty(matrix.shape)
 
     def work(start: int, stop: int) -> None:
@@ -90,9 +90,8 @@ def blocks_of(
     """The rows in blocks, z = (ln p - centre) scale; with `normal` less the logarithm of the sum of exp z."""
     made = []
     for start in range(0, sample.rows, BLOCK):
-        part = sample.probability[start : start + BLOCK]
-        matrix = np.ascontiguousarray((pairs(part) if part.ndim == 1 else part).T)
-        z: Floats = (logs_of(matrix) - np.reshape(centre, (-1, 1))) * np.reshape(scale, (-1, 1))
+        part = pairs(sample.probability[start : start + BLOCK])
+        z: Floats = (logs_of(np.ascontiguousarray(part.T)) - np.reshape(centre, (-1, 1))) * np.reshape(scale, (-1, 1))
         if normal:
             z -= softmax(z, 0)[1]
         weight = np.ones(len(part)) if sample.weight is None else sample.weight[start : start + BLOCK]

@@ -379,7 +379,7 @@ class Augmentation(Recalibrator):
     def _fit(self, sample: Sample) -> None:
         self.design_ = Design.learned(sample, chosen_names(sample.columns, None), 1, raw=True)
         beside = self._beside(sample.columns)
-        current = _matrix(sample.probability)
+        current = pairs(sample.probability)
         share = np.arange(sample.rows) % self.rounds if self.fresh else None
         self.estimators_ = []
         for done in range(self.rounds):
@@ -409,7 +409,7 @@ class Augmentation(Recalibrator):
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
         if not len(probability):  # which a classifier of another library may refuse
             return as_rows(probability)
-        current = _matrix(probability)
+        current = pairs(probability)
         beside = self._beside(columns)
         for fitted in self.estimators_:
             current = _scores(fitted, _features(beside, current), current)
@@ -426,10 +426,6 @@ class Augmentation(Recalibrator):
 
     def _summary(self) -> str:
         return f"{len(self.estimators_)} rounds of {type(self.estimators_[0]).__name__}"
-
-
-def _matrix(probability: Floats) -> Floats:
-    return probability if probability.ndim == 2 else pairs(probability)
 
 
 def _features(beside: Floats, current: Floats) -> Floats:

@@ -375,11 +375,9 @@ class MulticalibrationBoost(CutColumns):
         ends = [0, *self.ends_.tolist()]
         for i, scale in enumerate(self.scales_.tolist()):
             so_far = nodes.Name(f"logit_{i}")
-            trees = [
-                tree.formula(root, [*columns, so_far], lambda node: nodes.Linear((), values[node]))
-                for root in self.roots_[ends[i] : ends[i + 1]].tolist()
-            ]
-            total = nodes.Linear(((scale, so_far), *((scale, each) for each in trees)), 0.0)
+            made = tree.formulas([*columns, so_far], lambda node: nodes.Linear((), values[node]))
+            trees = [(scale, made[root]) for root in self.roots_[ends[i] : ends[i + 1]].tolist()]
+            total = nodes.Linear(((scale, so_far), *trees), 0.0)
             value = nodes.Named(so_far.name, value, total)
         return self.family().after(value)
 

@@ -123,10 +123,10 @@ class LocalRecalibration(ByColumns):
         else:
             self._remember(near.nearness(sample.columns, names, sample.weight, self.scale))
         self.top_ = self.target == "top" or (self.target == "auto" and sample.n_classes > 2)
-        score, observed = _scored(sample, top=self.top_)
+        score, label = _seen(sample.probability, top=self.top_)
         self.edges_ = np.asarray(edges_for(score, self.bins, "uniform", low=0.0, high=1.0, weight=sample.weight))
         self.bin_ = bin_index(score, self.edges_).astype(np.int64)
-        self.observed_ = observed.astype(np.int64)
+        self.observed_ = (sample.outcome == label).astype(np.int64)
         self.weight_ = sample.weight_or_empty.copy()
         self.centre_, self.components_ = np.empty(0), np.empty((1, 0))
         raw = self._raw_features(sample.columns)
@@ -159,7 +159,7 @@ class LocalRecalibration(ByColumns):
         """Observed rate around each row, or its own score, and whether there is any row to learn from."""
         from miscal.kernels.neighbours import local_sums
 
-        score = _score(probability, top=self.top_)
+        score = _seen(probability, top=self.top_)[0]
         weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
         place = bin_index(score, self.edges_).astype(np.int64)
         sums = local_sums(
@@ -185,20 +185,12 @@ class LocalRecalibration(ByColumns):
         return f"{len(self.edges_) - 1} bins ({self.empty_bins_} empty), {self.features_.shape[1]} features"
 
 
-def _score(probability: Floats, *, top: bool) -> Floats:
+def _seen(probability: Floats, *, top: bool) -> tuple[Floats, Any]:
+    """What is binned, and the class that it is the probability of."""
     if not top:
-        return probability
-    whole = np.maximum(probability, 1.0 - probability) if probability.ndim == 1 else probability.max(axis=1)
-    return np.ascontiguousarray(whole)
-
-
-def _scored(sample: Sample, *, top: bool) -> tuple[Floats, Array]:
-    """What is binned, and what is averaged."""
-    score = _score(sample.probability, top=top)
-    if not top:
-        return score, sample.outcome
-    label = sample.probability > 0.5 if sample.probability.ndim == 1 else sample.probability.argmax(axis=1)
-    return score, sample.outcome == label
+        return probability, 1
+    matrix = pairs(probability)
+    return matrix.max(axis=1), matrix.argmax(axis=1)
 
 
 def spread_rest(probability: Floats, confidence: Floats) -> Floats:

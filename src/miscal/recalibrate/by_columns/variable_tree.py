@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,17 +69,14 @@ class Tree(NamedTuple):
     left: Integers
     right: Integers
 
-    def parts(self, numbers: list[Floats], rows: int) -> Iterator[tuple[int, Integers]]:
-        """Each leaf with the rows that fall in it."""
-        waiting = [(0, np.arange(rows))]
-        while waiting:
-            node, here = waiting.pop()
-            if self.left[node] < 0:
-                yield node, here
-                continue
-            goes_left = numbers[self.column[node]][here] <= self.threshold[node]
-            waiting.append((int(self.right[node]), here[~goes_left]))
-            waiting.append((int(self.left[node]), here[goes_left]))
+    def leaves(self, numbers: Floats) -> Integers:
+        """The leaf that each row falls in, of numbers (columns, rows)."""
+        at = np.zeros(numbers.shape[1], np.int64)
+        while (rows := np.flatnonzero(self.left[at] >= 0)).size:
+            node = at[rows]
+            goes_left = numbers[self.column[node], rows] <= self.threshold[node]
+            at[rows] = np.where(goes_left, self.left[node], self.right[node])
+        return at
 
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
@@ -92,24 +89,13 @@ class Tree(NamedTuple):
         if ((self.column[inner] < 0) | (self.column[inner] >= columns)).any():
             raise ValueError("the trees cut a column that is not there")
 
-    def formula(self, root: int, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> nodes.Node:
-        """One of the trees, as cuts; they are made from the last."""
-        column, threshold, left, right = self
-        waiting, order = [root], []
-        while waiting:
-            node = waiting.pop()
-            order.append(node)
-            if left[node] >= 0:
-                waiting += [left[node], right[node]]
+    def formulas(self, columns: list[nodes.Node], leaf: Callable[[int], nodes.Node]) -> dict[int, nodes.Node]:
+        """Each node as cuts, made from the last: children come after their parents."""
         made: dict[int, nodes.Node] = {}
-        for node in reversed(order):
-            if left[node] < 0:
-                made[node] = leaf(node)
-            else:
-                made[node] = nodes.Cut(
-                    columns[column[node]], float(threshold[node]), made[left[node]], made[right[node]]
-                )
-        return made[root]
+        for node, (column, threshold, left, right) in reversed(list(enumerate(zip(*self, strict=True)))):
+            inner = left >= 0
+            made[node] = nodes.Cut(columns[column], float(threshold), made[left], made[right]) if inner else leaf(node)
+        return made
 
 
 def grow(
@@ -293,18 +279,18 @@ class VariableTree(CutColumns):
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        numbers = cut_numbers(self._encodings(), columns)
+        place = self._tree().leaves(np.stack(cut_numbers(self._encodings(), columns)))
+        leaves: Any = self.leaves_
         out = np.empty((len(probability), self.n_classes_))
-        for node, rows in self._tree().parts(numbers, len(probability)):
-            leaf = self.leaves_[node]
-            if rows.size and leaf is not None:
-                out[rows] = leaf.mapped(leaf.checked(probability[rows]))
+        for node in np.unique(place):
+            rows = np.flatnonzero(place == node)
+            out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:
         leaves: Any = self.leaves_
         columns = cut_columns(self._encodings(), lambda _: nodes.LARGEST)
-        return self._tree().formula(0, columns, lambda node: leaves[node].formula())
+        return self._tree().formulas(columns, lambda node: leaves[node].formula())[0]
 
     @classmethod
     def _candidates(cls, n_classes: int, columns: Mapping[str, Column], response: str) -> dict[str, Recalibrator]:  # noqa: ARG003

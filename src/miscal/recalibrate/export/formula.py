@@ -414,9 +414,11 @@ def _log_of_powers(own: Node, other: Node, power: float) -> Cut:
     return Cut(PROBABILITY, 0.5, beyond(other, own), beyond(own, other))
 
 
-def powers(power: float, n_classes: int) -> Softmax:
-    """Probabilities of several classes to a power, divided by their sum."""
-    return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+def powers(power: float, n_classes: int, shift: float = 0.0) -> Sigmoid | Softmax:
+    """Probabilities to a power, divided by their sum; of two classes with a shift of the logit."""
+    if n_classes > 2:
+        return Softmax(power * np.eye(n_classes), np.zeros(n_classes))
+    return Sigmoid(Linear(log_terms(held_score(), power, power), shift))
 
 
 def steps(inner: Node, edges: Floats, values: Floats) -> Steps:
