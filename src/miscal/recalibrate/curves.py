@@ -89,8 +89,9 @@ class SamplingCorrection(Recalibrator):
     def _keeps_ranking(self) -> bool:
         return True
 
-    def _formula(self) -> nodes.Ratio:
-        return nodes.Ratio(nodes.PROBABILITY, float(self.rate))
+    def _formula(self) -> nodes.Formula:
+        others = nodes.Both(nodes.rest_of(nodes.PROBABILITY), "/", nodes.Linear((), float(self.rate)))
+        return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0, nodes.PROBABILITY), (1.0, others)), 0.0))
 
 
 class _Curve(Recalibrator):

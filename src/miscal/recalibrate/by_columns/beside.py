@@ -237,7 +237,7 @@ def _part(column: Encoding, degree: int, beta: list[float]) -> list[nodes.Node]:
     scaled: nodes.Node = nodes.Number(column.name, -nodes.LARGEST, nodes.LARGEST, column.mean)
     if column.standard:
         scaled = nodes.Linear(((1.0 / column.spread, nodes.Linear(((1.0, scaled),), -column.mean)),), 0.0)
-    powers = nodes.Polynomial(nodes.Held(scaled, -most, most), tuple(beta[:degree]))
+    powers = nodes.polynomial(nodes.Held(scaled, -most, most), beta[:degree])
     return [powers, nodes.Number(column.name, 0.0, 0.0, beta[-1])] if column.missing else [powers]
 
 

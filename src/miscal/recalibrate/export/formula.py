@@ -110,14 +110,12 @@ class Held(Node):
 
 
 class Log(Node):
-    """Natural logarithm of the node, or of one minus it."""
+    """Natural logarithm."""
 
     inner: Node
-    of_rest: bool = False
 
     def __call__(self, row: Row, at: Names) -> float:
-        inner = self.inner(row, at)
-        return math.log1p(-inner) if self.of_rest else math.log(inner)
+        return math.log(self.inner(row, at))
 
 
 class Linear(Node):
@@ -184,15 +182,16 @@ class Line(Node):
         return values[place] + slope * (score - knots[place])
 
 
-class Ratio(Node):
-    """node / (node + (1 - node) / rate)."""
+class Both(Node):
+    """Two nodes multiplied, or the first divided by the second: the sign is * or /."""
 
-    inner: Node
-    rate: float
+    one: Node
+    sign: str
+    two: Node
 
     def __call__(self, row: Row, at: Names) -> float:
-        inner = self.inner(row, at)
-        return inner / (inner + (1.0 - inner) / self.rate)
+        one, two = self.one(row, at), self.two(row, at)
+        return one * two if self.sign == "*" else one / two
 
 
 class Number(Node):
@@ -245,21 +244,6 @@ class Cut(Node):
     def __call__(self, row: Row, at: Names) -> float:
         chosen = self.left if self.column(row, at) <= self.threshold else self.right
         return chosen(row, at)
-
-
-class Polynomial(Node):
-    """Σ factors[i] · node^(i + 1)."""
-
-    inner: Node
-    factors: tuple[float, ...]
-
-    def __call__(self, row: Row, at: Names) -> float:
-        x = self.inner(row, at)
-        total, power = 0.0, 1.0
-        for factor in self.factors:
-            power *= x
-            total += factor * power
-        return total
 
 
 class Match(Node, eq=False):
@@ -371,7 +355,12 @@ def logit() -> Linear:
 
 def log_terms(inner: Node, own: float, rest: float) -> tuple[tuple[float, Node], ...]:
     """Terms of own · ln p - rest · ln(1 - p)."""
-    return (own, Log(inner)), (-rest, Log(inner, of_rest=True))
+    return (own, Log(inner)), (-rest, Log(rest_of(inner)))
+
+
+def rest_of(inner: Node) -> Linear:
+    """1 - p."""
+    return Linear(((-1.0, inner),), 1.0)
 
 
 def curve(features: Any, factors: Sequence[float], intercept: float, beside: Sequence[Node] = ()) -> Sigmoid:
@@ -386,10 +375,17 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
     return Sigmoid(Linear((*terms, *((1.0, part) for part in beside)), intercept))
 
 
+def polynomial(inner: Node, factors: Sequence[float]) -> Node:
+    """Σ factors[i] · node^(i + 1), from the highest power down: databases refuse products of small numbers."""
+    found: Node = Linear(((factors[-1], inner),), 0.0)
+    for factor in reversed(factors[:-1]):
+        found = Both(inner, "*", Linear(((1.0, found),), factor))
+    return found
+
+
 def logs_of_classes(event: Node) -> tuple[Log, Log]:
     """Ln p and ln(1 - p), each of p and 1 - p held at 1e-12 or more: 1 - (1 - 1e-12) would be 0.99998e-12."""
-    rest = Linear(((-1.0, event),), 1.0)
-    return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest, LOGIT_CLIP, 1.0))
+    return Log(Held(event, LOGIT_CLIP, 1.0)), Log(Held(rest_of(event), LOGIT_CLIP, 1.0))
 
 
 def softmax_of(slopes: Floats, shifts: Floats, power: float | None = None) -> Sigmoid | Softmax:

@@ -186,8 +186,7 @@ class Graph:
         return self.add("Clip", [self.write(node.inner), node.low, node.high])
 
     def _log(self, node: nodes.Log) -> str:
-        inner = self.write(node.inner)
-        return self.add("Log", [self.add("Sub", [1.0, inner]) if node.of_rest else inner])
+        return self.add("Log", [self.write(node.inner)])
 
     def _linear(self, node: nodes.Linear) -> str:
         if not node.terms:
@@ -220,10 +219,8 @@ class Graph:
         start = self.add("Sub", [score, self.add("Gather", [knots[:-1], place])])
         return self.add("Add", [self.add("Gather", [values[:-1], place]), self.add("Mul", [slope, start])])
 
-    def _ratio(self, node: nodes.Ratio) -> str:
-        inner = self.write(node.inner)
-        rest = self.add("Div", [self.add("Sub", [1.0, inner]), node.rate])
-        return self.add("Div", [inner, self.add("Add", [inner, rest])])
+    def _both(self, node: nodes.Both) -> str:
+        return self.add({"*": "Mul", "/": "Div"}[node.sign], [self.write(node.one), self.write(node.two)])
 
     def _number(self, node: nodes.Number) -> str:
         def write() -> str:
@@ -244,15 +241,6 @@ class Graph:
     def _cut(self, node: nodes.Cut) -> str:
         test = self.add("LessOrEqual", [self.write(node.column), node.threshold])
         return self.add("Where", [test, self.write(node.left), self.write(node.right)])
-
-    def _polynomial(self, node: nodes.Polynomial) -> str:
-        inner = self.write(node.inner)
-        power, total = inner, ""
-        for i, factor in enumerate(node.factors):
-            power = self.add("Mul", [power, inner]) if i else inner
-            term = self.add("Mul", [factor, power])
-            total = self.add("Add", [total, term]) if i else term
-        return total
 
     def _match(self, node: nodes.Match) -> str:
         """The place of each row's key among the cases, then the value of that case."""

@@ -192,8 +192,7 @@ class Dialect:
         return self.between(self.write(node.inner), node.low, node.high)
 
     def _log(self, node: nodes.Log) -> str:
-        inner = self.write(node.inner)
-        return f"LN(1.0 - {inner})" if node.of_rest else f"LN({inner})"
+        return f"LN({self.write(node.inner)})"
 
     def _linear(self, node: nodes.Linear) -> str:
         terms = [
@@ -228,9 +227,8 @@ class Dialect:
         cases += [f" WHEN {inner} < {self.digits(knots[place + 1])} THEN {pieces[place]}" for place in range(last)]
         return f"(CASE{''.join(cases)} ELSE {high} END)"
 
-    def _ratio(self, node: nodes.Ratio) -> str:
-        inner = self.write(node.inner)
-        return f"({inner} / ({inner} + (1.0 - {inner}) / {self.digits(node.rate)}))"
+    def _both(self, node: nodes.Both) -> str:
+        return f"({self.write(node.one)} {node.sign} {self.write(node.two)})"
 
     def _number(self, node: nodes.Number) -> str:
         value = self.as_double(self.quoted(node.name))
@@ -261,13 +259,6 @@ class Dialect:
         if test in ("TRUE", "FALSE"):
             return self.write(node.left if test == "TRUE" else node.right)
         return f"(CASE WHEN {test} THEN {self.write(node.left)} ELSE {self.write(node.right)} END)"
-
-    def _polynomial(self, node: nodes.Polynomial) -> str:
-        """From the highest power down: products of small numbers, which some databases refuse, stay few."""
-        inner, (*lower, text) = self.write(node.inner), [self.digits(factor) for factor in node.factors]
-        for factor in reversed(lower):
-            text = f"({factor} + {inner} * {text})"
-        return f"({inner} * {text})"
 
     def _match(self, node: nodes.Match) -> str:
         gone = [self.gone(name, kind) for name, kind in zip(node.names, node.kinds, strict=True)]
