@@ -69,10 +69,8 @@ def range_pooling(
 def level_pooling(column: Column) -> LevelPooling:
     """Levels of a column; each distinct number of a numeric column is a level, missing is a level of its own."""
     levels = column.as_levels()
-    codes = levels.values
-    return LevelPooling(
-        codes, Levels(tuple(map(str, levels.levels)), missing=bool((codes < 0).any()), name=column.name)
-    )
+    missing = bool((levels.values < 0).any())
+    return LevelPooling(levels.values, Levels(tuple(map(str, levels.levels)), missing, column.name))
 
 
 def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
@@ -81,12 +79,9 @@ def crossed(parts: Sequence[Pooling], limit: int = 10_000_000) -> Pooling:
         return parts[0]
     cells = int(np.prod([float(part.cells.count) for part in parts]))
     if cells > limit:
-        raise refusal(
-            f"must have at most {limit:,} combinations",
-            where="the crossed columns",
-            got=f"they have {cells:,}",
-            hint="cross fewer columns, or columns with fewer levels",
-        )
+        what, got = f"must have at most {limit:,} combinations", f"they have {cells:,}"
+        hint = "cross fewer columns, or columns with fewer levels"
+        raise refusal(what, where="the crossed columns", got=got, hint=hint)
     return ProductPooling(tuple(parts))
 
 

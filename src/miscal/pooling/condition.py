@@ -144,12 +144,9 @@ class Condition:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Condition:
         """The inverse of `to_dict`."""
-        given: dict[str, Any] = {
-            name: tuple(content[name]) for name in ("levels", "excluded") if content.get(name) is not None
-        }
-        given |= {name: float(content[name]) for name in ("low", "high") if content.get(name) is not None}
-        missing = bool(content.get("missing", False))
-        return cls(str(content["column"]), str(content.get("kind", "numeric")), **given, missing=missing)
+        kinds = {"kind": str, "low": float, "high": float, "levels": tuple, "excluded": tuple, "missing": bool}
+        given: Any = {name: kind(content[name]) for name, kind in kinds.items() if content.get(name) is not None}
+        return cls(str(content["column"]), **given)
 
     def sql(self, dialect: str = "duckdb") -> str:
         """A WHERE clause with exact edges, for duckdb, sqlite or postgres."""

@@ -20,16 +20,7 @@ from miscal.recalibrate.combined import Blend
 from miscal.recalibrate.curves import Identity
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state
 from miscal.recalibrate.export import formula as nodes
-from miscal.recalibrate.judging import (
-    Judged,
-    chance_of_growth,
-    difference,
-    judge,
-    mean_of,
-    measure,
-    mixed,
-    table_of,
-)
+from miscal.recalibrate.judging import Judged, chance_of_growth, difference, judge, mean_of, measure, mixed, table_of
 from miscal.recalibrate.sample import FAMILIES, Sample
 from miscal.results import Table
 
@@ -195,9 +186,8 @@ def _candidates(
     else:
         found = {type(each).__name__: each for each in given}
         if len(found) < len(given):
-            raise refusal(
-                "must have different names", where="'candidates'", hint="give a dict: {'my name': recalibrator}"
-            )
+            hint = "give a dict: {'my name': recalibrator}"
+            raise refusal("must have different names", where="'candidates'", hint=hint)
     for name, each in found.items():
         if not isinstance(each, Recalibrator):
             raise refusal("must be recalibrators", where="'candidates'", got=f"'{name}' is {type(each).__name__}")

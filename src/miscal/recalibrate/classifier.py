@@ -183,28 +183,22 @@ def _check_table(owner: RecalibratedClassifier, X: Any, *, reset: bool) -> None:
     """Refuse what has no rows, is no table or has other columns, in the words that scikit-learn's users know."""
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) == 1:
-        raise refusal(
-            "must be a table (Expected 2D array, got 1D array instead)",
-            where="'X'",
-            got=f"its shape is {tuple(shape)}",
-            hint="Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row",
-        )
+        what, got = "must be a table (Expected 2D array, got 1D array instead)", f"its shape is {tuple(shape)}"
+        hint = "Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one row"
+        raise refusal(what, where="'X'", got=got, hint=hint)
     if shape is not None and 0 in shape:
         missing = "sample(s)" if shape[0] == 0 else "feature(s)"
-        what = (
-            f"must not be empty: Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
-        )
-        raise refusal(what, where="'X'")
+        found = f"Found array with 0 {missing} (shape={tuple(shape)}) while a minimum of 1 is required"
+        raise refusal(f"must not be empty: {found}", where="'X'")
     validate_data(owner, X, reset=reset, skip_check_array=True)
 
 
 def _aligned(estimator: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Probabilities with one column for every class; classes that a fold lacked have probability 0."""
     if not hasattr(estimator, "predict_proba"):
+        got = f"it is {type(estimator).__name__}"
         hint = "use a classifier with probabilities, such as one that wraps yours in CalibratedClassifierCV"
-        raise refusal(
-            "must have predict_proba", where="'estimator'", got=f"it is {type(estimator).__name__}", hint=hint
-        )
+        raise refusal("must have predict_proba", where="'estimator'", got=got, hint=hint)
     probability = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     if np.array_equal(estimator.classes_, classes):
         return probability

@@ -40,11 +40,7 @@ Kind = Literal["float", "int", "bool", "labels", "levels", "inner", "word"]
 
 
 def parameter(
-    check: Callable[..., Any],
-    *limits: Any,
-    default: Any = dataclasses.MISSING,
-    kw_only: bool = False,
-    **more: Any,
+    check: Callable[..., Any], *limits: Any, default: Any = dataclasses.MISSING, kw_only: bool = False, **more: Any
 ) -> Any:
     """Declare a parameter of a recalibrator with its check, called with name, value and limits.
 
@@ -90,15 +86,13 @@ def is_whole(value: Any) -> bool:
 def columns_of(X: Any, rows: int | None, who: str) -> Columns:
     """See X as named columns, of so many rows; those of a plain array are named '0', '1', ..."""
     if X is None:
-        raise refusal(
-            f"is needed by {who}", where="'X'", got="got nothing (None)", hint="pass a frame, a dict or an array"
-        )
+        hint = "pass a frame, a dict or an array"
+        raise refusal(f"is needed by {who}", where="'X'", got="got nothing (None)", hint=hint)
     named: Any = X if isinstance(X, Columns) else named_columns(X, "'X'")
     made = Columns(named)
-    for name in made if rows is not None else ():
-        length = len(named[name])
-        if length != rows:
-            got = f"{length:,} against {rows:,}"
+    for name in made:
+        if rows is not None and len(named[name]) != rows:
+            got = f"{len(named[name]):,} against {rows:,}"
             raise refusal("must have as many rows as 'y_prob'", where=f"'X' column '{name}'", got=got)
     return made
 
@@ -120,16 +114,12 @@ def chosen_names(columns: Columns, chosen: Any) -> list[str]:
     if chosen is None:
         return known
     items: Sequence[Any] = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
-    names = []
     for item in items:
-        if isinstance(item, str):
-            if item not in known:
-                raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
-            names.append(item)
-        elif not -len(known) <= int(item) < len(known):
+        if isinstance(item, str) and item not in known:
+            raise refusal("is not a column of 'X'", where=f"column '{item}'", hint=nearest(item, known))
+        if not isinstance(item, str) and not -len(known) <= int(item) < len(known):
             raise refusal(f"must lie in 0..{len(known) - 1}", where="position in 'columns'", got=f"got {item}")
-        else:
-            names.append(known[int(item)])
+    names = [item if isinstance(item, str) else known[int(item)] for item in items]
     if len(set(names)) < len(names):
         raise refusal("must name each column once", where="'columns'", got=f"got {chosen!r}")
     return names

@@ -71,10 +71,8 @@ def fit_to(
     opening = opened(source, memory or DEFAULT)
     names = _names(model, opening)
     check_named([*roles.names, *names], opening.kinds, opening.words, opening.kinds)
-    kinds = {name: opening.kinds[name] for name in names}
-    rows = gather(
-        opening, roles, names, limit=rows_that_fit(memory or DEFAULT, kinds, opening.texts), target="positive"
-    )
+    limit = rows_that_fit(memory or DEFAULT, {name: opening.kinds[name] for name in names}, opening.texts)
+    rows = gather(opening, roles, names, limit=limit, target="positive")
     if rows.complete or names:
         p = rows.predictions
         model.fit(p.probability, p.outcome, p.columns if names else None, sample_weight=p.weight)

@@ -162,15 +162,9 @@ class LocalRecalibration(ByColumns):
         score = _seen(probability, top=self.top_)[0]
         weight = self.weight_ if self.weight_.size else np.ones(len(self.features_))
         place = bin_index(score, self.edges_).astype(np.int64)
-        sums = local_sums(
-            self.features_,
-            self.bin_,
-            np.column_stack([weight, weight * self.observed_]),
-            np.array([float(self.bandwidth)]),
-            kernel=self.kernel,
-            queries=(self._reduced(self._raw_features(columns)), place),
-            device=self.device,
-        ).values[0]
+        summed, width = np.column_stack([weight, weight * self.observed_]), np.array([float(self.bandwidth)])
+        asked: Any = {"queries": (self._reduced(self._raw_features(columns)), place), "device": self.device}
+        sums = local_sums(self.features_, self.bin_, summed, width, kernel=self.kernel, **asked).values[0]
         found = sums[:, 0] > 0
         rate = np.divide(sums[:, 1], sums[:, 0], out=score.copy(), where=found)
         mass = sums[:, 0] if self.kernel == "group" else np.bincount(self.bin_, weight, len(self.edges_))[place]

@@ -227,9 +227,8 @@ class NeuralCalibration(ByColumns):
         maps = np.arange(len(values))
 
         def work(start: int, stop: int) -> None:
-            x = np.concatenate(
-                [*(table[codes[start:stop, j]] for j, table in enumerate(tables)), numbers[start:stop]], axis=1
-            )
+            embedded = [table[codes[start:stop, j]] for j, table in enumerate(tables)]
+            x = np.concatenate([*embedded, numbers[start:stop]], axis=1)
             for weight, bias in zip(layers[0:-2:2], layers[1:-2:2], strict=True):
                 x = np.maximum(x @ weight.T + bias, 0.0)
             place, part = self.places(probability[start:stop])

@@ -53,12 +53,13 @@ def cut_numbers(
 
 def cut_columns(encodings: list[Encoding], missing: Callable[[Encoding], float]) -> list[nodes.Node]:
     """Each column as the number that trees cut; `missing` says what a missing number becomes."""
-    return [
-        nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
-        if each.nominal
-        else nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
-        for each in encodings
-    ]
+
+    def number_of(each: Encoding) -> nodes.Node:
+        if each.nominal:
+            return nodes.level_of(each, map(float, range(len(each.levels))), each.unseen)
+        return nodes.Number(each.name, each.ends[0], each.ends[1], missing(each))
+
+    return [number_of(each) for each in encodings]
 
 
 class Tree(NamedTuple):

@@ -43,21 +43,12 @@ def to_onnx(recalibrator: Recalibrator, dtype: Any) -> bytes:
     graph.nodes.append(helper.make_node("Cast", [kept], ["recalibrated"], to=outside))
     classes = recalibrator.n_classes_
     rows = ["rows", classes] if classes > 2 else ["rows"]
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "recalibrator",
-            [
-                helper.make_tensor_value_info("probability", outside, rows),
-                *(helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in graph.inputs.items()),
-            ],
-            [helper.make_tensor_value_info("recalibrated", outside, ["rows", classes])],
-            graph.constants,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)],
-        ir_version=8,
-        producer_name="miscal",
-    )
+    vector = helper.make_tensor_value_info
+    inputs = [vector("probability", outside, rows), *(vector(*each, ["rows"]) for each in graph.inputs.items())]
+    outputs = [vector("recalibrated", outside, ["rows", classes])]
+    whole = helper.make_graph(graph.nodes, "recalibrator", inputs, outputs, graph.constants)
+    versions = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(whole, opset_imports=versions, ir_version=8, producer_name="miscal")
     checker.check_model(model)
     return bytes(model.SerializeToString())
 
@@ -255,14 +246,10 @@ class Graph:
         return self.constant(math.nan)
 
     def _network(self, node: nodes.Network) -> str:
-        parts = [
-            self.add(
-                "Gather",
-                [np.asarray(table, dtype=np.float64), _codes(self, level.name, level.kind, list(level.values))],
-            )
-            for level, table in node.embedded
-        ]
-        values, flags = [], []
+        parts, values, flags = [], [], []
+        for level, table in node.embedded:
+            codes = _codes(self, level.name, level.kind, list(level.values))
+            parts.append(self.add("Gather", [np.asarray(table, dtype=np.float64), codes]))
         for number, centre, scale in node.numbers:
             column = self.input(number.name, DOUBLE)
             absent = self.add("IsNaN", [column])
