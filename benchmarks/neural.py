@@ -60,8 +60,8 @@ def epoch(rows, embedding, batch, device):
     how = NeuralCalibration(epochs=1, batch=batch)
     with network.threads(model, batch):
         few = type(rows)(*(part[: 4 * batch] for part in rows))
-        network.train(model, few, None, how, device)
-        took = seconds(lambda: network.train(model, rows, None, how, device), device)
+        network.train(model, few, None, how, device, lambda *_: None)
+        took = seconds(lambda: network.train(model, rows, None, how, device, lambda *_: None), device)
     dense = sum(p.numel() for p in g.layers.parameters())
     return took, dense, sum(p.numel() for p in model.parameters())
 

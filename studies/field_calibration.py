@@ -132,7 +132,7 @@ class Model:
         device = network.device_of("auto")
         how = NeuralCalibration(epochs=epochs, patience=2, random_state=self.seed)
         with network.threads(self.net, how.batch):
-            network.train(self.net, self._rows(X, y), held, how, device)
+            network.train(self.net, self._rows(X, y), held, how, device, lambda *_: None)
 
     def _rows(self, X, y):
         codes, numbers = self.inputs.read(columns_of(X, len(y), "the model"), len(y))

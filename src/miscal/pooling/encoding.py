@@ -53,7 +53,11 @@ class Encoding:
         absent = column.missing
         made = cls(column.name, nominal or column.nominal, [], missing=bool(absent.any()), **given)
         if made.nominal:
-            return replace(made, levels=_levels_in(column.as_levels()))
+            # Levels that occur among the rows, in their order, as JSON can hold them, and None for missing.
+            known = column.as_levels()
+            seen = [known.levels[code] for code in np.unique(known.values) if code >= 0]
+            plain = [level.item() if isinstance(level, np.generic) else level for level in seen]
+            return replace(made, levels=[*plain, None] if made.missing else plain)
         values = np.clip(column.values, *made.ends)
         mean, spread = mean_and_spread(values[~absent], None if weight is None else weight[~absent], constant)
         if filled and made.missing:
@@ -90,14 +94,6 @@ class Encoding:
         absent = np.isnan(values)
         known = np.where(absent, self.mean, values)
         return (known - self.mean) / self.spread if self.standard else known, absent
-
-
-def _levels_in(column: Column) -> list[Any]:
-    """Levels that occur among the rows, in their order, as JSON can hold them, and None for missing."""
-    found = np.unique(column.values)
-    seen = [column.levels[code] for code in found[found >= 0]]
-    plain = [level.item() if isinstance(level, np.generic) else level for level in seen]
-    return [*plain, None] if found.size and found[0] < 0 else plain
 
 
 def _kinds_of(levels: Sequence[Any]) -> set[str]:

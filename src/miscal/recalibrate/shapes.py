@@ -349,8 +349,11 @@ class IsotonicLinePlotScaling(_Rising):
     l2: float = parameter(number, 0.0, default=0.0)
 
     def _fit(self, sample: Sample) -> None:
-        self.knots_ = self._placed(sample)
-        self.values_ = fit_line(sample, self.knots_, clamp=self.outside == "clamp", l2=max(float(self.l2), RIDGE))
+        self.knots_, clamp, l2 = self._placed(sample), self.outside == "clamp", max(float(self.l2), RIDGE)
+        start, thin = np.append(self.knots_[0], np.diff(self.knots_)), sample.thinned()  # the identity
+        if thin is not None:
+            start = LineFit(thin, self.knots_, clamp=clamp, l2=l2 * thin.total / sample.total).minimum(start)
+        self.values_ = np.cumsum(LineFit(sample, self.knots_, clamp=clamp, l2=l2).minimum(start))
 
     def _placed(self, rows: Sample) -> Floats:
         shares = np.arange(1, self.knots + 1) / (self.knots + 1.0)
@@ -387,18 +390,8 @@ class IsotonicLinePlotScaling(_Rising):
         return f"{len(self.knots_)} knots, flat over {np.count_nonzero(steps == 0)} of {len(steps)} pieces"
 
 
-def fit_line(rows: Sample, knots: Floats, *, clamp: bool, l2: float = RIDGE) -> Floats:
-    """Values at the knots that minimise the log loss among all that never decrease."""
-    steps = np.diff(knots)
-    start = np.append(knots[0], steps)  # the identity
-    thin = rows.thinned()
-    if thin is not None:
-        start = LineFit(thin, knots, clamp=clamp, l2=l2 * thin.total / rows.total).minimum(start)
-    return np.cumsum(LineFit(rows, knots, clamp=clamp, l2=l2).minimum(start))
-
-
 class LineFit:
-    """Newton's method on the first value and the increments, which may not fall below 0."""
+    """Values at knots of least log loss, by Newton's method on the first and the increments, which are not below 0."""
 
     def __init__(self, rows: Sample, knots: Floats, *, clamp: bool, l2: float) -> None:
         self.rows, self.steps, self.l2 = rows, np.diff(knots), l2

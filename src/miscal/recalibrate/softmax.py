@@ -177,11 +177,9 @@ class SoftmaxFit:
 
         return np.asarray(summed(self.blocks, work)[0] + self.penalty * direction)
 
-    def near_inverse(self) -> Solve:
-        """A function that nearly solves with the Hessian."""
-        return self._diagonal_inverse() if self.diagonal else self._product_inverse()
-
     def _diagonal_inverse(self) -> Solve:
+        """A function that nearly solves with the Hessian."""
+
         def work(block: Block) -> tuple[Floats]:
             return (self.gathered(block.likely * (1.0 - block.likely) * block.weight, block.z * block.z),)
 
@@ -219,7 +217,8 @@ class SoftmaxFit:
             if length <= SMALL_GRADIENT:
                 return np.zeros(theta.shape), True
             small = max(min(0.1, length) * length, 0.3 * SMALL_GRADIENT)
-            step = _conjugate_gradients(self.product, state[1], self.near_inverse(), small)
+            near_inverse = self._diagonal_inverse() if self.diagonal else self._product_inverse()
+            step = _conjugate_gradients(self.product, state[1], near_inverse, small)
             longest.append(float(np.abs(step).max()))
             return step, False
 

@@ -20,6 +20,7 @@ from miscal.kernels.threads import thread_count
 if TYPE_CHECKING:
     from miscal.recalibrate.by_columns.neural import Inputs, NeuralCalibration
 
+Told = Callable[[int, int], None]  # of the rows seen so far, and of all rows to see
 CHUNK = 1 << 18  # rows that are brought to the device at a time
 THREADED = 2e8  # products in a batch from which several threads help
 
@@ -136,7 +137,7 @@ def threads(model: nn.Module, batch: int) -> Iterator[None]:
 
 
 @contextmanager
-def telling(progress: Any) -> Iterator[Callable[[int, int], None]]:
+def telling(progress: Any) -> Iterator[Told]:
     """A bar on the terminal, or nothing."""
     if progress is not True and not (progress == "auto" and sys.stderr.isatty()):
         yield lambda seen, total: None  # noqa: ARG005
@@ -150,16 +151,11 @@ def telling(progress: Any) -> Iterator[Callable[[int, int], None]]:
 
 
 def train(
-    model: Calibration,
-    rows: Rows,
-    held: Array | None,
-    how: NeuralCalibration,
-    device: torch.device,
-    told: Callable[[int, int], None] = lambda seen, total: None,  # noqa: ARG005
+    model: Calibration, rows: Rows, held: Array | None, how: NeuralCalibration, device: torch.device, told: Told
 ) -> tuple[list[float], list[float]]:
     """Train in mini-batches; with held-out rows keep the best epoch and stop `patience` epochs after it.
 
-    `how` says how many, how large and how fast; `told` hears of the rows seen so far and of all rows to see.
+    `how` says how many, how large and how fast.
 
     Returns the mean loss of each epoch on the rows trained on and on those held out; the first entry of the
     latter is the loss before training.

@@ -287,37 +287,29 @@ def _each_row(graph: Graph, node: Any) -> str:
 def _codes(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
     """The code of each row's level: 0 unseen, 1 missing, from 2 on the levels in their order."""
     levels = [level for level in levels if level is not None]
-    write: dict[type | None, Any] = {bool: _truth_codes, str: _word_codes, float: _number_codes, int: _whole_codes}
-    if kind not in write:
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got="its levels are of mixed types")
-    return graph.once(("codes", name, tuple(levels)), lambda: str(write[kind](graph, name, levels)))
+    return graph.once(("codes", name, tuple(levels)), lambda: _coded(graph, name, kind, levels))
 
 
-def _truth_codes(graph: Graph, name: str, levels: list[bool]) -> str:
-    return _equal_codes(graph, graph.add("Cast", [graph.input(name, BOOL)], to=INT64), np.array(levels, dtype=np.int64))
-
-
-def _word_codes(graph: Graph, name: str, levels: list[str]) -> str:
-    if "" in levels:
+def _coded(graph: Graph, name: str, kind: type | None, levels: list[Any]) -> str:
+    got, hint = "its levels are of mixed types", ""
+    if kind is bool:
+        return _equal_codes(graph, graph.add("Cast", [graph.input(name, BOOL)], to=INT64), np.array(levels, np.int64))
+    if kind is float:
+        column = graph.input(name, DOUBLE)
+        code = _equal_codes(graph, column, np.array(levels, np.float64))
+        return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
+    if kind is int:  # whole numbers that doubles would merge: an input that has no missing values
+        if all(isinstance(level, int) and -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
+            return _equal_codes(graph, graph.input(name, INT64), np.array(levels, np.int64))
+        got, hint = "its levels are not all 64-bit integers", "fit it as text"
+    if kind is str:
+        if "" not in levels:
+            codes = {"keys_strings": ["", *levels], "values_int64s": [MISSING, *range(FIRST, FIRST + len(levels))]}
+            return graph.add(
+                "LabelEncoder", [graph.input(name, STRING)], **codes, default_int64=UNSEEN, domain="ai.onnx.ml"
+            )
         got = "the empty string, which stands for missing in ONNX, is a level"
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got)
-    keys, values = ["", *levels], [MISSING, *range(FIRST, FIRST + len(levels))]
-    options = {"keys_strings": keys, "values_int64s": values, "default_int64": UNSEEN, "domain": "ai.onnx.ml"}
-    return graph.add("LabelEncoder", [graph.input(name, STRING)], **options)
-
-
-def _number_codes(graph: Graph, name: str, levels: list[float]) -> str:
-    column = graph.input(name, DOUBLE)
-    code = _equal_codes(graph, column, np.array(levels, dtype=np.float64))
-    return graph.add("Where", [graph.add("IsNaN", [column]), np.int64(MISSING), code])
-
-
-def _whole_codes(graph: Graph, name: str, levels: list[int]) -> str:
-    """Of whole numbers that doubles would merge: an input that has no missing values."""
-    if any(not isinstance(level, int) or not -nodes.WHOLE <= level < nodes.WHOLE for level in levels):
-        got = "its levels are not all 64-bit integers"
-        raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint="fit it as text")
-    return _equal_codes(graph, graph.input(name, INT64), np.array(levels, dtype=np.int64))
+    raise refusal("cannot be written in ONNX", where=f"the column '{name}'", got=got, hint=hint)
 
 
 def _equal_codes(graph: Graph, column: str, levels: np.ndarray) -> str:
