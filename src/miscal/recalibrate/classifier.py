@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, assert_all_finite, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
 from miscal.data.errors import refusal, warn
 from miscal.recalibrate.base import Recalibrator
 from miscal.recalibrate.curves import PlattScaling
+from miscal.recalibrate.declared import chosen_names, columns_of
 
 
 class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -137,8 +139,6 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self, estimator: Any, X: Any, y: np.ndarray, fit_params: dict[str, Any], split_params: dict[str, Any]
     ) -> np.ndarray:
         """Probabilities of rows by classifiers that did not see them."""
-        from sklearn.model_selection import check_cv
-
         splitter = check_cv(self.cv, y, classifier=True)
         held_out = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in splitter.split(X, y, **split_params):
@@ -154,16 +154,12 @@ class RecalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """The columns the recalibrator may look at, by the names that `fit` saw."""
         if self.by is None:
             return None
-        from miscal.recalibrate.declared import chosen_names, columns_of
-
         rows = X.shape[0] if hasattr(X, "shape") else len(X)
         columns = columns_of(X, rows, "RecalibratedClassifier")
         return {name: columns[name] for name in chosen_names(columns, self.by)}
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights are for this object too; the rest goes to the classifier's `fit` and the splitter's `split`."""
-        from sklearn.model_selection import check_cv
-
         splitter = check_cv(5 if isinstance(self.cv, str) else self.cv)
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self._estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))

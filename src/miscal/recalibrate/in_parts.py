@@ -192,26 +192,22 @@ def _written(
     model: Recalibrator, source: Source, known: list[str], names: list[str], made: list[str], out: Path, logit: bool
 ) -> int:
     """Write under another name, then rename."""
+    import pyarrow as pa
+
     rows = 0
     chunks = ahead(lambda: source.batches(known))
     tables = (with_columns(model, chunk, names, made, logit=logit) for chunk in chunks)
     first = next(tables, None)
     if first is None:
         raise refusal("must have at least one row", where=f"'{source.words}'", got="it is empty")
-    schema = _plain_schema(first.schema)
+    # Text as text: batches have dictionaries of their own.
+    kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in first.schema)
+    schema = pa.schema(list(zip(first.schema.names, kinds, strict=True)))
     with writing([out]) as (temporary,), _writer(temporary, out.suffix.lower(), schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table.cast(schema))
             rows += table.num_rows
     return rows
-
-
-def _plain_schema(schema: Any) -> Any:
-    """Text as text: batches have dictionaries of their own."""
-    import pyarrow as pa
-
-    kinds = (each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema)
-    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 def _writer(path: Path, suffix: str, schema: Any) -> Any:

@@ -10,6 +10,8 @@ from miscal.data.checks import Floats, number, one_of, whole
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
 from miscal.data.vectors import logit, sigmoid
+from miscal.kernels.order import rising_rates
+from miscal.kernels.sorting import sorted_order
 from miscal.kernels.threads import over_blocks
 from miscal.metrics.losses import descended
 from miscal.pooling.bins import bin_index, edges_for, quantile_edges
@@ -250,9 +252,6 @@ class IsotonicCalibration(_Rising):
             raise ValueError("'knots_' and 'values_' must lie in [0, 1]")
 
     def _fit(self, sample: Sample) -> None:
-        from miscal.kernels.order import rising_rates
-        from miscal.kernels.sorting import sorted_order
-
         order = sorted_order(sample.probability)
         sorted_scores = sample.probability[order]
         starts = np.flatnonzero(np.append(True, sorted_scores[1:] != sorted_scores[:-1]))
@@ -268,8 +267,6 @@ class IsotonicCalibration(_Rising):
 
     def _off_the_ends(self, rates: Floats, mass: Floats, sample: Sample) -> Floats:
         """Rates with half an event in blocks where nothing or everything happened, made to rise again."""
-        from miscal.kernels.order import rising_rates
-
         moved, again, smooth = rates.copy(), np.empty(len(rates)), float(self.smooth)
         count, unit = sample.response == "count", unit_of(sample.total, sample.rows)
         for block in (rates == 0.0,) if count else (rates == 0.0, rates == 1.0):

@@ -6,7 +6,6 @@ blocks of rows, one feature a row of the block, used and forgotten.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # scikit-learn needs it too
 
 from miscal.data.checks import Array, Floats, number, one_of, whole
@@ -387,9 +387,8 @@ class Augmentation(Recalibrator):
                 rows = np.arange(sample.rows)
             features = _features(beside, current)
             fitted = self._made()
-            options: dict[str, Any] = {}
-            if sample.weight is not None and "sample_weight" in inspect.signature(fitted.fit).parameters:
-                options = {"sample_weight": sample.weight[rows]}
+            weighs = sample.weight is not None and has_fit_parameter(fitted, "sample_weight")
+            options = {"sample_weight": sample.weights[rows]} if weighs else {}
             fitted.fit(features[rows], sample.outcome[rows], **options)
             self.estimators_.append(fitted)
             current = _scores(fitted, features, current)

@@ -447,16 +447,15 @@ def apply_one(recalibrator: Recalibrator, y_prob: Any, x: Row | None) -> tuple[f
         y_prob = float(checked[0])
     if not mean and not 0.0 <= y_prob <= 1.0:
         raise refusal("must lie in [0, 1]", where="'y_prob'", got=f"it is {y_prob}")
+    score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
     if formula is not None and (x is not None or not recalibrator.uses_columns):
         try:
-            score = float(y_prob) if mean or y_prob >= LEAST_SCORE else 0.0
             event = formula({name: _plain(value) for name, value in (x or {}).items()}, {STEP: score})
         except (General, KeyError, RecursionError):  # an unusual value, a column that is not there
             pass
         else:
             return (event,) if mean else (1.0 - event, event)
-    given = np.array([float(y_prob)])
-    return _general(recalibrator, given if mean else settled(given), x)
+    return _general(recalibrator, np.array([score]), x)
 
 
 def _general(recalibrator: Recalibrator, checked: Floats, x: Row | None) -> tuple[float, ...]:
