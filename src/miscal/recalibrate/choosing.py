@@ -102,9 +102,7 @@ def choose(
     >>> choose(p, claims, response="count", exposure=years)
     MeanScaling() fitted on 3,000 rows: factor 1.41
     """
-    whole("cv", cv, 2)
-    if top_error is not None:
-        number("top_error", top_error, 0.0)
+    Choose(cv=cv, top_error=top_error).check_parameters()
     columns = columns_of(X, None, "choose") if X is not None else Columns({})
     given = Raw(y, y_prob, sample_weight, cluster=cluster, columns=columns, names=METRIC)
     rows = Predictions.validated(replace(given, response=response, exposure=exposure))
@@ -335,7 +333,7 @@ class Choose(Recalibrator):
     cv: int = parameter(whole, 2, default=5)
     random_state: int = parameter(whole, 0, 2**31 - 1, default=0)
     top_error: float | None = parameter(number, 0.0, default=None)
-    chosen_: list[Any] = state("inner")
+    chosen_: list[Recalibrator] = state("inner")
 
     @property
     def uses_columns(self) -> bool:  # type: ignore[override]
@@ -357,21 +355,18 @@ class Choose(Recalibrator):
         beside = sample.columns if len(sample.columns) else None
         if beside is None:
             options.update(by=None, allowed=None)
-        found: Any = choose(
-            sample.probability, sample.outcome, beside, sample_weight=sample.weight, top_error=self.top_error, **options
-        )
+        options |= {"sample_weight": sample.weight, "top_error": self.top_error}
+        found: Any = choose(sample.probability, sample.outcome, beside, **options)
         self.chosen_, self.name, self.table, self.reason = [found], found.name, found.table, found.reason
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        found: Floats = self.chosen_[0].mapped(probability, columns)
-        return found
+        return self.chosen_[0].mapped(probability, columns)
 
     def _keeps_ranking(self) -> bool:
         return self.is_fitted() and bool(self.chosen_[0].keeps_ranking)
 
     def _formula(self) -> nodes.Formula:
-        found: nodes.Formula = self.chosen_[0].formula()
-        return found
+        return self.chosen_[0].formula()
 
     def _summary(self) -> str:
         return repr(self.chosen_[0])

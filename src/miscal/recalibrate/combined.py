@@ -90,8 +90,7 @@ class Chain(Recalibrator):
         return all(step.keeps_ranking for step in (self.steps_ if self.is_fitted() else self.steps))
 
     def _formula(self) -> nodes.Formula:
-        found: nodes.Formula = reduce(nodes.then, [step.formula() for step in self.steps_])
-        return found
+        return reduce(nodes.then, [step.formula() for step in self.steps_])
 
     def _summary(self) -> str:
         return ", then ".join(type(step).__name__ for step in self.steps_)

@@ -40,8 +40,7 @@ LONG_STEP = 1e-2  # a last step beyond it went down a slope without end
 
 def logs_of(probability: Floats) -> Floats:
     """Logarithms of probabilities held at 1e-12 or more."""
-    logs: Floats = np.log(np.maximum(probability, LOGIT_CLIP))
-    return logs
+    return np.asarray(np.log(np.maximum(probability, LOGIT_CLIP)))
 
 
 def softmax(scores: Floats, classes: int = 1) -> tuple[Floats, Floats]:

@@ -316,14 +316,13 @@ class MulticalibrationBoost(CutColumns):
         start, rescale, family = self._begun(), self._rescales(sample), sample.family
         models = [_Boosted(sample.take(np.flatnonzero(place != fold)), grown_by, start, rescale) for fold in folds]
         held = [sample.take(np.flatnonzero(place == fold)) for fold in folds]
-        begun = [
-            _begin(model.encodings, part.columns, part.probability, start, family)
-            for model, part in zip(models, held, strict=True)
-        ]
-        numbers, outside = [each for each, _ in begun], [at for _, at in begun]
-        weight, outcome = (
-            np.concatenate(each) for each in zip(*((h.weights, 1.0 * h.outcome) for h in held), strict=True)
-        )
+        numbers, outside = [], []
+        for model, part in zip(models, held, strict=True):
+            beside, logits = _begin(model.encodings, part.columns, part.probability, start, family)
+            numbers.append(beside)
+            outside.append(logits)
+        weight = np.concatenate([part.weights for part in held])
+        outcome = np.concatenate([1.0 * part.outcome for part in held])
         first = family.link(np.concatenate([part.probability for part in held]))
         own = family.losses(first, outcome)
         best, best_mean, best_logit = 0, 0.0, first
