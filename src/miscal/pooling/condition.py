@@ -74,11 +74,9 @@ class Condition:
 
     def slots(self, names: Sequence[str]) -> np.ndarray:
         """Which of some levels of a nominal column belong."""
-        if self.levels is not None:
-            chosen = set(map(level_text, self.levels))
-            return np.array([name in chosen for name in names], bool)
-        out = set(map(level_text, self.excluded or ()))
-        return np.array([name not in out for name in names], bool)
+        only = self.levels is not None
+        said = set(map(level_text, (self.levels if only else self.excluded) or ()))
+        return np.array([(name in said) == only for name in names], bool)
 
     def numbers(self, values: np.ndarray) -> np.ndarray:
         """Truth value at each of some numbers, NaN where missing."""
@@ -254,8 +252,7 @@ def moment_of(value: float) -> str | None:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(value * MICROSECONDS))
     except (OverflowError, ValueError):
         return None
-    text = moment.replace(tzinfo=None).isoformat()
-    return text.removesuffix("T00:00:00")
+    return moment.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
 
 
 def number_of(word: str) -> float | None:

@@ -153,9 +153,8 @@ def interval_condition(one: Covariate, low: int, high: int, shuffle: np.ndarray 
 def _among(one: Covariate, inside: np.ndarray) -> Condition:
     """Some levels, or all but some, whichever are fewer."""
     named: tuple[Any, ...] = one.levels if one.kind in NOMINAL else tuple(map(float, one.levels))
-    levels, others = (
-        tuple(name for name, here in zip(named, which, strict=False) if here) for which in (inside, ~inside)
-    )
+    levels = tuple(name for name, here in zip(named, inside, strict=False) if here)
+    others = tuple(name for name, here in zip(named, inside, strict=False) if not here)
     missing = bool(one.missing and inside[-1])
     if not others and not missing:
         return Condition(one.name, one.kind)

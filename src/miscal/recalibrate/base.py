@@ -138,9 +138,7 @@ class Recalibrator(BaseEstimator):  # type: ignore[misc]
             self._fit(self._pulled_in(sample))
         if sample.response != "binary":
             self.response_ = sample.response
-        self.classes_ = classes
-        self.identity_ = one_class
-        self.n_rows_ = sample.rows
+        self.classes_, self.identity_, self.n_rows_ = classes, one_class, sample.rows
         return self
 
     def _pulled_in(self, sample: Sample) -> Sample:
