@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -155,20 +156,16 @@ class LogisticFit:
         if identity:  # its intercept is penalised too, and must be one of the coordinates
             self.centre, self.constant = np.zeros(features.count), False
 
-    def evaluator(self, rows: Sample) -> Evaluate:
+    def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
-        weight, outcome = rows.weight_or_empty, rows.outcome.astype(np.float64)
+        weight, arguments = rows.weight_or_empty, (*self.features.arguments, self.centre, self.scale, theta)
 
-        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
-            def work(start: int, stop: int) -> Floats:
-                part, y = rows.probability[start:stop], outcome[start:stop]
-                arguments = (*self.features.arguments, self.centre, self.scale, theta)
-                return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
+        def work(start: int, stop: int) -> Floats:
+            part, y = rows.probability[start:stop], rows.outcome[start:stop].astype(np.float64)
+            return kernels.score_pass(part, y, weight[start:stop], *arguments)  # type: ignore[no-any-return]
 
-            sums = np.sum(over_blocks(rows.rows, work), axis=0)
-            return float(sums[0, 0]), sums[1].copy(), np.triu(sums[2:]) + np.triu(sums[2:], 1).T
-
-        return evaluate
+        sums = np.sum(over_blocks(rows.rows, work), axis=0)
+        return float(sums[0, 0]), sums[1].copy(), np.triu(sums[2:]) + np.triu(sums[2:], 1).T
 
     def minimum(self, free: Array) -> tuple[Floats, bool]:
         """Fit; coefficients outside `free` stay 0."""
@@ -180,9 +177,9 @@ class LogisticFit:
         if self.thin is not None:
             total = self.thin.total
             part = penalty * (total / self.rows.total)
-            warm, separated = minimise(self.evaluator(self.thin), start, part, total, free, target)
+            warm, separated = minimise(partial(self.evaluate, self.thin), start, part, total, free, target)
             start = start if separated else warm
-        return minimise(self.evaluator(self.rows), start, penalty, self.rows.total, free, target)
+        return minimise(partial(self.evaluate, self.rows), start, penalty, self.rows.total, free, target)
 
     def best(self, *, positive: bool) -> tuple[Floats, bool]:
         """Fit; with `positive` the coefficients of the score's two features are not below 0.
@@ -205,7 +202,7 @@ class LogisticFit:
         """Log loss and penalty at a point."""
         off = theta[1:] * self.scale - self.identity
         held = float((off**2).sum()) + self.identity * float(theta[0]) ** 2
-        return self.evaluator(self.rows)(theta)[0] + 0.5 * self.l2 * held
+        return self.evaluate(self.rows, theta)[0] + 0.5 * self.l2 * held
 
 
 def fit_curve(

@@ -26,7 +26,7 @@ from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
 from miscal.recalibrate.export import formula as nodes
 from miscal.recalibrate.export.formula import Formula, no_formula
-from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Evaluate, Features, LogisticFit, residuals
+from miscal.recalibrate.logistic import LOGIT_CLIP, SEPARATED, Features, LogisticFit, State, residuals
 from miscal.recalibrate.sample import Sample
 
 CELLS = 1 << 18  # numbers in a block
@@ -124,27 +124,21 @@ class DesignFit(LogisticFit):
         self.centre = np.concatenate([self.centre, centre])
         self.scale = np.concatenate([np.zeros(features.count) if self.constant else self.scale, scale])
 
-    def _sums(self, theta: Floats, start: int, stop: int) -> tuple[float, Floats, Floats]:
-        rows, size = self.rows, stop - start
-        beside = self.design.rows(self.ready, start, stop)
-        matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
-        matrix -= self.centre[:, None]
-        matrix *= self.scale[:, None]
-        x = theta[1:] @ matrix + theta[0]
-        weight = np.ones(size) if rows.weight is None else rows.weight[start:stop]
-        loss, off, curvature = residuals(x, rows.outcome[start:stop], weight)
-        whole = np.concatenate([np.ones((1, size)), matrix])
-        return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
-
-    def evaluator(self, rows: Sample) -> Evaluate:
+    def evaluate(self, rows: Sample, theta: Floats) -> State:
         """Sum of log losses, its gradient and Hessian."""
 
-        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
-            parts = over_blocks(rows.rows, lambda start, stop: self._sums(theta, start, stop), self.design.block)
-            loss, gradient, hessian = zip(*parts, strict=True)
-            return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
+        def work(start: int, stop: int) -> State:
+            beside = self.design.rows(self.ready, start, stop)
+            matrix = np.concatenate([self.features.rows(rows.probability[start:stop]), beside])
+            matrix -= self.centre[:, None]
+            matrix *= self.scale[:, None]
+            weight = np.ones(stop - start) if rows.weight is None else rows.weight[start:stop]
+            loss, off, curvature = residuals(theta[1:] @ matrix + theta[0], rows.outcome[start:stop], weight)
+            whole = np.concatenate([np.ones((1, stop - start)), matrix])
+            return float(weight @ loss), whole @ off, (whole * curvature) @ whole.T
 
-        return evaluate
+        loss, gradient, hessian = zip(*over_blocks(rows.rows, work, self.design.block), strict=True)
+        return sum(loss), np.sum(gradient, axis=0), np.sum(hessian, axis=0)
 
 
 class _Augmented(ByColumns):
