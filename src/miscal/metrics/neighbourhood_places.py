@@ -17,7 +17,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.inference.maxima import LocalGaps, LocalNoise
 from miscal.metrics.neighbourhood_errors import Neighbourhoods, feature_matrix
-from miscal.pooling.encoding import Encoding, mean_and_spread
+from miscal.pooling.columns import Encoding, mean_and_spread
 from miscal.results import Table
 
 TABULAR = 20  # principal components where no number is asked for: the paper's for tables

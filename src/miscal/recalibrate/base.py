@@ -17,7 +17,7 @@ from miscal.data.checks import Array, Floats
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import MiscalError, MiscalWarning, refusal, unboxed, warn
 from miscal.data.predictions import METRIC, Predictions, Raw
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate import declared
 from miscal.recalibrate.declared import columns_of, label_array, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes

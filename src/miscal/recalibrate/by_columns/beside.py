@@ -21,7 +21,7 @@ from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal, warn
 from miscal.data.vectors import sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows, normalised, pairs
 from miscal.recalibrate.declared import check_chosen, chosen_names, parameter, state, such, truth
 from miscal.recalibrate.export import formula as nodes

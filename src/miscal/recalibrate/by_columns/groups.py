@@ -11,7 +11,7 @@ from miscal.data.checks import Array, Floats, number, one_of, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.errors import refusal
 from miscal.data.responses import RESPONSES
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator, as_rows
 from miscal.recalibrate.declared import check_chosen, chosen_names, columns_of, parameter, state, truth
 from miscal.recalibrate.export import formula as nodes

@@ -11,7 +11,7 @@ from miscal.data.columns import Columns
 from miscal.metrics import neighbourhood_places as near
 from miscal.metrics.neighbourhood_errors import bandwidth_array, check_device, check_kernel
 from miscal.pooling.bins import bin_index, edges_for
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, as_rows, pairs
 from miscal.recalibrate.declared import bins_or_edges, check_chosen, chosen_names, columns_of, parameter, state
 from miscal.recalibrate.export.formula import Formula, no_formula

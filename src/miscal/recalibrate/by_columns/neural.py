@@ -17,7 +17,7 @@ from miscal.data.columns import Columns
 from miscal.data.errors import MissingExtra, refusal
 from miscal.data.vectors import logit, sigmoid
 from miscal.kernels.threads import over_blocks
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, pairs
 from miscal.recalibrate.declared import LARGEST, check_chosen, chosen_names, label_array, parameter, state, such
 from miscal.recalibrate.export import formula as nodes

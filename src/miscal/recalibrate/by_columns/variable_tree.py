@@ -11,7 +11,7 @@ import numpy as np
 from miscal.data.checks import Array, Floats, Integers, number, whole
 from miscal.data.columns import Column, Columns
 from miscal.data.responses import RESPONSES
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 from miscal.recalibrate.base import ByColumns, Recalibrator
 from miscal.recalibrate.curves import BetaCalibration, MeanScaling
 from miscal.recalibrate.declared import check_chosen, chosen_names, is_whole, parameter, state, such

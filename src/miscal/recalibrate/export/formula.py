@@ -21,7 +21,7 @@ import numpy as np
 
 from miscal.data.checks import Floats
 from miscal.data.errors import MiscalError, refusal
-from miscal.pooling.encoding import Encoding
+from miscal.pooling.columns import Encoding
 
 if TYPE_CHECKING:
     from miscal.recalibrate.base import Recalibrator

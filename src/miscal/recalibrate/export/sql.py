@@ -314,14 +314,14 @@ def _softmax(parts: nodes.Softmax, writers: Sequence[Dialect]) -> Iterator[str]:
         heated = " + ".join(f"EXP({sql.digits(parts.power)} * {log})" for log in logs)
         logs = [*logs, f"LN({heated})"]
         slopes = np.column_stack([slopes, -slopes.sum(axis=1) / parts.power])
+
+    def against(j: int, k: int) -> str:
+        factors = zip(slopes[j] - slopes[k], logs, strict=True)
+        terms = [f"{sql.digits(factor)} * {log}" for factor, log in factors if factor]
+        return sql.exp(" + ".join([sql.digits(parts.shifts[j] - parts.shifts[k]), *terms]))
+
     for k in range(len(writers)):
-        rest = []
-        for j in range(len(writers)):
-            if j != k:
-                off = slopes[j] - slopes[k]
-                terms = [f"{sql.digits(factor)} * {log}" for factor, log in zip(off, logs, strict=True) if factor]
-                shift = sql.digits(parts.shifts[j] - parts.shifts[k])
-                rest.append(sql.exp(" + ".join([shift, *terms])))
+        rest = [against(j, k) for j in range(len(writers)) if j != k]
         yield f"(1.0 / (1.0 + {' + '.join(rest)}))"
 
 
