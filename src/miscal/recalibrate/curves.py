@@ -90,8 +90,8 @@ class SamplingCorrection(Recalibrator):
         return True
 
     def _formula(self) -> nodes.Formula:
-        others = nodes.Both(nodes.rest_of(nodes.PROBABILITY), "/", nodes.Linear((), float(self.rate)))
-        return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0, nodes.PROBABILITY), (1.0, others)), 0.0))
+        each = 1.0 / float(self.rate)  # 1 - each is exact, and so is what 0 and 1 become
+        return nodes.Both(nodes.PROBABILITY, "/", nodes.Linear(((1.0 - each, nodes.PROBABILITY),), each))
 
 
 class _Curve(Recalibrator):

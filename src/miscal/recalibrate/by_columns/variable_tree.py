@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,14 +70,14 @@ class Tree(NamedTuple):
     left: Integers
     right: Integers
 
-    def leaves(self, numbers: Floats) -> Integers:
-        """The leaf that each row falls in, of numbers (columns, rows)."""
-        at = np.zeros(numbers.shape[1], np.int64)
-        while (rows := np.flatnonzero(self.left[at] >= 0)).size:
-            node = at[rows]
-            goes_left = numbers[self.column[node], rows] <= self.threshold[node]
-            at[rows] = np.where(goes_left, self.left[node], self.right[node])
-        return at
+    def parts(self, numbers: list[Floats], rows: Integers, node: int = 0) -> Iterator[tuple[int, Integers]]:
+        """Each leaf below a node with those of the rows that fall in it."""
+        if self.left[node] < 0:
+            yield node, rows
+            return
+        goes_left = numbers[self.column[node]][rows] <= self.threshold[node]
+        yield from self.parts(numbers, rows[goes_left], self.left[node])
+        yield from self.parts(numbers, rows[~goes_left], self.right[node])
 
     def check(self, columns: int) -> None:
         """Refuse nodes that do not form trees: children come after their parents, and nothing points outside."""
@@ -280,12 +280,12 @@ class VariableTree(CutColumns):
         return made
 
     def _map_beside(self, probability: Floats, columns: Columns) -> Floats:
-        place = self._tree().leaves(np.stack(cut_numbers(self._encodings(), columns)))
+        numbers = cut_numbers(self._encodings(), columns)
         leaves: Any = self.leaves_
         out = np.empty((len(probability), self.n_classes_))
-        for node in np.unique(place):
-            rows = np.flatnonzero(place == node)
-            out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
+        for node, rows in self._tree().parts(numbers, np.arange(len(probability))):
+            if rows.size:
+                out[rows] = leaves[node].mapped(leaves[node].checked(probability[rows]))
         return out
 
     def _formula(self) -> nodes.Formula:

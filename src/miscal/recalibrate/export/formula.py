@@ -377,10 +377,11 @@ def curve(features: Any, factors: Sequence[float], intercept: float, beside: Seq
 
 def polynomial(inner: Node, factors: Sequence[float]) -> Node:
     """Σ factors[i] · node^(i + 1), from the highest power down: databases refuse products of small numbers."""
-    found: Node = Linear(((factors[-1], inner),), 0.0)
-    for factor in reversed(factors[:-1]):
-        found = Both(inner, "*", Linear(((1.0, found),), factor))
-    return found
+    *lower, factor = factors
+    found = Linear(((factor, inner),), lower.pop() if lower else 0.0)
+    for each in reversed(lower):
+        found = Linear(((1.0, Both(inner, "*", found)),), each)
+    return Both(inner, "*", found) if len(factors) > 1 else found
 
 
 def logs_of_classes(event: Node) -> tuple[Log, Log]:
